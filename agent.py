@@ -1,0 +1,65 @@
+"""Graph 1: the agent users talk to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepagents import SubAgent, create_deep_agent
+from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
+from langchain_core.language_models import BaseChatModel
+from langgraph.graph.state import CompiledStateGraph
+
+from memory.episodes import build_episode_tools
+from memory.files import build_backend, build_permissions, interrupted_tools
+from memory.prompt import FreshSkills, PromptBlocks
+from memory.scopes import Context
+from memory.tools import build_memory_tools
+from models import build_model
+from settings import MEMORY_FILES, PROJECT, Settings, load_settings
+
+PROMPT = (PROJECT / "prompts" / "agent.md").read_text("utf-8")
+WRITER_PROMPT = (PROJECT / "prompts" / "writer.md").read_text("utf-8")
+# Later folders win: a user's own skill replaces the assistant's of the same name.
+SKILL_SOURCES = ["/skills/", "/memories/skills/"]
+# An example of memory per named agent: what this user wants of this subagent, kept and shown beside the rest.
+WRITER_MEMORY = "/memories/agents/writer/MEMORY.md"
+
+
+def build_agent(settings: Settings, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
+    """The agent, with the model the settings name unless one is given.
+
+    Raises:
+        SettingsError: the model cannot be built.
+    """
+    backend = build_backend(settings)
+    skill_sources = SKILL_SOURCES if settings.memory_scope != "assistant" else SKILL_SOURCES[:1]
+    blocks = PromptBlocks(settings, MEMORY_FILES)
+    skills = FreshSkills(backend=backend, sources=skill_sources)
+    middleware: list[Any] = [blocks, skills]
+    # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "skills": skill_sources, "middleware": middleware}
+    writer: SubAgent = {
+        "name": "writer",
+        "description": "Writes longer texts (e-mails, articles, summaries) in the user's own style, which it remembers.",
+        "system_prompt": WRITER_PROMPT,
+        "middleware": [PromptBlocks(settings, [*MEMORY_FILES, WRITER_MEMORY])],
+    }
+    graph = create_deep_agent(
+        model=model or build_model(settings.agent_model),
+        name="agent",
+        system_prompt=PROMPT,
+        tools=[*build_memory_tools(settings, backend), *build_episode_tools(settings)],
+        backend=backend,
+        permissions=build_permissions(settings),
+        interrupt_on=interrupted_tools(settings),
+        # `memory` and `skills` make the places that the two middleware then take by name.
+        memory=list(MEMORY_FILES),
+        skills=skill_sources,
+        middleware=middleware,
+        subagents=[helper, writer],
+        context_schema=Context,
+    )
+    return graph.with_config({"metadata": {"memory_scope": settings.memory_scope}})
+
+
+agent = build_agent(load_settings())

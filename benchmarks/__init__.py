@@ -1,0 +1,14 @@
+"""What the template costs over a bare deep agent, measured here and now.
+
+Every figure is a ratio of two things measured in turns within one run: seconds alone say more about the machine than
+about the code. No key and no network is needed; the last line that each script prints is JSON.
+
+    python -m benchmarks.turn_overhead      a user's turn through the real server
+    python -m benchmarks.store_operations   what the graph alone asks of the store, and its own time
+    python -m benchmarks.start_time         from process start to 200 at /ok
+"""
+
+import os
+
+# The graph modules build themselves when imported; the benchmarks give them their models.
+os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")

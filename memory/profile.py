@@ -1,0 +1,17 @@
+"""What `/memories/profile.json` holds: the few typed facts about a person that code, not only the model, may want to read."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Profile(BaseModel):
+    """A person as they describe themselves. A field that is not given stays as it was."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = Field(None, max_length=200, description="What to call the person.")
+    role: str | None = Field(None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'.")
+    language: str | None = Field(None, max_length=50, description="The language they want answers in, e.g. 'German'.")
+    timezone: str | None = Field(None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'.")
+    units: str | None = Field(None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'.")

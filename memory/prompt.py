@@ -1,0 +1,253 @@
+"""What is loaded into the system prompt: fresh for every run, within a budget.
+
+deepagents keeps memory and skills in thread state: loaded once for a thread's life, and a client that writes state writes
+the prompt. These middleware take the built-in ones' places (by name), never look at state, and read the store once a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse, LsResult
+from deepagents.backends.utils import create_file_data
+from deepagents.middleware.skills import SkillsMiddleware
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.messages import SystemMessage
+from langgraph.config import get_store
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
+
+from memory import scopes
+from memory.files import stored_file
+from settings import MAX_POLICY_FILES, MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES, PROJECT, Settings
+
+logger = logging.getLogger(__name__)
+
+MEMORY_ROUTE = "/memories/"
+POLICY_ROUTE = "/policies/"
+POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
+SKILLS_BLOCK = (PROJECT / "prompts" / "skills_block.md").read_text("utf-8")
+MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
+# What a new user starts with. Folders beside these files are for named users (`python -m seeds`).
+SEED_FILES = {f"/{path.name}": path.read_text("utf-8") for path in sorted((PROJECT / "seeds" / "memories").glob("*.*"))}
+
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_BLOCK_TAG = re.compile(r"<(?=\s*/?\s*(?:policies|memory)\b)", re.IGNORECASE)
+_RUNS_KEPT = 256
+
+Loaded = TypeVar("Loaded")
+
+
+class PerRun(Generic[Loaded]):
+    """One load for all model calls of a run, subagents' included. Without a server there are no run ids: loads each time.
+
+    A run that goes on after an approval is a run of its own and loads afresh.
+    """
+
+    def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
+        self._load = load
+        self._kept: OrderedDict[str, Loaded] = OrderedDict()
+
+    async def get(self) -> Loaded:
+        run_id = scopes.current_run_id()
+        if run_id is None:
+            return await self._load()
+        if run_id not in self._kept:
+            self._kept[run_id] = await self._load()
+            while len(self._kept) > _RUNS_KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[run_id]
+
+
+def shown(text: str) -> str:
+    """File text as a prompt block shows it: HTML comments stripped, and unable to open or close a block."""
+    return _BLOCK_TAG.sub("&lt;", _COMMENT.sub("", text)).strip()
+
+
+def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
+    """Files as sections of one text.
+
+    Args:
+        files: path and text, most important first.
+        budget: UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
+    """
+    sections = []
+    for path, text in files:
+        raw = shown(text).encode()
+        head = raw[:budget].decode(errors="ignore")
+        budget -= len(head.encode())
+        if left := len(raw) - len(head.encode()):
+            head += f"\n[{left:,} bytes left out; read_file {path} for the rest]"
+        sections.append(f"## {path}\n\n{head}".rstrip())
+    return "\n\n".join(sections)
+
+
+def file_text(path: str, value: object) -> str:
+    """The text of a loaded value, or a line that says why there is none. Never an empty text for something that is there."""
+    if isinstance(value, BaseException):
+        return f"[{path} could not be read ({type(value).__name__}); it is not empty: say so, and try read_file]"
+    try:
+        file = stored_file(cast("Item", value))
+    except ValueError as error:
+        return f"[{path} cannot be shown: {error}]"
+    if file["encoding"] != "utf-8":
+        return f"[{path} is not text; it is left out]"
+    return file["content"]
+
+
+async def read_all(store: BaseStore, ops: Sequence[Op]) -> list[Any]:
+    """The results of all operations in one batch; if the batch fails, of each alone, an exception in place of a failing one."""
+    try:
+        return list(await store.abatch(ops))
+    except Exception:  # a store raises what its driver raises; each failure is shown below
+        logger.exception("Reading memory in one batch failed; reading each part alone.")
+        parts = await asyncio.gather(*(store.abatch([op]) for op in ops), return_exceptions=True)
+        return [part if isinstance(part, BaseException) else part[0] for part in parts]
+
+
+class PromptBlocks(AgentMiddleware[Any, Any, Any]):
+    """Appends the policies block and the memory block to the system prompt of every model call.
+
+    Args:
+        settings: whose memory, and whether it may be seeded.
+        memory_files: paths under `/memories/` to show, in this order.
+    """
+
+    name = "MemoryMiddleware"  # takes the built-in's place in the stack
+
+    def __init__(self, settings: Settings, memory_files: Sequence[str]) -> None:
+        super().__init__()
+        self._settings = settings
+        self._keys = [_key(path) for path in memory_files]
+        self._blocks = PerRun(self._load)
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        blocks = await self._blocks.get()
+        before = list(request.system_message.content_blocks) if request.system_message else []
+        added: list[Any] = [{"type": "text", "text": f"\n\n{block}"} for block in blocks]
+        # Where the provider's caching middleware marked the end of the static prompt, mark the end of these blocks too:
+        # a change of memory then costs a new cache entry for the blocks alone. Elsewhere it marks the end by itself.
+        if before and (marker := cast("dict[str, Any]", before[-1]).get("cache_control")):
+            added[-1]["cache_control"] = marker
+        message = SystemMessage(content=[*cast("list[Any]", before), *added])
+        return await handler(request.override(system_message=message))
+
+    async def _load(self) -> tuple[str, str]:
+        actor = scopes.current_actor(self._settings)
+        memories = scopes.memories(actor, scopes.current_assistant(), self._settings)
+        policies = scopes.policies(actor.org_id)
+        store = get_store()
+        ops: list[Op] = [SearchOp(policies, limit=MAX_POLICY_FILES + 1), *(GetOp(memories, key) for key in self._keys)]
+        found, *values = await read_all(store, ops)
+        if all(value is None for value in values) and await self._seed(store, memories):
+            values = await read_all(store, [GetOp(memories, key) for key in self._keys])
+        return self._policy_block(policies, found), self._memory_block(values)
+
+    def _policy_block(self, namespace: scopes.Namespace, found: Any) -> str:
+        if isinstance(found, BaseException):
+            text = file_text(POLICY_ROUTE, found)
+        else:
+            rules = sorted(
+                (item for item in found if item.namespace == namespace and _is_policy(item.key)), key=_item_key
+            )
+            files = [(f"/policies{item.key}", file_text(f"/policies{item.key}", item)) for item in rules]
+            text = within_budget(files, POLICY_BUDGET_BYTES) or "(The organization has set no policies.)"
+            if len(found) > MAX_POLICY_FILES:
+                text += f"\n\n[There are more than {MAX_POLICY_FILES} files; ls /policies/ and read the others]"
+        return POLICY_BLOCK.replace("{files}", text)
+
+    def _memory_block(self, values: Sequence[Any]) -> str:
+        paths = [f"/memories{key}" for key in self._keys]
+        files = [(path, file_text(path, value)) for path, value in zip(paths, values, strict=True) if value is not None]
+        return MEMORY_BLOCK.replace(
+            "{files}", within_budget(files, MEMORY_BUDGET_BYTES) or "(Nothing is remembered yet.)"
+        )
+
+    async def _seed(self, store: BaseStore, namespace: scopes.Namespace) -> bool:
+        """Copy `seeds/memories/` for somebody who has no memory at all. Shared memory has no new users."""
+        if not SEED_FILES or self._settings.memory_scope == "assistant" or await store.asearch(namespace, limit=1):
+            return False
+        files = {key: cast("dict[str, Any]", create_file_data(text)) for key, text in SEED_FILES.items()}
+        await store.abatch([PutOp(namespace, key, value) for key, value in files.items()])
+        return True
+
+
+class FreshSkills(SkillsMiddleware[Any, Any]):
+    """Skills loaded afresh in every run, and never from what a client put into its input or state.
+
+    Args:
+        backend: the graph's filesystem.
+        sources: folders of skills; later ones win.
+    """
+
+    name = "SkillsMiddleware"  # takes the built-in's place in the stack
+
+    # Nothing of this is kept in, or taken from, thread state; without these hooks the graph also has two nodes less.
+    before_agent = AgentMiddleware.before_agent  # type: ignore[assignment]  # the built-in's returns its own state
+    abefore_agent = AgentMiddleware.abefore_agent  # type: ignore[assignment]
+    before_model = AgentMiddleware.before_model
+    abefore_model = AgentMiddleware.abefore_model
+
+    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str]) -> None:
+        super().__init__(backend=backend, sources=list(sources), system_prompt=SKILLS_BLOCK)
+        self._loaded = PerRun(self._load)
+
+    async def _load(self) -> dict[str, Any]:
+        seen = _Seen(self._backend)
+        loader: SkillsMiddleware[Any, Any] = SkillsMiddleware(
+            backend=cast("BackendProtocol", seen), sources=list(self.sources)
+        )
+        loaded = cast("dict[str, Any]", await loader.abefore_agent({"messages": []}, Runtime(), {}))
+        names = {skill["path"] for skill in loaded["skills_metadata"]}
+        # The built-in leaves an invalid skill out without a word; its author would look for it for ever.
+        broken = [path for path in seen.skill_files if path not in names]
+        loaded["skills_load_errors"] += [
+            f"{path} was not loaded: it needs front matter with a name, equal to its folder's, and a description."
+            for path in broken
+        ]
+        if broken:
+            logger.warning("Skills without valid front matter were left out: %s", ", ".join(broken))
+        return loaded
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> Any:
+        state = cast("Any", {**request.state, **await self._loaded.get()})
+        return await super().awrap_model_call(request.override(state=state), handler)
+
+
+class _Seen:
+    """A backend as the skills loader uses it, remembering which SKILL.md files it found."""
+
+    def __init__(self, backend: BackendProtocol) -> None:
+        self._backend = backend
+        self.skill_files: list[str] = []
+
+    async def als(self, path: str) -> LsResult:
+        return await self._backend.als(path)
+
+    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        responses = await self._backend.adownload_files(paths)
+        self.skill_files += [response.path for response in responses if response.error != "file_not_found"]
+        return responses
+
+
+def _key(path: str) -> str:
+    if not path.startswith(MEMORY_ROUTE):
+        raise ValueError(f"MEMORY_FILES names {path!r}; use paths under {MEMORY_ROUTE}.")
+    return "/" + path.removeprefix(MEMORY_ROUTE)
+
+
+def _item_key(item: Item) -> str:
+    return item.key
+
+
+def _is_policy(key: str) -> bool:
+    return key.endswith(".md") and key.count("/") == 1

@@ -1,0 +1,1 @@
+"""What a deployment starts with, and the command that puts it there: `python -m seeds`."""

@@ -1,0 +1,221 @@
+"""Every environment variable this deployment reads, read once, into one frozen object.
+
+A variable exists only where two deployments of the same code must differ. What a fork would change once and for all is a
+commented constant below. `.env.example` documents every variable; a test holds the two lists equal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar, cast, get_args
+from urllib.parse import SplitResult, urlsplit
+
+from croniter import croniter
+
+MemoryScope = Literal["user", "user+assistant", "assistant"]
+MemoryWrites = Literal["both", "background"]
+SharedWrites = Literal["deny", "interrupt", "allow"]
+
+PROJECT = Path(__file__).parent
+# Where `make dev` says at which address it started, for `make chat` and `python -m seeds`.
+DEV_ADDRESS = PROJECT / ".langgraph_api" / "address"
+
+# The files shown to the model in every system prompt; everything else it reads when it needs it.
+MEMORY_FILES = ("/memories/preferences.md", "/memories/profile.json", "/memories/topics/index.md")
+# UTF-8 bytes of each prompt block; beyond it the head is kept and the prompt says what to read for the rest.
+MEMORY_BUDGET_BYTES = 16_384
+POLICY_BUDGET_BYTES = 32_768
+# Top-level policy files of one organization that are looked at.
+MAX_POLICY_FILES = 100
+# UTF-8 bytes of one file written through the agent's filesystem, and of its path within a route.
+MAX_FILE_BYTES = 262_144
+MAX_PATH_BYTES = 512
+# Characters of a search tool's answer.
+MAX_SEARCH_RESULT_CHARS = 4_000
+# Memory files of one person that one search looks at where the store has no semantic index.
+MAX_SEARCHED_FILES = 1_000
+# Characters of conversation that one consolidation run reads; the next run goes on where it stopped.
+BATCH_CHARS = 60_000
+# HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
+MIN_JWT_SECRET_BYTES = 32
+# Seconds by which the clocks of this server and of a token's issuer may differ.
+CLOCK_SKEW_SECONDS = 30
+# Of a number of seconds; more would be centuries.
+MAX_SECONDS_DIGITS = 9
+# A sixth field would be seconds, which the platform's scheduler does not have.
+CRON_FIELDS = 5
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used. The message is one line: variable, value, fix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says. Defaults are those of a first local start without any key."""
+
+    agent_model: str | None = None
+    consolidation_model: str | None = None
+    auth_jwks_url: str | None = None
+    auth_jwt_secret: str | None = field(default=None, repr=False)
+    auth_issuer: str | None = None
+    auth_audience: str | None = None
+    auth_org_claim: str = "org_id"
+    auth_permissions_claim: str = "permissions"
+    default_org: str = "default"
+    operators: frozenset[str] = frozenset()
+    memory_scope: MemoryScope = "user"
+    memory_writes: MemoryWrites = "both"
+    shared_writes: SharedWrites = "deny"
+    consolidate_after_seconds: int = 300
+    consolidation_schedule: str | None = None
+    memory_postgres_uri: str | None = field(default=None, repr=False)
+    # True where the server is `langgraph dev`: the platform says so, `.env` cannot.
+    local_dev: bool = False
+
+    @property
+    def uses_jwt(self) -> bool:
+        """Whether people sign in with JSON web tokens; if so, development tokens are refused."""
+        return bool(self.auth_jwks_url or self.auth_jwt_secret)
+
+
+T = TypeVar("T")
+
+
+def _bad(name: str, value: str, fix: str) -> SettingsError:
+    return SettingsError(f"{name} is {value!r}; {fix}")
+
+
+def _model(name: str, value: str) -> str:
+    provider, _, model = value.partition(":")
+    if not provider or not model:
+        raise _bad(name, value, "use provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty.")
+    return value
+
+
+def _choice(kind: object) -> Callable[[str, str], str]:
+    choices = get_args(kind)
+
+    def parse(name: str, value: str) -> str:
+        if value not in choices:
+            raise _bad(name, value, f"use one of {', '.join(choices)}.")
+        return value
+
+    return parse
+
+
+def _label_text(name: str, value: str) -> str:
+    if len(value.encode()) > MAX_PATH_BYTES // 2:
+        raise _bad(name, f"{value[:20]}...", f"use at most {MAX_PATH_BYTES // 2} bytes.")
+    return value
+
+
+def _seconds(name: str, value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) <= MAX_SECONDS_DIGITS):
+        raise _bad(name, value[:20], "use a whole number of seconds, e.g. 300, or 0 to turn it off.")
+    return int(value)
+
+
+def _cron(name: str, value: str) -> str:
+    if len(value.split()) != CRON_FIELDS or not croniter.is_valid(value):
+        raise _bad(name, value, "use five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none.")
+    return value
+
+
+def _jwks_url(name: str, value: str) -> str:
+    url = _split(value)
+    local = url and url.scheme == "http" and url.hostname in {"127.0.0.1", "localhost", "::1"}
+    if not url or not url.hostname or not (url.scheme == "https" or local):
+        raise _bad(name, value[:100], "use the https:// address of your identity provider's key set.")
+    return value
+
+
+def _split(value: str) -> SplitResult | None:
+    """The parts of an address, None where it has none that can be told apart. Its own errors would show a password."""
+    try:
+        url = urlsplit(value)
+        port = url.port
+    except ValueError:
+        return None
+    return None if port == 0 else url
+
+
+def _jwt_secret(name: str, value: str) -> str:
+    if len(value.encode()) < MIN_JWT_SECRET_BYTES:
+        raise SettingsError(f"{name} has {len(value.encode())} bytes; use at least {MIN_JWT_SECRET_BYTES} random ones.")
+    return value
+
+
+def _postgres_uri(name: str, value: str) -> str:
+    url = _split(value)
+    if not url or url.scheme not in {"postgres", "postgresql"} or not url.hostname:
+        raise SettingsError(f"{name} is not a Postgres address; use postgresql://user:password@host:5432/database.")
+    return value
+
+
+def _identities(name: str, value: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in value.split(",") if part.strip())
+
+
+def _text(name: str, value: str) -> str:
+    return value
+
+
+# The name of each variable is its field's in capitals.
+_PARSERS: dict[str, Callable[[str, str], object]] = {
+    "agent_model": _model,
+    "consolidation_model": _model,
+    "auth_jwks_url": _jwks_url,
+    "auth_jwt_secret": _jwt_secret,
+    "auth_issuer": _text,
+    "auth_audience": _text,
+    "auth_org_claim": _text,
+    "auth_permissions_claim": _text,
+    "default_org": _label_text,
+    "operators": _identities,
+    "memory_scope": _choice(MemoryScope),
+    "memory_writes": _choice(MemoryWrites),
+    "shared_writes": _choice(SharedWrites),
+    "consolidate_after_seconds": _seconds,
+    "consolidation_schedule": _cron,
+    "memory_postgres_uri": _postgres_uri,
+}
+
+VARIABLES = tuple(name.upper() for name in _PARSERS)
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from `environ` (default: the process environment). An empty value counts as unset.
+
+    Raises:
+        SettingsError: a value cannot be used, or two settings exclude each other.
+    """
+    environ = os.environ if environ is None else environ
+    given = {name: value for name in VARIABLES if (value := environ.get(name, "").strip())}
+    for name, value in given.items():
+        if any("\ud800" <= character <= "\udfff" for character in value):  # how Python reads bytes that are not UTF-8
+            raise SettingsError(f"{name} is not UTF-8 text; type it again.")
+    values = {name.lower(): _PARSERS[name.lower()](name, value) for name, value in given.items()}
+    settings = Settings(
+        **cast("dict[str, str]", values),  # type: ignore[arg-type]  # each parser returns its field's type
+        local_dev=environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev",
+    )
+    if settings.auth_jwks_url and settings.auth_jwt_secret:
+        raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
+    return settings
+
+
+def dev_address() -> str:
+    """The address at which `make dev` last started a server."""
+    return DEV_ADDRESS.read_text("utf-8") if DEV_ADDRESS.exists() else "http://127.0.0.1:2024"
+
+
+if __name__ == "__main__":  # `make dev` asks before it starts a server
+    try:
+        load_settings()
+    except SettingsError as error:
+        sys.exit(str(error))

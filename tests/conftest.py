@@ -1,0 +1,106 @@
+"""Fixtures: the scripted model server, and the real `langgraph dev` in front of it, shared by a test session."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Protocol
+
+import pytest
+from langchain_anthropic import ChatAnthropic
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from pydantic import SecretStr
+
+# The graph modules build themselves when imported; tests build their own.
+os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")
+
+from agent import build_agent
+from memory.scopes import Context
+from settings import Settings
+from tests.dev_server import DevServer
+from tests.scripted_anthropic import ScriptedAnthropic
+
+
+def model_env(model: ScriptedAnthropic) -> dict[str, str]:
+    """Environment by which the real Anthropic client talks to the scripted server."""
+    return {
+        "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": "test",
+    }
+
+
+@pytest.fixture(scope="session")
+def shared_model() -> Iterator[ScriptedAnthropic]:
+    with ScriptedAnthropic() as model:
+        yield model
+
+
+@pytest.fixture
+def model(shared_model: ScriptedAnthropic) -> ScriptedAnthropic:
+    """The scripted model, without rules or records of earlier tests."""
+    shared_model.clear()
+    return shared_model
+
+
+@pytest.fixture(scope="session")
+def shared_server(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    env = {**model_env(shared_model), "OPERATORS": "root"}
+    with DevServer(tmp_path_factory.mktemp("server"), env=env) as server:
+        yield server
+
+
+@pytest.fixture
+async def server(shared_server: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    """`langgraph dev` with the project's own configuration and the scripted model."""
+    yield shared_server
+    await shared_server.close_clients()
+
+
+@pytest.fixture
+def alice() -> str:
+    """An identity like real ones, new in every test."""
+    return f"alice+{uuid.uuid4().hex[:8]}@example.com"
+
+
+@pytest.fixture
+def store() -> InMemoryStore:
+    return InMemoryStore()
+
+
+class Graph:
+    """A graph called without a server, as a script would: identity from the context, store and checkpoints in memory."""
+
+    def __init__(self, build: Callable[..., Any], settings: Settings, model: BaseChatModel, store: BaseStore) -> None:
+        self.graph = build(settings, model)
+        self.graph.store = store
+        self.graph.checkpointer = InMemorySaver()
+
+    async def turn(
+        self, text: str, *, thread: str = "1", user: str = "alice", org: str = "acme", **state: Any
+    ) -> list[str]:
+        """One user message; the texts of all messages of the thread. `state` are further keys of the input."""
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        message = {"messages": [{"role": "user", "content": text}], **state}
+        result = await self.graph.ainvoke(message, config, context=Context(user_id=user, org_id=org))
+        return [str(message.text) for message in result["messages"]]
+
+
+class BuildGraph(Protocol):
+    def __call__(self, settings: Settings = ..., *, build: Callable[..., Any] = ...) -> Graph: ...
+
+
+@pytest.fixture
+def graph(model: ScriptedAnthropic, store: InMemoryStore) -> BuildGraph:
+    """Builds a graph on the scripted model and `store`."""
+    chat_model = ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test"))
+
+    def build_graph(settings: Settings = Settings(), *, build: Callable[..., Any] = build_agent) -> Graph:  # noqa: B008  # frozen
+        return Graph(build, settings, chat_model, store)
+
+    return build_graph

@@ -1,0 +1,128 @@
+"""The agent's own tools and wiring: asserted on the store and on what the model was shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.memory import InMemoryStore
+
+from memory.profile import Profile
+from memory.scopes import IdentityError
+from settings import MAX_SEARCH_RESULT_CHARS, Settings
+from tests.conftest import BuildGraph
+from tests.embedding import SUBJECTS, embed
+from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+
+MEMORIES = ("memories", "acme:alice")
+
+
+def content(store: InMemoryStore, key: str) -> str:
+    item = store.get(MEMORIES, key)
+    assert item, f"{key} is not in the store"
+    return str(item.value["content"])
+
+
+class Agent:
+    """Makes one tool call through the scripted model and gives back what the model was told."""
+
+    def __init__(self, graph: BuildGraph, model: ScriptedAnthropic, settings: Settings) -> None:
+        self.agent = graph(settings)
+        self.model = model
+        self.calls = 0
+
+    async def call(self, tool: str, **args: Any) -> str:
+        self.calls += 1
+        text = f"call number {self.calls}"
+        self.model.script(text, [ToolCall(tool, args)], [Text("done")])
+        await self.agent.turn(text, thread=text)
+        return tool_results(self.model.requests[-1])[0]
+
+
+@pytest.fixture
+def agent(graph: BuildGraph, model: ScriptedAnthropic) -> Agent:
+    return Agent(graph, model, Settings())
+
+
+async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Agent, store: InMemoryStore) -> None:
+    store.put(MEMORIES, "/topics/a.md", {**create_file_data("first")})
+    await agent.call("append_memory", path="/memories/topics/a.md", text="second\n\n")
+    await agent.call("append_memory", path="/memories/topics/a.md", text="third")
+    await agent.call("append_memory", path="/memories/topics/b.md", text="new")
+    assert content(store, "/topics/a.md") == "first\nsecond\nthird\n"
+    assert content(store, "/topics/b.md") == "new\n"
+
+
+@pytest.mark.parametrize(
+    "path", ["/notes.md", "/memories", "/memories/", "/memories//a.md", "/memories/../a.md", "memories/a.md"]
+)
+async def test_append_takes_only_plain_paths_under_memories(agent: Agent, store: InMemoryStore, path: str) -> None:
+    before = {item.key for item in store.search(())}
+    assert "Error" in await agent.call("append_memory", path=path, text="x")
+    assert {item.key for item in store.search(())} - before <= {"/preferences.md"}
+
+
+async def test_append_to_a_binary_file_is_refused_and_the_file_kept(agent: Agent, store: InMemoryStore) -> None:
+    store.put(MEMORIES, "/pixel.png", {**create_file_data("iVBORw==", encoding="base64")})
+    assert "is not text" in await agent.call("append_memory", path="/memories/pixel.png", text="x")
+    assert content(store, "/pixel.png") == "iVBORw=="
+
+
+async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, store: InMemoryStore) -> None:
+    await agent.call("save_profile", profile={"name": "Alice", "units": "metric"})
+    await agent.call("save_profile", profile={"role": "pilot"})
+    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(
+        name="Alice", units="metric", role="pilot"
+    )
+
+
+async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Agent, store: InMemoryStore) -> None:
+    store.put(MEMORIES, "/profile.json", {**create_file_data("not json")})
+    assert "holds no profile" in await agent.call("save_profile", profile={"name": "Alice"})
+    assert "extra" in (await agent.call("save_profile", profile={"shoe_size": 44})).lower()
+    assert content(store, "/profile.json") == "not json"
+
+
+async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agent, store: InMemoryStore) -> None:
+    store.put(MEMORIES, "/topics/food.md", {**create_file_data("Likes fennel.\n\nHates the taste of coriander.")})
+    store.put(MEMORIES, "/topics/work.md", {**create_file_data("Flies cargo planes.")})
+    store.put(("memories", "acme:bob"), "/topics/food.md", {**create_file_data("Bob tasted coriander.")})
+    found = await agent.call("search_memories", query="which tastes does she hate?")
+    assert found == "/memories/topics/food.md\nHates the taste of coriander."
+    assert "Nothing" in await agent.call("search_memories", query="submarines")
+
+
+async def test_memories_are_searched_by_the_semantic_index_where_there_is_one(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
+    store = InMemoryStore(index={"dims": len(SUBJECTS), "embed": embed, "fields": ["content"]})
+    store.put(MEMORIES, "/topics/animals.md", {**create_file_data("Has a puppy.")})
+    store.put(MEMORIES, "/topics/cars.md", {**create_file_data("Sold the vehicle.")})
+    agent = Agent(graph, model, Settings())
+    agent.agent.graph.store = store
+    found = await agent.call("search_memories", query="any pet?")
+    assert found.startswith("/memories/topics/animals.md\nHas a puppy.")
+
+
+async def test_a_filter_narrows_the_search_and_a_bad_one_is_explained(agent: Agent, store: InMemoryStore) -> None:
+    store.put(MEMORIES, "/old.md", {**create_file_data("coriander"), "project": "gemini"})
+    store.put(MEMORIES, "/new.md", {**create_file_data("coriander"), "project": "apollo"})
+    found = await agent.call("search_memories", query="coriander", filter={"project": "apollo"})
+    assert found == "/memories/new.md\ncoriander"
+    assert "leave it out" in await agent.call("search_memories", query="coriander", filter={"project": {"$near": 1}})
+
+
+async def test_a_search_result_is_bounded_whatever_the_memory(agent: Agent, store: InMemoryStore) -> None:
+    for number in range(200):
+        store.put(MEMORIES, f"/topics/{number}.md", {**create_file_data("coriander " * 5_000)})
+    assert len(await agent.call("search_memories", query="coriander " * 10_000)) <= MAX_SEARCH_RESULT_CHARS
+
+
+async def test_without_an_identity_a_run_is_an_error_and_the_model_is_not_called(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
+    agent = graph()
+    with pytest.raises(IdentityError, match="No user is named"):
+        await agent.turn("one", user="")
+    assert not model.requests

@@ -1,0 +1,105 @@
+"""`make chat`, driven as a person would: lines in, lines out."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from settings import PROJECT
+from tests.dev_server import DevServer
+from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text
+
+
+def chat(url: str, lines: str, identity: str = "alice@example.com") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "chat.py", "--as", identity, "--org", "acme", "--url", url]
+    return subprocess.run(command, cwd=PROJECT, input=lines, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.server
+def test_a_conversation_its_memory_and_a_new_one(
+    shared_server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    model.script("first words", [Text("a first answer")])
+    model.script("second words", [Text("a second answer")])
+    result = chat(shared_server.url, "first words\n/memory\n/new\nsecond words\n/help\n/quit\nnever sent\n", alice)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("a first answer") == 1
+    assert "a second answer" in result.stdout
+    assert "/memories/preferences.md" in result.stdout
+    assert "never sent" not in str(model.requests)
+    assert "first words" not in str(model.requests[-1]["messages"])
+
+
+def test_without_a_server_it_says_what_to_do() -> None:
+    result = chat("http://127.0.0.1:9", "hello\n")
+    assert result.returncode == 1
+    assert result.stderr == "No server answers at http://127.0.0.1:9; start it with `make dev` in another terminal.\n"
+
+
+@pytest.mark.server
+def test_an_identity_the_server_refuses_is_explained(shared_server: DevServer) -> None:
+    result = chat(shared_server.url, "hello\n", "langgraph-studio-user")
+    assert result.returncode == 1
+    assert "401" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def terminal(shared_server: DevServer, alice: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A chat on a terminal of its own, as Ctrl-C needs one."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "chat.py", "--as", alice, "--org", "acme", "--url", shared_server.url]
+    process = subprocess.Popen(command, cwd=PROJECT, stdin=theirs, stdout=theirs, stderr=theirs, process_group=0)
+    os.close(theirs)
+    yield ours, process
+    process.kill()
+    process.wait()
+    os.close(ours)
+
+
+class Screen:
+    """What a terminal has shown since it was last waited for."""
+
+    def __init__(self, terminal: int) -> None:
+        self._terminal = terminal
+        self._unread = ""
+
+    def wait_for(self, text: str, seconds: float = 30) -> str:
+        """Everything up to and including `text`."""
+        deadline = time.monotonic() + seconds
+        while text not in self._unread:
+            assert select.select([self._terminal], [], [], max(0, deadline - time.monotonic()))[0], self._unread
+            self._unread += os.read(self._terminal, 1024).decode(errors="replace")
+        seen, _, self._unread = self._unread.partition(text)
+        return seen + text
+
+
+@pytest.mark.server
+def test_ctrl_c_stops_the_answer_and_not_the_conversation(
+    terminal: tuple[int, subprocess.Popen[bytes]], model: ScriptedAnthropic
+) -> None:
+    ours, process = terminal
+    screen = Screen(ours)
+    model.script("take your time", Slow(30, [Text("never")]))
+    model.script("still there?", [Text("yes, still here")])
+    screen.wait_for("> ")
+    os.write(ours, b"take your time\n")
+    deadline = time.monotonic() + 20
+    while not model.requests_for("take your time"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    screen.wait_for("(stopped)")
+    os.write(ours, b"still there?\n")
+    assert "Traceback" not in screen.wait_for("yes, still here")
+    screen.wait_for("> ")
+    os.write(ours, b"\x04")
+    assert process.wait(10) == 0

@@ -1,0 +1,142 @@
+"""Past conversations: the right one is found, one's own only, in a result small enough to read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from memory.episodes import Conversation, Turn, conversation, page, quote, search
+from settings import MAX_SEARCH_RESULT_CHARS
+from tests.dev_server import DevServer, run_turn
+from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+
+
+def talk(thread_id: str, *texts: str) -> Conversation:
+    return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, str(n)) for n, text in enumerate(texts)))
+
+
+PAST = [
+    talk("dog", "Our dog Rex had puppies", "How many?", "Seven, all brown"),
+    talk("car", "The engine makes a noise", "Change the belt"),
+    talk("trip", "We fly to Lisbon in May", "Take an umbrella"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "thread_id"),
+    [("How many puppies were there?", "dog"), ("noisy engine", "car"), ("flying to lisbon", "trip")],
+)
+def test_the_conversation_in_which_it_was_said_comes_first(query: str, thread_id: str) -> None:
+    assert search(query, PAST, 5)[0].conversation.thread_id == thread_id
+
+
+@pytest.mark.parametrize("query", ["", "the of and", "quantum", "%_.*['\"", "'; DROP TABLE", "\x00"])
+def test_a_query_that_matches_nothing_finds_nothing(query: str) -> None:
+    assert search(query, PAST, 5) == []
+    assert search(query, [], 5) == []
+
+
+def test_the_turns_quoted_are_those_that_match_with_a_little_context() -> None:
+    text = quote(search("puppies", PAST, 5))
+    assert "2026-01-01 thread_id=dog" in text
+    assert "1. user: Our dog Rex had puppies" in text
+    assert "2. user: How many?" in text
+
+
+@pytest.mark.parametrize("limit", [1, 5, 20])
+def test_a_result_is_bounded_whatever_was_said(limit: int) -> None:
+    long = [talk(f"{number:036}", *["brown puppies " * 5_000] * 30) for number in range(30)]
+    found = search("puppies " * 10_000, long, limit)
+    assert len(found) == limit
+    assert limit <= quote(found).count("thread_id=") <= limit
+    assert len(quote(found)) <= MAX_SEARCH_RESULT_CHARS
+
+
+def test_a_page_is_numbered_bounded_and_centred_on_the_turn_asked_for() -> None:
+    long = talk("long", *(f"turn {number}" for number in range(1, 101)))
+    assert "turns 81-100 of 100" in page(long, None)
+    assert "50. user: turn 50" in page(long, 50)
+    assert "turns 1-20 of 100" in page(long, -7)
+    assert "turns 81-100 of 100" in page(long, 10**9)
+    assert len(page(talk("x", *["word " * 50_000] * 40), 3)) <= MAX_SEARCH_RESULT_CHARS
+    assert "has no text" in page(talk("empty"), None)
+
+
+def test_blocks_images_and_tool_messages_become_turns_and_what_has_no_text_does_not() -> None:
+    messages: list[dict[str, Any]] = [
+        {
+            "type": "human",
+            "id": "a",
+            "content": [{"type": "text", "text": "look"}, {"type": "image", "base64": "AAAA"}],
+        },
+        {"type": "ai", "id": "b", "content": [{"type": "tool_use", "name": "ls", "input": {}}]},
+        {"type": "tool", "id": "c", "content": "three files"},
+        {"type": "system", "id": "d", "content": "hidden"},
+        {"type": "ai", "id": None, "content": "done"},
+    ]
+    thread = {"thread_id": "t", "updated_at": "2026-02-03T04:05:06", "values": {"messages": messages}}
+    turns = (Turn("user", "look", "a"), Turn("tool", "three files", "c"), Turn("assistant", "done", ""))
+    assert conversation(thread) == Conversation("t", "2026-02-03", turns)
+    assert conversation({"thread_id": "t", "values": None}).turns == ()
+
+
+async def chat(client: LangGraphClient, *texts: str) -> str:
+    thread = str((await client.threads.create())["thread_id"])
+    for text in texts:
+        await run_turn(client, thread, text)
+    return thread
+
+
+async def ask(client: LangGraphClient, model: ScriptedAnthropic, call: ToolCall, **kwargs: Any) -> tuple[str, str]:
+    """What a tool call of the model is answered, and the thread it was made in."""
+    text = f"call {call.name} {call.args}"
+    model.script(text, [call], [Text("done")])
+    thread = str((await client.threads.create())["thread_id"])
+    await run_turn(client, thread, text, **kwargs)
+    return tool_results(model.requests[-1])[0], thread
+
+
+@pytest.mark.server
+async def test_own_conversations_are_found_and_nobody_else_s_nor_this_one(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    own = await chat(client, "my zebra is called Zoe")
+    other = await chat(server.as_user(f"other-{alice}"), "the zebra of somebody else")
+    elsewhere = await chat(server.as_user(alice, org="globex"), "the zebra of the other organization")
+    await chat(client, "an unrelated talk")
+    answer, here = await ask(client, model, ToolCall("search_past_conversations", {"query": "zebra"}))
+    assert f"thread_id={own}" in answer
+    assert "my zebra is called Zoe" in answer
+    assert not [thread for thread in (other, elsewhere, here) if thread in answer]
+
+    answer, _ = await ask(client, model, ToolCall("read_conversation", {"thread_id": own}))
+    assert "1. user: my zebra is called Zoe" in answer
+    for thread in (other, elsewhere):
+        answer, _ = await ask(client, model, ToolCall("read_conversation", {"thread_id": thread}))
+        assert "There is no conversation" in answer
+    answer, _ = await ask(client, model, ToolCall("read_conversation", {"thread_id": "../x"}))
+    assert "Error" in answer
+
+
+@pytest.mark.server
+async def test_an_operator_s_run_finds_the_conversations_of_the_person_it_acts_for_only(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    own = await chat(server.as_user(alice), "my zebra is called Zoe")
+    other = await chat(server.as_user(f"other-{alice}"), "the zebra of somebody else")
+    context = {"user_id": alice, "org_id": "acme"}
+    call = ToolCall("search_past_conversations", {"query": "zebra"})
+    answer, _ = await ask(server.as_operator(), model, call, context=context)
+    assert own in answer
+    assert other not in answer
+    call = ToolCall("read_conversation", {"thread_id": other})
+    assert "There is no conversation" in (await ask(server.as_operator(), model, call, context=context))[0]
+
+
+@pytest.mark.server
+async def test_nothing_found_is_said_so(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    answer, _ = await ask(server.as_user(alice), model, ToolCall("search_past_conversations", {"query": "submarines"}))
+    assert answer == "Nothing found in 0 earlier conversations."

@@ -1,0 +1,232 @@
+"""Which path belongs to whom, who may write it, and what may be written: asserted on the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from deepagents.backends import CompositeBackend, StateBackend
+from deepagents.backends.utils import create_file_data
+from langgraph.config import get_store
+from langgraph.graph import START, StateGraph
+from langgraph.store.memory import InMemoryStore
+from typing_extensions import TypedDict
+
+from agent import build_agent
+from consolidation_agent import build_consolidation_agent
+from memory.files import build_backend, build_permissions, build_routes
+from memory.scopes import DEFAULT_AGENT_ASSISTANT, Context
+from settings import MAX_FILE_BYTES, Settings
+from tests.conftest import BuildGraph
+from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+
+POLICIES = ("policies", "acme")
+MEMORIES = ("memories", "acme:alice")
+SKILLS = ("skills", DEFAULT_AGENT_ASSISTANT)
+DEFAULTS = Settings()
+SPELLINGS = ["{0}/x.md", "{0}", "{0}/", "/{0}//x.md", "{0}//x.md", "{0}/./x.md", "{0}/sub/../x.md", "/./{0}/x.md"]
+
+
+class Empty(TypedDict):
+    pass
+
+
+@dataclass
+class Calls:
+    """Calls a backend's methods as a tool inside a run would, without any middleware in between."""
+
+    store: InMemoryStore
+    settings: Settings = DEFAULTS
+    consolidating: bool = False
+
+    async def __call__(self, method: str, *args: Any) -> Any:
+        results = []
+
+        async def node(state: Empty) -> None:
+            assert get_store() is self.store
+            backend = build_backend(self.settings, consolidating=self.consolidating)
+            results.append(await getattr(backend, method)(*args))
+
+        graph = (
+            StateGraph(Empty, context_schema=Context)
+            .add_node("node", node)
+            .add_edge(START, "node")
+            .compile(store=self.store)
+        )
+        await graph.ainvoke({}, context=Context(user_id="alice", org_id="acme"))
+        return results[0]
+
+
+def everything(store: InMemoryStore) -> dict[tuple[tuple[str, ...], str], Any]:
+    return {(item.namespace, item.key): item.value for item in store.search((), limit=1000)}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize("route", ["/policies", "/skills"])
+async def test_the_backend_itself_refuses_every_write_to_what_is_shared(
+    store: InMemoryStore, route: str, spelling: str
+) -> None:
+    store.put(POLICIES, "/x.md", {**create_file_data("rule")})
+    store.put(SKILLS, "/x.md", {**create_file_data("rule")})
+    before = everything(store)
+    path = spelling.format(route)
+    call = Calls(store)
+    assert (await call("awrite", path, "mine")).error
+    assert (await call("aedit", path, "rule", "mine")).error
+    assert (await call("adelete", path)).error
+    assert all(response.error for response in await call("aupload_files", [(path, b"mine")]))
+    assert everything(store) == before
+
+
+@pytest.mark.parametrize("parent", ["/", ""])
+async def test_deleting_a_parent_leaves_the_routes_alone(store: InMemoryStore, parent: str) -> None:
+    store.put(POLICIES, "/x.md", {**create_file_data("rule")})
+    assert (await Calls(store)("adelete", parent)).error
+    assert store.get(POLICIES, "/x.md")
+
+
+@pytest.mark.parametrize("tool", [
+    ToolCall("write_file", {"file_path": "/policies/x.md", "content": "mine"}),
+    ToolCall("write_file", {"file_path": "/policies", "content": "mine"}),
+    ToolCall("write_file", {"file_path": "//policies//x.md", "content": "mine"}),
+    ToolCall("edit_file", {"file_path": "/policies/x.md", "old_string": "rule", "new_string": "mine"}),
+    ToolCall("delete", {"file_path": "/policies"}),
+    ToolCall("delete", {"file_path": "/"}),
+    ToolCall("append_memory", {"path": "/policies/x.md", "text": "mine"}),
+    ToolCall("append_memory", {"path": "/memories/../policies/x.md", "text": "mine"}),
+    ToolCall("write_file", {"file_path": "/skills/x.md", "content": "mine"}),
+])  # fmt: skip
+@pytest.mark.parametrize("build", [build_agent, build_consolidation_agent])
+async def test_neither_graph_can_change_policies_or_skills(
+    graph: BuildGraph, store: InMemoryStore, model: ScriptedAnthropic, tool: ToolCall, build: Any
+) -> None:
+    store.put(POLICIES, "/x.md", {**create_file_data("rule")})
+    store.put(SKILLS, "/x.md", {**create_file_data("rule")})
+    model.script("change it", [tool], [Text("done")])
+    await graph(build=build).turn("change it")
+    shared = [item for item in store.search((), limit=100) if item.namespace[0] != "memories"]
+    assert [(item.key, item.value["content"]) for item in shared] == [("/x.md", "rule")] * 2
+    assert "rror" in tool_results(model.requests[-1])[0]
+
+
+async def test_allowed_shared_writes_reach_the_assistant_s_skills(
+    graph: BuildGraph, store: InMemoryStore, model: ScriptedAnthropic
+) -> None:
+    write = ToolCall("write_file", {"file_path": "/skills/letters/SKILL.md", "content": "x"})
+    model.script("teach", [write], [Text("done")])
+    await graph(Settings(shared_writes="allow")).turn("teach")
+    assert store.get(SKILLS, "/letters/SKILL.md")
+    await graph(Settings(shared_writes="allow"), build=build_consolidation_agent).turn("teach again")
+
+
+async def test_consolidation_never_writes_skills_even_where_agents_may(store: InMemoryStore) -> None:
+    call = Calls(store, Settings(shared_writes="allow"), consolidating=True)
+    assert (await call("awrite", "/skills/x.md", "mine")).error
+    assert not everything(store)
+
+
+async def test_in_the_background_only_consolidation_writes_memory(
+    graph: BuildGraph, store: InMemoryStore, model: ScriptedAnthropic
+) -> None:
+    settings = Settings(memory_writes="background")
+    write = ToolCall("write_file", {"file_path": "/memories/topics/a.md", "content": "x"})
+    model.script("note", [write], [Text("done")])
+    await graph(settings).turn("note")
+    assert store.get(MEMORIES, "/topics/a.md") is None
+    assert not {"append_memory", "save_profile"} & {tool["name"] for tool in model.requests[0]["tools"]}
+    assert (await Calls(store, settings)("awrite", "/memories/topics/a.md", "x")).error
+    assert not (await Calls(store, settings, consolidating=True)("awrite", "/memories/topics/a.md", "x")).error
+
+
+@pytest.mark.parametrize(("shared_writes", "written"), [("deny", False), ("interrupt", False), ("allow", True)])
+async def test_memory_shared_by_an_assistant_s_users_is_written_as_shared_writes_says(
+    store: InMemoryStore, shared_writes: Any, written: bool
+) -> None:
+    settings = Settings(memory_scope="assistant", shared_writes=shared_writes)
+    await Calls(store, settings)("awrite", "/memories/a.md", "x")
+    assert bool(store.get(("memories", DEFAULT_AGENT_ASSISTANT), "/a.md")) is written
+    assert (await Calls(store, settings, consolidating=True)("awrite", "/memories/b.md", "x")).error
+
+
+async def test_memory_with_each_assistant_is_apart_under_user_and_assistant(store: InMemoryStore) -> None:
+    await Calls(store, Settings(memory_scope="user+assistant"))("awrite", "/memories/a.md", "x")
+    assert list(everything(store)) == [(("memories", f"{DEFAULT_AGENT_ASSISTANT}:acme:alice"), "/a.md")]
+
+
+async def test_keys_lose_the_route_and_keep_the_slash(store: InMemoryStore) -> None:
+    await Calls(store)("awrite", "/memories/topics/a.md", "x")
+    assert list(everything(store)) == [(MEMORIES, "/topics/a.md")]
+
+
+def test_a_nested_route_to_thread_state_beats_memory() -> None:
+    routes = {**build_routes(Settings()), "/memories/scratch/": StateBackend()}
+    backend = CompositeBackend(default=StateBackend(), routes=routes)
+    chosen, key = backend._get_backend_and_key("/memories/scratch/plan.md")
+    assert isinstance(chosen, StateBackend)
+    assert key == "/plan.md"
+    assert backend._get_backend_and_key("/memories/plan.md")[0] is routes["/memories/"]
+
+
+async def test_a_file_outside_every_route_is_gone_in_the_next_thread(
+    graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore
+) -> None:
+    agent = graph()
+    read = ToolCall("read_file", {"file_path": "/draft.md"})
+    model.script("draft", [ToolCall("write_file", {"file_path": "/draft.md", "content": "a fine draft"})])
+    await agent.turn("draft")
+    for thread in ("1", "2"):
+        model.script(f"read in {thread}", [read], [Text("done")])
+        await agent.turn(f"read in {thread}", thread=thread)
+    same, other = (tool_results(body)[0] for body in model.requests if tool_results(body) and "read in" in str(body))
+    assert "a fine draft" in same
+    assert "not found" in other
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("x" * (MAX_FILE_BYTES + 1), "split it by topic"), ("a\x00b", "NUL"), ("\ud800", "Unicode")],
+)
+async def test_content_no_store_should_hold_is_refused_and_nothing_is_written(
+    store: InMemoryStore, content: str, reason: str
+) -> None:
+    assert reason in (await Calls(store)("awrite", "/memories/a.md", content)).error
+    await Calls(store)("awrite", "/memories/a.md", "old")
+    assert reason in (await Calls(store)("aedit", "/memories/a.md", "old", content)).error
+    item = store.get(MEMORIES, "/a.md")
+    assert item
+    assert item.value["content"] == "old"
+
+
+async def test_binary_uploads_are_kept_as_base64_and_come_back_whole(store: InMemoryStore) -> None:
+    call = Calls(store)
+    await call("aupload_files", [("/memories/pixel.png", b"\x89PNG\xff")])
+    (found,) = await call("adownload_files", ["/memories/pixel.png"])
+    assert found.content == b"\x89PNG\xff"
+
+
+async def test_a_value_of_other_code_is_an_error_of_its_own_and_breaks_nothing_else(store: InMemoryStore) -> None:
+    store.put(MEMORIES, "/odd.md", {"content": 7})
+    store.put(MEMORIES, "/good.md", {**create_file_data("find me")})
+    call = Calls(store)
+    assert "not a file" in (await call("aread", "/memories/odd.md")).error
+    assert "not a file" in (await call("awrite", "/memories/odd.md", "x")).error
+    assert "not a file" in (await call("aedit", "/memories/odd.md", "a", "b")).error
+    assert [entry["path"] for entry in (await call("als", "/memories/")).entries] == ["/memories/good.md"]
+    assert [match["path"] for match in (await call("agrep", "find", "/memories/")).matches] == ["/memories/good.md"]
+    bad, good = await call("adownload_files", ["/memories/odd.md", "/memories/good.md"])
+    assert "not a file" in bad.error
+    assert good.content == b"find me"
+    assert not (await call("adelete", "/memories/odd.md")).error
+    assert not store.get(MEMORIES, "/odd.md")
+
+
+def test_permissions_say_the_same_as_the_backend() -> None:
+    def denied(settings: Settings, *, consolidating: bool = False) -> dict[str, str]:
+        return {rule.paths[0]: rule.mode for rule in build_permissions(settings, consolidating=consolidating)}
+
+    assert denied(Settings()) == {"/policies": "deny", "/skills": "deny"}
+    assert denied(Settings(shared_writes="allow")) == {"/policies": "deny"}
+    assert denied(Settings(shared_writes="interrupt")) == {"/policies": "deny", "/skills": "interrupt"}
+    assert denied(Settings(memory_writes="background")) == {"/policies": "deny", "/skills": "deny", "/memories": "deny"}
+    assert denied(Settings(memory_writes="background"), consolidating=True) == {"/policies": "deny", "/skills": "deny"}

@@ -1,0 +1,188 @@
+"""`python -m seeds`: what it puts into a deployment, once, and what it refuses to."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+import seeds.__main__ as command
+from memory import scopes
+from seeds import files
+from settings import PROJECT, Settings
+from tests.dev_server import DevServer, run_turn
+
+SKILLS = list(scopes.skills(scopes.DEFAULT_AGENT_ASSISTANT))
+
+
+@pytest.fixture(scope="module")
+def shared_seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    with DevServer(tmp_path_factory.mktemp("seeds")) as server:
+        yield server
+
+
+@pytest.fixture
+async def server(shared_seeded: DevServer) -> AsyncIterator[DevServer]:
+    yield shared_seeded
+    await shared_seeded.close_clients()
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the project's policies and seeds that a test may change."""
+    for folder in ("policies", "seeds"):
+        shutil.copytree(PROJECT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    monkeypatch.setattr(command, "PROJECT", tmp_path)
+    return tmp_path
+
+
+async def seed(
+    client: LangGraphClient, *parts: str, settings: Settings | None = None, prune: bool = False
+) -> list[str]:
+    return await command.seed(client, parts or command.PARTS, settings or Settings(), prune=prune)
+
+
+async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
+    return {str(item["key"]) for item in (await client.store.search_items(namespace, limit=100))["items"]}
+
+
+@pytest.mark.server
+async def test_policies_and_skills_are_put_where_the_agent_reads_them_and_a_second_run_changes_nothing(
+    server: DevServer, repository: Path
+) -> None:
+    client = server.as_operator()
+    assert await seed(client)
+    assert await keys(client, ["policies", "acme"]) == {"/compliance.md"}
+    assert await keys(client, SKILLS) == {"/decision-memo/SKILL.md", "/meeting-notes/SKILL.md"}
+    assert await seed(client) == []
+
+    (repository / "policies/acme/compliance.md").write_text("# New rules\n")
+    assert await seed(client) == ["policies/acme/compliance.md: updated"]
+    user = server.as_user("alice@example.com")
+    thread = str((await user.threads.create())["thread_id"])
+    values: Any = await run_turn(user, thread, "What are the policies?")
+    assert "# New rules" in values["messages"][-1]["content"]
+
+
+@pytest.mark.server
+async def test_skills_go_to_every_assistant_of_the_agent(server: DevServer, repository: Path) -> None:
+    client = server.as_operator()
+    assistant = (await client.assistants.create("agent", name="second"))["assistant_id"]
+    await seed(client, "skills")
+    assert await keys(client, list(scopes.skills(assistant))) == {"/decision-memo/SKILL.md", "/meeting-notes/SKILL.md"}
+    await client.assistants.delete(assistant)
+
+
+@pytest.mark.server
+async def test_prune_removes_what_the_repository_no_longer_has_and_nothing_else_does(
+    server: DevServer, repository: Path
+) -> None:
+    client = server.as_operator()
+    (repository / "policies/gone org").mkdir()
+    (repository / "policies/gone org/rule.md").write_text("x")
+    await seed(client)
+    shutil.rmtree(repository / "policies/gone org")
+    shutil.rmtree(repository / "seeds/skills/decision-memo")
+    memory = ["memories", "acme:keeper"]
+    await client.store.put_item(memory, "/a.md", {"content": "mine", "encoding": "utf-8"})
+    assert await seed(client) == []
+    lines = await seed(client, prune=True)
+    assert lines == ["policies/gone~20org/rule.md: deleted", f"skills/{SKILLS[1]}/decision-memo/SKILL.md: deleted"]
+    assert await keys(client, memory) == {"/a.md"}
+
+
+@pytest.mark.server
+async def test_named_people_get_first_memories_and_keep_their_own(server: DevServer, repository: Path) -> None:
+    client = server.as_operator()
+    folder = repository / "seeds/memories/acme/dana%40example.com"
+    (folder / "topics").mkdir(parents=True)
+    (folder / "preferences.md").write_text("- formal tone\n")
+    (folder / "topics/work.md").write_text("Runs the depot.\n")
+    namespace = list(scopes.memories(scopes.Actor("dana@example.com", "acme"), "", Settings()))
+    await client.store.put_item(namespace, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
+    await seed(client, "memories")
+    assert await keys(client, namespace) == {"/preferences.md", "/topics/work.md"}
+    item = await client.store.get_item(namespace, key="/preferences.md")
+    assert item["value"]["content"] == "- hers"
+
+
+@pytest.mark.server
+async def test_the_cron_is_made_once_follows_the_schedule_and_goes_with_it(server: DevServer) -> None:
+    client = server.as_operator()
+
+    async def schedules() -> list[str]:
+        return [str(cron["schedule"]) for cron in await client.crons.search(limit=10)]
+
+    nightly, hourly = (
+        replace(Settings(), consolidation_schedule="0 3 * * *"),
+        replace(Settings(), consolidation_schedule="0 * * * *"),
+    )
+    for settings, expected in ((nightly, "0 3 * * *"), (nightly, "0 3 * * *"), (hourly, "0 * * * *")):
+        await seed(client, "cron", settings=settings)
+        assert await schedules() == [expected]
+    await seed(client, "cron")
+    assert await schedules() == []
+
+
+BAD_SKILLS = {
+    "no front matter": "# Skill",
+    "not YAML": "---\nname: [\n---\n",
+    "another name": "---\nname: other\ndescription: x\n---\n",
+    "no description": "---\nname: broken\n---\n",
+    "not UTF-8": b"---\nname: broken\ndescription: \xff\n---\n",
+}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("text", BAD_SKILLS.values(), ids=BAD_SKILLS)
+async def test_an_invalid_skill_is_named_and_nothing_is_written(
+    server: DevServer, repository: Path, text: str | bytes
+) -> None:
+    client = server.as_operator()
+    await seed(client)
+    (repository / "seeds/skills/broken").mkdir()
+    (repository / "seeds/skills/broken/SKILL.md").write_bytes(text.encode() if isinstance(text, str) else text)
+    (repository / "policies/acme/new.md").write_text("must not be written")
+    with pytest.raises(files.SeedError, match=r"seeds/skills/broken/SKILL\.md"):
+        await seed(client)
+    assert "/new.md" not in await keys(client, ["policies", "acme"])
+
+
+def test_a_policy_that_is_not_utf8_is_named(repository: Path) -> None:
+    (repository / "policies/acme/bad.md").write_bytes(b"\xff\xfe")
+    with pytest.raises(files.SeedError, match=r"bad\.md is not UTF-8 text"):
+        files.policies(repository)
+
+
+def test_the_project_s_own_seeds_are_valid() -> None:
+    assert files.policies(PROJECT)["acme"]
+    assert len({key.split("/")[1] for key in files.skills(PROJECT)}) == 2
+
+
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "seeds", *args], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+
+
+def test_without_a_server_the_command_says_so_in_one_line() -> None:
+    result = run("--url", "http://127.0.0.1:9")
+    assert result.returncode == 1
+    assert (
+        result.stderr
+        == "No server answers at http://127.0.0.1:9; start it with `make dev`, or name another with --url.\n"
+    )
+
+
+@pytest.mark.server
+def test_the_command_prints_a_line_for_each_change(shared_seeded: DevServer) -> None:
+    run("--url", shared_seeded.url, "--prune")
+    result = run("--url", shared_seeded.url, "policies")
+    assert result.stdout == "Nothing to change: policies are as the repository has them.\n"

@@ -1,0 +1,195 @@
+"""The whole deployment on the real `langgraph dev`: what lasts, what fails alone, what bad input does."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from memory import scopes
+from settings import Settings
+from tests.conftest import model_env
+from tests.dev_server import DevServer, run_turn
+from tests.embedding import SUBJECTS
+from tests.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
+
+pytestmark = pytest.mark.server
+
+
+async def new_thread(client: LangGraphClient) -> str:
+    return str((await client.threads.create())["thread_id"])
+
+
+def memories(identity: str, org: str = "acme") -> list[str]:
+    return list(scopes.memories(scopes.Actor(identity, org), "", Settings()))
+
+
+def append(text: str) -> ToolCall:
+    return ToolCall("append_memory", {"path": "/memories/preferences.md", "text": text})
+
+
+async def content(server: DevServer, identity: str, key: str = "/preferences.md") -> str:
+    item = await server.as_operator().store.get_item(memories(identity), key=key)
+    return str(item["value"]["content"]) if item else ""
+
+
+async def test_consolidation_writes_what_the_agent_shows_in_another_thread(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    write = ToolCall("write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"})
+    model.script("Conversations with something new", [write], [Text("done")])
+    client = server.as_user(alice)
+    await run_turn(client, await new_thread(client), "metric units, please")
+    await run_turn(client, await new_thread(client), "consolidate", assistant="consolidation_agent")
+
+    await run_turn(client, await new_thread(client), "hello from alice")
+    assert "- metric units" in system_text(model.requests_for("hello from alice")[-1])
+
+    for stranger in (server.as_user(f"other-{alice}"), server.as_user(alice, org="globex")):
+        await run_turn(stranger, await new_thread(stranger), "hello from a stranger")
+        assert "metric units" not in system_text(model.requests_for("hello from a stranger")[-1])
+
+
+async def test_two_users_at_once_keep_their_own_memory(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    people = [f"{number}-{alice}" for number in range(6)]
+
+    async def remember(person: str) -> None:
+        client = server.as_user(person)
+        model.script(f"I am {person}.", [append(f"- this is {person}.")], [Text("done")])
+        await run_turn(client, await new_thread(client), f"I am {person}.")
+
+    await asyncio.gather(*map(remember, people))
+    for person in people:
+        text = await content(server, person)
+        assert [other for other in people if f"this is {other}." in text] == [person]
+
+
+async def test_memory_edited_through_the_store_is_seen_in_the_thread_s_next_run(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, operator = server.as_user(alice), server.as_operator()
+    thread = await new_thread(client)
+    rule = f"rule {uuid.uuid4()}"
+    await run_turn(client, thread, "before the edit")
+    await operator.store.put_item(memories(alice), "/preferences.md", {"content": "edited", "encoding": "utf-8"})
+    await operator.store.put_item(["policies", "acme"], "/test.md", {"content": rule, "encoding": "utf-8"})
+    await run_turn(client, thread, "after the edit")
+    before, after = (system_text(body) for body in model.requests)
+    assert "edited" not in before
+    assert rule not in before
+    assert "edited" in after
+    assert rule in after
+    values = (await client.threads.search(ids=[thread]))[0]["values"]
+    assert rule not in str(values), "the text of policies must not be kept in thread state"
+    await operator.store.delete_item(["policies", "acme"], "/test.md")
+
+
+async def test_a_provider_that_refuses_the_key_fails_that_run_alone(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    model.script("with a bad key", Failure(401, "authentication_error", "invalid x-api-key"))
+    outcomes: list[Any] = await asyncio.gather(
+        run_turn(client, await new_thread(client), "with a bad key"),
+        run_turn(client, await new_thread(client), "with a good key"),
+        return_exceptions=True,
+    )
+    bad, good = outcomes
+    assert "AuthenticationError" in str(bad)
+    assert good["messages"][-1]["content"] == "ok"
+
+
+async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote_and_the_next_turn_works(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    thread = await new_thread(client)
+    model.script("stop me", [append("- written before the stop")], Slow(30, [Text("never")]))
+    message: Any = {"messages": [{"role": "user", "content": "stop me"}]}
+    run = await client.runs.create(thread, "agent", input=message)
+    while not (len(model.requests) > 1 and tool_results(model.requests[-1])):  # noqa: ASYNC110  # the scripted server's thread sets no event
+        await asyncio.sleep(0.05)
+    await client.runs.cancel(thread, run["run_id"], wait=True)
+    assert "- written before the stop" in await content(server, alice)
+    values = await run_turn(client, thread, "and go on")
+    assert values["messages"][-1]["content"] == "ok"
+
+
+async def test_a_value_of_other_code_in_the_namespace_is_shown_as_a_note(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    await server.as_operator().store.put_item(memories(alice), "/preferences.md", {"theme": "dark"})
+    client = server.as_user(alice)
+    await run_turn(client, await new_thread(client), "how do I look")
+    assert "[/memories/preferences.md cannot be shown" in system_text(model.requests[-1])
+
+
+async def test_streamed_turns_are_shown_the_same_prompt(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    message: Any = {"messages": [{"role": "user", "content": "stream it"}]}
+    parts = [part async for part in client.runs.stream(None, "agent", input=message, stream_mode="messages-tuple")]
+    assert model.requests[-1]["stream"] is True
+    assert "<memory>" in system_text(model.requests[-1])
+    assert "ok" in str(parts)
+
+
+@pytest.fixture(scope="module")
+def indexed_server(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    index = {"embed": "tests/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
+    folder = tmp_path_factory.mktemp("indexed")
+    with DevServer(folder, env=model_env(shared_model), config={"store": {"index": index}}) as server:
+        yield server
+
+
+@pytest.fixture
+async def indexed(indexed_server: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    yield indexed_server
+    await indexed_server.close_clients()
+
+
+async def test_the_platform_s_semantic_index_is_used_where_langgraph_json_has_one(
+    indexed: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, operator = indexed.as_user(alice), indexed.as_operator()
+    for key, text in (("/topics/a.md", "Has a puppy."), ("/topics/b.md", "Sold the vehicle.")):
+        await operator.store.put_item(memories(alice), key, {"content": text, "encoding": "utf-8"})
+    model.script("what animals", [ToolCall("search_memories", {"query": "any pet?"})], [Text("done")])
+    await run_turn(client, await new_thread(client), "what animals")
+    assert tool_results(model.requests[-1])[0].startswith("/memories/topics/a.md")
+
+
+async def test_a_restart_keeps_threads_and_memory(indexed: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    client = indexed.as_user(alice)
+    thread = await new_thread(client)
+    model.script("before the restart", [append("- survives")], [Text("done")])
+    await run_turn(client, thread, "before the restart")
+    indexed.restart()
+    await run_turn(client, thread, "after the restart")
+    last = model.requests[-1]
+    assert "- survives" in system_text(last)
+    assert "before the restart" in str(last["messages"])
+
+
+@pytest.mark.parametrize(
+    ("env", "line"),
+    [
+        ({"SHARED_WRITES": "maybe"}, "SHARED_WRITES is 'maybe'; use one of deny, interrupt, allow."),
+        ({"AGENT_MODEL": "gpt"}, "AGENT_MODEL is 'gpt'; use provider:model"),
+    ],
+)
+def test_a_bad_setting_stops_the_start_and_names_itself(tmp_path: Any, env: dict[str, str], line: str) -> None:
+    with pytest.raises(RuntimeError, match=line.replace("(", "[(]")), DevServer(tmp_path, env=env):
+        pass
+
+
+def test_without_a_token_the_answer_says_how_to_get_in(shared_server: DevServer) -> None:
+    answer = httpx.get(f"{shared_server.url}/threads/{uuid.uuid4()}", trust_env=False)
+    assert answer.status_code == 401
+    assert "dev:<org>:<identity>" in answer.text

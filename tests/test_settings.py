@@ -1,0 +1,271 @@
+"""Every variable: its default, what it refuses and how it says so, and where it is documented."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dotenv import dotenv_values
+from langgraph_cli.deploy import RESERVED_ENV_VARS
+
+from settings import PROJECT, VARIABLES, Settings, SettingsError, load_settings
+
+ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
+SECRET = "correct-horse-battery-staple-correct-horse"
+JWKS_URL = "https://idp.example/keys"
+ACCEPT_ANY_TEXT = {"AUTH_ISSUER", "AUTH_AUDIENCE", "AUTH_ORG_CLAIM", "AUTH_PERMISSIONS_CLAIM", "OPERATORS"}
+
+MODEL_FIX = "use provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty."
+JWKS_FIX = "use the https:// address of your identity provider's key set."
+SECONDS_FIX = "use a whole number of seconds, e.g. 300, or 0 to turn it off."
+CRON_FIX = "use five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none."
+POSTGRES_FIX = "use postgresql://user:password@host:5432/database."
+
+# Variable, value, and the whole message.
+BAD = [
+    ("AGENT_MODEL", "claude", f"AGENT_MODEL is 'claude'; {MODEL_FIX}"),
+    ("AGENT_MODEL", "anthropic:", f"AGENT_MODEL is 'anthropic:'; {MODEL_FIX}"),
+    ("CONSOLIDATION_MODEL", ":claude", f"CONSOLIDATION_MODEL is ':claude'; {MODEL_FIX}"),
+    ("AUTH_JWKS_URL", "http://idp.example/keys", f"AUTH_JWKS_URL is 'http://idp.example/keys'; {JWKS_FIX}"),
+    ("AUTH_JWKS_URL", "idp.example/keys", f"AUTH_JWKS_URL is 'idp.example/keys'; {JWKS_FIX}"),
+    ("AUTH_JWKS_URL", "https://", f"AUTH_JWKS_URL is 'https://'; {JWKS_FIX}"),
+    ("AUTH_JWT_SECRET", "hunter2", "AUTH_JWT_SECRET has 7 bytes; use at least 32 random ones."),
+    ("DEFAULT_ORG", "é" * 129, f"DEFAULT_ORG is '{'é' * 20}...'; use at most 256 bytes."),
+    ("MEMORY_SCOPE", "team", "MEMORY_SCOPE is 'team'; use one of user, user+assistant, assistant."),
+    ("MEMORY_SCOPE", "User", "MEMORY_SCOPE is 'User'; use one of user, user+assistant, assistant."),
+    ("MEMORY_WRITES", "never", "MEMORY_WRITES is 'never'; use one of both, background."),
+    ("SHARED_WRITES", "yes", "SHARED_WRITES is 'yes'; use one of deny, interrupt, allow."),
+    ("CONSOLIDATE_AFTER_SECONDS", "soon", f"CONSOLIDATE_AFTER_SECONDS is 'soon'; {SECONDS_FIX}"),
+    ("CONSOLIDATE_AFTER_SECONDS", "-1", f"CONSOLIDATE_AFTER_SECONDS is '-1'; {SECONDS_FIX}"),
+    ("CONSOLIDATE_AFTER_SECONDS", "1.5", f"CONSOLIDATE_AFTER_SECONDS is '1.5'; {SECONDS_FIX}"),
+    ("CONSOLIDATE_AFTER_SECONDS", "²", f"CONSOLIDATE_AFTER_SECONDS is '²'; {SECONDS_FIX}"),
+    ("CONSOLIDATE_AFTER_SECONDS", "1\n2", f"CONSOLIDATE_AFTER_SECONDS is '1\\n2'; {SECONDS_FIX}"),
+    ("CONSOLIDATION_SCHEDULE", "daily", f"CONSOLIDATION_SCHEDULE is 'daily'; {CRON_FIX}"),
+    ("CONSOLIDATION_SCHEDULE", "@daily", f"CONSOLIDATION_SCHEDULE is '@daily'; {CRON_FIX}"),
+    ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", f"CONSOLIDATION_SCHEDULE is '0 0 3 * * *'; {CRON_FIX}"),
+    ("CONSOLIDATION_SCHEDULE", "61 3 * * *", f"CONSOLIDATION_SCHEDULE is '61 3 * * *'; {CRON_FIX}"),
+    ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
+]
+
+# Values that break what parses them, not only what is asked of them.
+MALFORMED = [
+    ("AUTH_JWKS_URL", "https://[idp.example/keys"),
+    ("AUTH_JWT_SECRET", f"{SECRET}\udcff"),
+    ("DEFAULT_ORG", "acme\udcff"),
+    ("CONSOLIDATE_AFTER_SECONDS", "9" * 5_000),
+    ("MEMORY_POSTGRES_URI", "postgresql://user:password@[host/database"),
+    ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database"),
+]
+
+# Environment, and the secret that its error must not show.
+SECRETS = [
+    ({"AUTH_JWT_SECRET": "hunter2"}, "hunter2"),
+    ({"AUTH_JWT_SECRET": f"{SECRET}\udcff"}, SECRET),
+    ({"AUTH_JWT_SECRET": SECRET, "AUTH_JWKS_URL": JWKS_URL}, SECRET),
+    ({"MEMORY_POSTGRES_URI": "mysql://user:hunter2@host/database"}, "hunter2"),
+    ({"MEMORY_POSTGRES_URI": "user:hunter2@host/database"}, "hunter2"),
+    ({"MEMORY_POSTGRES_URI": "postgresql://user:hunter2@[host/database"}, "hunter2"),
+    ({"MEMORY_POSTGRES_URI": "postgresql://user:hunter2℀@host/database"}, "hunter2"),
+]
+
+
+def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
+    """`python -m settings`, which `make dev` runs first, with these variables and none of the developer's."""
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    command = [sys.executable, "-m", "settings"]
+    return subprocess.run(
+        command, cwd=PROJECT, env={**kept, **values}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def our_sources() -> Iterator[Path]:
+    """Every Python file of what is deployed, seeds and evals included."""
+    for path in sorted(PROJECT.rglob("*.py")):
+        folders = path.relative_to(PROJECT).parts[:-1]
+        if not any(part in {"tests", "benchmarks", "build"} or part.startswith(".") for part in folders):
+            yield path
+
+
+def reads_environment(source: str) -> bool:
+    names = {"environ", "environb", "getenv", "getenvb"}
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr in names)
+        or (isinstance(node, ast.ImportFrom) and node.module == "os" and any(a.name in names for a in node.names))
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> None:
+    assert load_settings({}) == Settings(
+        agent_model=None,
+        consolidation_model=None,
+        auth_jwks_url=None,
+        auth_jwt_secret=None,
+        auth_issuer=None,
+        auth_audience=None,
+        auth_org_claim="org_id",
+        auth_permissions_claim="permissions",
+        default_org="default",
+        operators=frozenset(),
+        memory_scope="user",
+        memory_writes="both",
+        shared_writes="deny",
+        consolidate_after_seconds=300,
+        consolidation_schedule=None,
+        memory_postgres_uri=None,
+        local_dev=False,
+    )
+
+
+@pytest.mark.parametrize("empty", ["", "  \t"])
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_an_empty_value_counts_as_unset(variable: str, empty: str) -> None:
+    assert load_settings({variable: empty}) == load_settings({})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "parsed"),
+    [
+        ("AGENT_MODEL", "ollama:llama3.3:70b", "ollama:llama3.3:70b"),
+        ("CONSOLIDATION_MODEL", "openai:gpt-5", "openai:gpt-5"),
+        ("AUTH_JWKS_URL", JWKS_URL, JWKS_URL),
+        ("AUTH_JWKS_URL", "http://127.0.0.1:8080/keys", "http://127.0.0.1:8080/keys"),
+        ("AUTH_JWT_SECRET", SECRET, SECRET),
+        ("AUTH_ISSUER", "https://idp.example/", "https://idp.example/"),
+        ("AUTH_AUDIENCE", "memory", "memory"),
+        ("AUTH_ORG_CLAIM", "https://acme.example/org", "https://acme.example/org"),
+        ("AUTH_PERMISSIONS_CLAIM", "scope", "scope"),
+        ("DEFAULT_ORG", "é" * 128, "é" * 128),
+        ("OPERATORS", "root, alice@example.com ,,auth0|42", frozenset({"root", "alice@example.com", "auth0|42"})),
+        ("MEMORY_SCOPE", "user+assistant", "user+assistant"),
+        ("MEMORY_SCOPE", "assistant", "assistant"),
+        ("MEMORY_WRITES", "background", "background"),
+        ("SHARED_WRITES", "interrupt", "interrupt"),
+        ("SHARED_WRITES", " allow ", "allow"),
+        ("CONSOLIDATE_AFTER_SECONDS", "0", 0),
+        ("CONSOLIDATION_SCHEDULE", "*/15 3 * * 1-5", "*/15 3 * * 1-5"),
+        ("MEMORY_POSTGRES_URI", "postgres://u:p@h:5432/db", "postgres://u:p@h:5432/db"),
+    ],
+)
+def test_a_good_value_reaches_its_field_and_no_other(variable: str, value: str, parsed: Any) -> None:
+    default, loaded = load_settings({}), load_settings({variable: value})
+    changed = {name for name in Settings.__slots__ if getattr(loaded, name) != getattr(default, name)}
+    assert changed == {variable.lower()}
+    assert getattr(loaded, variable.lower()) == parsed
+
+
+@pytest.mark.parametrize(("variable", "value", "message"), BAD)
+def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(
+    variable: str, value: str, message: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({variable: value})
+    assert str(caught.value) == message
+    assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("variable", "value"), MALFORMED, ids=lambda value: ascii(value)[:48])
+def test_a_malformed_value_is_an_error_of_one_short_line_that_names_the_variable(variable: str, value: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({variable: value})
+    assert str(caught.value).startswith(variable)
+    assert len(str(caught.value).splitlines()) == 1
+    assert len(str(caught.value)) < 500
+
+
+def test_every_variable_is_either_in_the_table_of_bad_values_or_takes_any_text() -> None:
+    assert {variable for variable, _, _ in BAD} == set(VARIABLES) - ACCEPT_ANY_TEXT
+
+
+@pytest.mark.parametrize("variable", sorted(ACCEPT_ANY_TEXT))
+def test_a_variable_of_free_text_takes_any_text(variable: str) -> None:
+    parsed = getattr(load_settings({variable: "José Ñ|*/~ 42"}), variable.lower())
+    assert parsed in ("José Ñ|*/~ 42", frozenset({"José Ñ|*/~ 42"}))
+
+
+@pytest.mark.parametrize(("environ", "secret"), SECRETS, ids=ascii)
+def test_an_error_never_shows_a_secret(environ: dict[str, str], secret: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        load_settings(environ)
+    shown = [str(error) for error in (caught.value, caught.value.__cause__, caught.value.__context__)]
+    assert not any(secret in text for text in shown)
+
+
+def test_a_key_set_and_a_shared_secret_together_are_an_error_that_names_both() -> None:
+    with pytest.raises(SettingsError, match=r"^AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one .*\.$"):
+        load_settings({"AUTH_JWKS_URL": JWKS_URL, "AUTH_JWT_SECRET": SECRET})
+
+
+@pytest.mark.parametrize(
+    ("environ", "uses_jwt"), [({}, False), ({"AUTH_JWKS_URL": JWKS_URL}, True), ({"AUTH_JWT_SECRET": SECRET}, True)]
+)
+def test_people_sign_in_with_tokens_once_a_key_set_or_a_secret_is_there(
+    environ: dict[str, str], uses_jwt: bool
+) -> None:
+    assert load_settings(environ).uses_jwt is uses_jwt
+
+
+@pytest.mark.parametrize(("variant", "local"), [("local_dev", True), ("cloud", False), ("", False)])
+def test_only_the_variant_local_dev_is_local_development(variant: str, local: bool) -> None:
+    assert load_settings({"LANGSMITH_LANGGRAPH_API_VARIANT": variant}).local_dev is local
+
+
+def test_settings_cannot_be_changed_after_the_start() -> None:
+    settings = load_settings({})
+    with pytest.raises(FrozenInstanceError):
+        settings.memory_scope = "assistant"  # type: ignore[misc]
+
+
+def test_without_an_argument_the_process_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEFAULT_ORG", "from-the-process")
+    assert load_settings().default_org == "from-the-process"
+
+
+def test_no_variable_is_one_that_langgraph_deploy_drops() -> None:
+    assert "POSTGRES_URI" in RESERVED_ENV_VARS  # the list is still what we take it for
+    assert RESERVED_ENV_VARS.isdisjoint(VARIABLES)
+
+
+def test_env_example_names_exactly_the_variables_that_are_read_once_each() -> None:
+    named = re.findall(r"^\s*(?:#\s*)?([A-Z][A-Z0-9_]*)=", ENV_EXAMPLE, re.MULTILINE)
+    assert sorted(named) == sorted(VARIABLES)
+
+
+def test_env_example_as_it_is_sets_nothing() -> None:
+    values = dotenv_values(stream=StringIO(ENV_EXAMPLE))
+    assert values
+    assert set(values.values()) == {""}
+    assert load_settings({name: value or "" for name, value in values.items()}) == load_settings({})
+
+
+def test_nothing_but_settings_reads_the_environment() -> None:
+    readers = {
+        str(path.relative_to(PROJECT)) for path in our_sources() if reads_environment(path.read_text(encoding="utf-8"))
+    }
+    assert readers == {"settings.py"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("CONSOLIDATE_AFTER_SECONDS", "soon"), ("AUTH_JWT_SECRET", "hunter2"), ("AUTH_JWKS_URL", "https://[idp.example")],
+)
+def test_the_check_before_a_start_fails_with_one_line_and_no_traceback(variable: str, value: str) -> None:
+    done = check_settings(**{variable: value})
+    printed = (done.stdout + done.stderr).splitlines()
+    assert done.returncode != 0
+    assert len(printed) == 1
+    assert printed[0].startswith(f"{variable} ")
+
+
+def test_the_check_before_a_start_says_nothing_about_good_settings() -> None:
+    done = check_settings(AGENT_MODEL="anthropic:claude-sonnet-4-6")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
