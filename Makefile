@@ -3,21 +3,34 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help dev chat seed check test proof clean
+# Two workers: most of a server test is waiting for the server's queue. A module's tests share its servers.
+PARALLEL := -n 2 --dist loadfile
+
+.PHONY: help dev chat seed install check test proof audit clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
 	@$(PYTHON) -m settings
-	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) dev.py $(if $(PORT),--port $(PORT))
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) dev.py $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
+
+# The shell expands these, so that a quote in a name stays in the name.
+export AS ORG URL
 
 chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme, URL=)
-	@$(PYTHON) chat.py --as '$(or $(AS),$(error AS is empty; say who you are, e.g. make chat AS=alice@example.com))' \
-		$(if $(ORG),--org '$(ORG)') $(if $(URL),--url '$(URL)')
+	@test -n "$$AS" || { echo "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme" >&2; exit 1; }
+	@$(PYTHON) chat.py --as "$$AS" $${ORG:+--org "$$ORG"} $${URL:+--url "$$URL"}
 
-seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=)
-	@$(PYTHON) -m seeds $(if $(URL),--url '$(URL)')
+seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRUNE=1)
+	@$(PYTHON) -m seeds $${URL:+--url "$$URL"} $(if $(PRUNE),--prune)
+
+install: $(VENV)/.installed ## install what a model's provider needs, too (EXTRA=openai)
+ifneq ($(UV),)
+	uv pip install --quiet --python $(PYTHON) -c constraints.txt -e '.[dev,$(EXTRA)]'
+else
+	$(PYTHON) -m pip install --quiet -c constraints.txt -e '.[dev,$(EXTRA)]'
+endif
 
 check: $(VENV)/.installed ## lint and types
 	$(VENV)/bin/ruff check .
@@ -25,10 +38,14 @@ check: $(VENV)/.installed ## lint and types
 	$(VENV)/bin/mypy
 
 test: check ## check, and every test but the long proofs
-	$(PYTHON) -m pytest -m "not proof"
+	$(PYTHON) -m pytest -m "not proof" $(PARALLEL)
 
 proof: check ## check, and every test
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest $(PARALLEL)
+
+audit: $(VENV)/.installed ## ask for known vulnerabilities of what is installed (needs the network)
+	$(PYTHON) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m ensurepip -q
+	$(PYTHON) -m pip install --quiet pip-audit && $(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
 
 clean: ## remove the environment and everything the local server keeps
 	rm -rf $(VENV) .langgraph_api build *.egg-info

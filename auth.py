@@ -7,21 +7,27 @@ everything to everybody but operators, and each one after it opens what is meant
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import MutableMapping
 from typing import Any
 
 from langgraph_sdk import Auth, get_client
 from langgraph_sdk.errors import NotFoundError
+from langgraph_sdk.schema import Thread
 
 from memory import scopes
-from settings import Settings, load_settings
+from memory.files import RefusedWriteError, check_policy
+from settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES, Settings, load_settings
 from tokens import Tokens
 
 settings: Settings = load_settings()
 tokens = Tokens(settings)
 auth = Auth()
 
+logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
+WRITE_POLICIES = "policies:write"
 OWNER_KEYS = ("user_id", "org_id")
 # Keys of `config.configurable` by which langgraph steers its own execution, resume values among them.
 INTERNAL_PREFIX = "__pregel_"
@@ -92,7 +98,8 @@ async def update_thread(ctx: Auth.types.AuthContext, value: Any) -> dict[str, st
     """An update never changes the owner. Writing state is an operator's where approvals depend on it."""
     if "metadata" not in value:  # a state update or supersteps: the platform shows no more of them than the thread's id
         _check_state_write(ctx.user)
-    _drop(value.get("metadata"), *OWNER_KEYS)
+    # The platform stamps the other two when a run begins; consolidation goes by them.
+    _drop(value.get("metadata"), *OWNER_KEYS, "graph_id", "assistant_id")
     return _own_only(ctx.user)
 
 
@@ -112,29 +119,36 @@ async def create_run(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] 
     if any(command.get(name) is not None for name in ("resume", "update", "goto")):
         _check_state_write(ctx.user)
     if not scopes.is_operator(ctx.user, settings):
+        await _check_limits(ctx.user, kwargs)
         await _check_nothing_awaits_approval(value["thread_id"], value.get("after_seconds"))
         value["metadata"].update(_owner(ctx.user))
         return _owner(ctx.user)
-    value["metadata"].update(
-        await _act_as(ctx.user, value["thread_id"], kwargs, resuming=command.get("resume") is not None)
-    )
+    if command.get("resume") is not None:
+        await _check_idle(value["thread_id"])
+    value["metadata"].update(await _act_as(ctx.user, value["thread_id"], kwargs))
     return None
 
 
-async def _act_as(
-    user: scopes.User, thread_id: object, kwargs: MutableMapping[str, Any], *, resuming: bool
-) -> dict[str, str]:
-    """Put the operator's claims, and the owner of a thread it resumes, into the run's user; say who the run acts as."""
-    claims = _operator_claims(user)
-    if resuming and thread_id is not None:
-        claims["thread_owner"] = await _thread_owner(thread_id)
+async def _act_as(user: scopes.User, thread_id: object, kwargs: MutableMapping[str, Any]) -> dict[str, str]:
+    """Put the operator's claims, and the owner of a thread it goes on with, into the run's user; say who the run acts as."""
+    claims, command = _operator_claims(user), kwargs.get("command") or {}
+    resumes = command.get("resume") is not None
+    # Without input a run goes on with what is there, as one that was stopped or failed is gone on with.
+    if thread_id is not None and (resumes or kwargs.get("input") is None):
+        owner = await _thread_owner(thread_id)
+        if owner is None and resumes:
+            raise HTTPException(status_code=404, detail=f"There is no thread {thread_id} with an owner to resume it for.")
+        if owner:
+            claims["thread_owner"] = owner
     kwargs.setdefault("config", {}).setdefault("configurable", {})["langgraph_auth_user"] = claims
     context = kwargs.get("context") or {}
-    named = scopes.Context(user_id=context.get("user_id"), org_id=context.get("org_id"))
     try:
+        named = scopes.Context(user_id=context.get("user_id"), org_id=context.get("org_id"))
         actor = scopes.acting(_Claims(claims), named, settings, on_server=True)
-    except scopes.IdentityError as error:
-        raise HTTPException(status_code=400, detail=str(error)) from None
+        scopes.memories(actor, scopes.DEFAULT_AGENT_ASSISTANT, settings)
+    except (scopes.IdentityError, AttributeError, TypeError) as error:
+        reason = str(error) if isinstance(error, scopes.IdentityError) else "user_id and org_id are texts"
+        raise HTTPException(status_code=400, detail=f"The context names nobody that could be: {reason}") from None
     return {"user_id": actor.user_id, "org_id": actor.org_id}
 
 
@@ -152,14 +166,19 @@ class _Claims(dict[str, Any]):
         return str(self["identity"])
 
 
-async def _thread_owner(thread_id: object) -> dict[str, str]:
+async def _thread(thread_id: object) -> Thread | None:
+    """A thread the caller may see; None if there is none."""
     try:
-        metadata = (await get_client().threads.get(str(thread_id)))["metadata"] or {}
+        return await get_client().threads.get(str(thread_id)) if thread_id else None
     except NotFoundError:
-        raise HTTPException(status_code=404, detail=f"Thread {thread_id} not found.") from None
-    if not all(isinstance(metadata.get(key), str) for key in OWNER_KEYS):
-        raise HTTPException(status_code=409, detail=f"Thread {thread_id} has no owner to resume it for.")
-    return {key: metadata[key] for key in OWNER_KEYS}
+        return None
+
+
+async def _thread_owner(thread_id: object) -> dict[str, str] | None:
+    thread = await _thread(thread_id)
+    metadata: dict[str, Any] = dict(thread["metadata"] or {}) if thread else {}
+    owner = {key: metadata[key] for key in OWNER_KEYS if isinstance(metadata.get(key), str)}
+    return owner if len(owner) == len(OWNER_KEYS) else None
 
 
 def _check_state_write(user: scopes.User) -> None:
@@ -168,21 +187,43 @@ def _check_state_write(user: scopes.User) -> None:
         raise _forbid("With SHARED_WRITES=interrupt only an operator may resume a run or write a thread's state.")
 
 
+async def _check_limits(user: scopes.User, kwargs: MutableMapping[str, Any]) -> None:
+    """What one person may ask for at once.
+
+    The platform counts busy threads, not runs, and not atomically: runs that queue up on one thread count once, and a burst of
+    requests can pass by as many as arrive before the first of them is counted.
+    """
+    size = len(json.dumps([kwargs.get("input"), kwargs.get("command")], ensure_ascii=False).encode(errors="replace"))
+    if size > MAX_INPUT_BYTES:
+        raise HTTPException(status_code=413, detail=f"A run may be sent {MAX_INPUT_BYTES:,} bytes, not {size:,}; send less.")
+    busy = await get_client().threads.count(metadata=_owner(user), status="busy")
+    if busy >= MAX_BUSY_THREADS:
+        detail = f"{busy} of your conversations have a run going; wait until one of them ends."
+        raise HTTPException(status_code=429, detail=detail)
+
+
 async def _check_nothing_awaits_approval(thread_id: object, after_seconds: int | None) -> None:
-    """Nobody replaces a write that an operator is looking at: an approval names no write, it approves what is pending."""
+    """Nobody replaces a write that an operator is looking at: an approval names no write, it approves what is pending then.
+
+    So where operators approve, people have one run at a time on a thread, and none while it waits.
+    """
     if settings.shared_writes != "interrupt":
         return
     if after_seconds:
-        raise _forbid(
-            "With SHARED_WRITES=interrupt only an operator may start a run later: it could replace a pending write."
-        )
-    try:
-        thread = await get_client().threads.get(str(thread_id)) if thread_id else None
-    except NotFoundError:
-        return
+        raise _forbid("With SHARED_WRITES=interrupt only an operator may start a run later: it could replace a write.")
+    thread = await _thread(thread_id)
     if thread and thread["status"] == "interrupted":
-        detail = f"Thread {thread_id} waits for an operator's approval; go on in another thread until then."
+        detail = f"Thread {thread_id} waits for an operator's approval; go on in another thread."
         raise HTTPException(status_code=409, detail=detail)
+    if thread and thread["status"] == "busy":
+        raise HTTPException(status_code=409, detail=f"Thread {thread_id} has a run going; wait until it ends.")
+
+
+async def _check_idle(thread_id: object) -> None:
+    """An approval that had to wait behind another run would approve what that one asks for."""
+    thread = await _thread(thread_id)
+    if thread and thread["status"] == "busy":
+        raise HTTPException(status_code=409, detail=f"Thread {thread_id} has a run going; look at what it asks for first.")
 
 
 async def stamp_cron(ctx: Auth.types.AuthContext, value: Any) -> bool:
@@ -206,10 +247,22 @@ auth.on.crons.update(stamp_cron)
 
 @auth.on.store
 async def use_store(ctx: Auth.types.AuthContext, value: Any) -> None:
-    """People read their own memory and their organization's policies; writing goes through the agent, or is an operator's."""
+    """People read their own memory and their organization's policies. Writing is the agent's or an operator's; but with the
+    permission `policies:write` people change the policies of their own organization, and it is logged.
+    """
     if scopes.is_operator(ctx.user, settings):
         return
     namespace = tuple(value.get("namespace") or ())
     actor = scopes.acting(ctx.user, None, settings, on_server=True)
+    if ctx.action in {"put", "delete"} and namespace == scopes.policies(actor.org_id):
+        if WRITE_POLICIES not in (scopes.claim(ctx.user, "permissions") or ()):
+            raise _forbid(f"Changing policies takes the permission {WRITE_POLICIES}.")
+        try:
+            check_policy(value["key"], value.get("value"))
+        except RefusedWriteError as error:
+            raise HTTPException(status_code=422, detail=str(error)) from None
+        # A warning, so that no usual log level hides it.
+        logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
+        return
     if ctx.action not in {"get", "search", "list_namespaces"} or not scopes.may_read(namespace, actor, settings):
         raise _forbid("You may read your own memory and your organization's policies here, nothing else.")

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from memory import scopes
 from memory.episodes import message_text
-from settings import Settings, dev_address, load_settings
+from settings import Settings, dev_address, load_settings, local_environ
 
 HELP = "/new starts another conversation, /memory shows what is remembered, /quit (or Ctrl-D) ends. Ctrl-C stops an answer."
 
@@ -126,14 +126,15 @@ def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> No
 
 def main(identity: str, org: str, url: str) -> int:
     """Check that a server answers, then converse. 1 with a line that says what to do when it does not."""
-    client = get_client(
-        url=url, api_key=None, headers={"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"}
-    )
+    if not org.isascii():
+        sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII.\n")
+        return 1
+    client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"})
     with asyncio.Runner() as runner:
         try:
             runner.run(client.assistants.search(limit=1))
             out.print(f"Talking to {url} as {identity} of {org}. {HELP}", style="dim", markup=False)
-            converse(Chat(client, scopes.Actor(identity, org), load_settings()), runner.run)
+            converse(Chat(client, scopes.Actor(identity, org), load_settings(local_environ())), runner.run)
         except httpx.HTTPStatusError as error:
             sys.stderr.write(f"{url} answered {error.response.status_code}: {error.response.text[:300]}\n")
             return 1
@@ -148,9 +149,7 @@ def main(identity: str, org: str, url: str) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--as", dest="identity", required=True, help="who to be, e.g. alice@example.com")
-    parser.add_argument("--org", default=load_settings().default_org, help="of which organization")
-    parser.add_argument(
-        "--url", default=dev_address(), help="the server's address (default: the one `make dev` started)"
-    )
+    parser.add_argument("--org", default=load_settings(local_environ()).default_org, help="of which organization")
+    parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
     args = parser.parse_args()
     sys.exit(main(args.identity, args.org, args.url))

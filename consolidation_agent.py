@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepagents import create_deep_agent
+from deepagents import SubAgent, create_deep_agent
+from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
 from memory.consolidation import Consolidation
-from memory.files import build_backend, build_permissions
 from memory.prompt import PromptBlocks
+from memory.routes import build_backend, build_permissions
 from memory.scopes import Context
 from memory.tools import append_memory_tool
 from models import build_model
@@ -27,12 +28,11 @@ def build_consolidation_agent(
     Raises:
         SettingsError: the model cannot be built.
     """
-    named = (
-        (settings.consolidation_model, "CONSOLIDATION_MODEL")
-        if settings.consolidation_model
-        else (settings.agent_model,)
-    )
+    named = (settings.consolidation_model, "CONSOLIDATION_MODEL") if settings.consolidation_model else (settings.agent_model,)
     backend = build_backend(settings, consolidating=True)
+    blocks = PromptBlocks(settings, MEMORY_FILES)
+    # As in agent.py: deepagents' default subagent would see neither policies nor memory.
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [blocks]}
     graph = create_deep_agent(
         model=model or build_model(*named),
         name="consolidation_agent",
@@ -41,7 +41,8 @@ def build_consolidation_agent(
         backend=backend,
         permissions=build_permissions(settings, consolidating=True),
         memory=list(MEMORY_FILES),
-        middleware=[Consolidation(settings), PromptBlocks(settings, MEMORY_FILES)],
+        middleware=[Consolidation(settings), blocks],
+        subagents=[helper],
         context_schema=Context,
     )
     return graph.with_config({"metadata": {"memory_scope": settings.memory_scope, "consolidation": True}})

@@ -1,12 +1,14 @@
 """`make dev`: the platform's development server on a free port, seeded, and what to do next.
 
-python dev.py [--port PORT]
+python dev.py [--port PORT] [--config langgraph.json]
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
+import json
 import signal
 import socket
 import subprocess
@@ -16,10 +18,11 @@ from collections.abc import Iterator
 
 import httpx
 
-from settings import DEV_ADDRESS, PROJECT
+from settings import DEV_ADDRESS, PROJECT, dev_address, local_environ
 
-FIRST_PORT = 2024
+FIRST_PORT, PORTS = 2024, 100
 HOST = "127.0.0.1"  # `langgraph dev` answers some routes to anybody: it must not listen anywhere else
+LOCK = PROJECT / ".dev.lock"
 JOBS = "10"
 START_SECONDS = 60
 
@@ -39,24 +42,52 @@ or over HTTP, as any client would:
 """
 
 
-def free_port(first: int) -> int:
-    """The first port from `first` on that nothing listens on.
+def is_free(port: int) -> bool:
+    """Whether nothing listens on the port."""
+    with contextlib.closing(socket.socket()) as probe:
+        return probe.connect_ex((HOST, port)) != 0
+
+
+def choose_port(asked: int | None) -> int:
+    """The port asked for, or the first free one.
 
     Raises:
-        SystemExit: none of the next hundred is free.
+        SystemExit: it is taken, or none is free. `langgraph dev` would quietly take another.
     """
-    for port in range(first, first + 100):
-        with contextlib.closing(socket.socket()) as probe:
-            if probe.connect_ex((HOST, port)):
-                return port
-    sys.exit(f"No port from {first} to {first + 99} is free; choose one with PORT=.")
+    if asked is not None:
+        if not is_free(asked):
+            sys.exit(f"PORT is {asked}, which is taken; choose another, or leave it out.")
+        return asked
+    for port in range(FIRST_PORT, FIRST_PORT + PORTS):
+        if is_free(port):
+            return port
+    sys.exit(f"No port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free; choose one with PORT=.")
+
+
+def only_server() -> object:
+    """A lock on this folder for as long as the result lives: two servers would overwrite each other's files.
+
+    Raises:
+        SystemExit: a server runs here already.
+    """
+    lock = LOCK.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"A server of this folder runs already, at {dev_address()}; two would overwrite each other's files.")
+    return lock
 
 
 @contextlib.contextmanager
-def running_server(port: int) -> Iterator[subprocess.Popen[bytes]]:
+def running_server(port: int, config: str) -> Iterator[subprocess.Popen[bytes]]:
     """`langgraph dev` on `port`, stopped with SIGINT, upon which it flushes what it keeps in files."""
-    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--host", HOST, "--port", str(port)]
-    server = subprocess.Popen([*command, "--n-jobs-per-worker", JOBS], cwd=PROJECT, start_new_session=True)  # noqa: S603
+    # The server's own reading of `.env` would let an empty line there hide what the process was given.
+    effective = DEV_ADDRESS.parent / "langgraph.json"
+    effective.parent.mkdir(exist_ok=True)
+    effective.write_text(json.dumps({**json.loads((PROJECT / config).read_text("utf-8")), "env": {}}), "utf-8")
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--config", str(effective), "--no-browser"]
+    options = ["--host", HOST, "--port", str(port), "--n-jobs-per-worker", JOBS]
+    server = subprocess.Popen([*command, *options], cwd=PROJECT, env=local_environ(), start_new_session=True)  # noqa: S603
     try:
         yield server
     finally:
@@ -75,7 +106,7 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
         if server.poll() is not None:
             sys.exit("The server did not start; the reason is above.")
         with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/ok").is_success:
+            if httpx.get(f"{url}/ok", trust_env=False).is_success:
                 return
         time.sleep(0.2)
     sys.exit(f"The server did not answer at {url} within {START_SECONDS} seconds.")
@@ -84,17 +115,24 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
-    port = parser.parse_args().port or free_port(FIRST_PORT)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the server is stopped, and flushed, then too
+    parser.add_argument("--host", default=HOST, help=f"only {HOST}: this server answers some routes to anybody")
+    parser.add_argument("--config", default="langgraph.json")
+    args = parser.parse_args()
+    if args.host != HOST:
+        sys.exit(f"HOST is {args.host!r}; `make dev` listens on {HOST} only: the development server lets anybody wipe it.")
+    lock = only_server()
+    port = choose_port(args.port)
     url = f"http://{HOST}:{port}"
-    with running_server(port) as server:
+    for name in ("SIGTERM", "SIGHUP"):  # so that the server is stopped, and flushed, then too
+        signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
+    with contextlib.suppress(KeyboardInterrupt), running_server(port, args.config) as server:
         wait_until_ready(server, url)
         DEV_ADDRESS.write_text(url, "utf-8")
         if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603
             sys.exit("The server was not seeded; the reason is above.")
         print(NEXT.format(url=url), flush=True)  # noqa: T201  # a command's answer
-        with contextlib.suppress(KeyboardInterrupt):
-            server.wait()
+        server.wait()
+    del lock
 
 
 if __name__ == "__main__":

@@ -19,12 +19,14 @@ def build_model(name: str | None, variable: str = "AGENT_MODEL") -> BaseChatMode
         SettingsError: the provider's package is not installed, or the provider is unknown.
     """
     if name is None:
+        # Without offline_model.py: raise SettingsError(f"{variable} is empty; use provider:model.")
         return OfflineModel()
     provider = name.partition(":")[0]
     try:
         model: BaseChatModel = init_chat_model(name)
     except ImportError:
-        fix = f"pip install '.[{provider}]'" if provider in EXTRAS else "install the provider's langchain package"
+        extra = f"the extra '.[{provider}]'" if provider in EXTRAS else "the provider's langchain package"
+        fix = f"install {extra} (make install EXTRA={provider}), or add its package to pyproject.toml for a deployment"
         raise SettingsError(f"{variable} is {name!r}, whose provider is not installed; {fix}.") from None
     except ValueError as error:
         raise SettingsError(f"{variable} is {name!r}; {str(error).splitlines()[0]}") from None

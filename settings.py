@@ -19,6 +19,7 @@ from croniter import croniter
 MemoryScope = Literal["user", "user+assistant", "assistant"]
 MemoryWrites = Literal["both", "background"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
+DevTokens = Literal["local", "anywhere"]
 
 PROJECT = Path(__file__).parent
 # Where `make dev` says at which address it started, for `make chat` and `python -m seeds`.
@@ -29,8 +30,9 @@ MEMORY_FILES = ("/memories/preferences.md", "/memories/profile.json", "/memories
 # UTF-8 bytes of each prompt block; beyond it the head is kept and the prompt says what to read for the rest.
 MEMORY_BUDGET_BYTES = 16_384
 POLICY_BUDGET_BYTES = 32_768
-# Top-level policy files of one organization that are looked at.
-MAX_POLICY_FILES = 100
+SKILLS_BUDGET_BYTES = 16_384
+# Files of one organization's policies that are looked at for the top-level rules among them.
+MAX_POLICY_FILES = 1_000
 # UTF-8 bytes of one file written through the agent's filesystem, and of its path within a route.
 MAX_FILE_BYTES = 262_144
 MAX_PATH_BYTES = 512
@@ -42,6 +44,10 @@ MAX_SEARCHED_FILES = 1_000
 BATCH_CHARS = 60_000
 # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
 MIN_JWT_SECRET_BYTES = 32
+# UTF-8 bytes of what one run is sent (its input and command, as JSON).
+MAX_INPUT_BYTES = 1_048_576
+# Conversations of one person that may have a run going or waiting at once.
+MAX_BUSY_THREADS = 10
 # Seconds by which the clocks of this server and of a token's issuer may differ.
 CLOCK_SKEW_SECONDS = 30
 # Of a number of seconds; more would be centuries.
@@ -68,14 +74,22 @@ class Settings:
     auth_permissions_claim: str = "permissions"
     default_org: str = "default"
     operators: frozenset[str] = frozenset()
+    dev_tokens: DevTokens = "local"
     memory_scope: MemoryScope = "user"
     memory_writes: MemoryWrites = "both"
     shared_writes: SharedWrites = "deny"
     consolidate_after_seconds: int = 300
     consolidation_schedule: str | None = None
     memory_postgres_uri: str | None = field(default=None, repr=False)
-    # True where the server is `langgraph dev`: the platform says so, `.env` cannot.
+    # True where the server is `langgraph dev`, and where that can be reached from elsewhere (`--host`, `--tunnel`): the
+    # platform says so, `.env` cannot.
     local_dev: bool = False
+    exposed: bool = False
+
+    @property
+    def accepts_dev_tokens(self) -> bool:
+        """Whether a caller may simply say who they are: on `langgraph dev` that only this machine reaches, without JWTs."""
+        return self.local_dev and not self.uses_jwt and (not self.exposed or self.dev_tokens == "anywhere")
 
     @property
     def uses_jwt(self) -> bool:
@@ -128,10 +142,14 @@ def _cron(name: str, value: str) -> str:
 
 def _jwks_url(name: str, value: str) -> str:
     url = _split(value)
-    local = url and url.scheme == "http" and url.hostname in {"127.0.0.1", "localhost", "::1"}
-    if not url or not url.hostname or not (url.scheme == "https" or local):
+    if not url or not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and _is_loopback(value))):
         raise _bad(name, value[:100], "use the https:// address of your identity provider's key set.")
     return value
+
+
+def _is_loopback(address: str) -> bool:
+    url = _split(address)
+    return url is not None and url.hostname in {"127.0.0.1", "localhost", "::1"}
 
 
 def _split(value: str) -> SplitResult | None:
@@ -177,6 +195,7 @@ _PARSERS: dict[str, Callable[[str, str], object]] = {
     "auth_permissions_claim": _text,
     "default_org": _label_text,
     "operators": _identities,
+    "dev_tokens": _choice(DevTokens),
     "memory_scope": _choice(MemoryScope),
     "memory_writes": _choice(MemoryWrites),
     "shared_writes": _choice(SharedWrites),
@@ -200,9 +219,11 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         if any("\ud800" <= character <= "\udfff" for character in value):  # how Python reads bytes that are not UTF-8
             raise SettingsError(f"{name} is not UTF-8 text; type it again.")
     values = {name.lower(): _PARSERS[name.lower()](name, value) for name, value in given.items()}
+    local_dev = environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev"
     settings = Settings(
         **cast("dict[str, str]", values),  # type: ignore[arg-type]  # each parser returns its field's type
-        local_dev=environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev",
+        local_dev=local_dev,
+        exposed=local_dev and not _is_loopback(environ.get("LANGGRAPH_API_URL", "")),
     )
     if settings.auth_jwks_url and settings.auth_jwt_secret:
         raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
@@ -214,8 +235,16 @@ def dev_address() -> str:
     return DEV_ADDRESS.read_text("utf-8") if DEV_ADDRESS.exists() else "http://127.0.0.1:2024"
 
 
+def local_environ() -> dict[str, str]:
+    """The environment of commands on this machine: `.env`, and over it what the process was given and is not empty."""
+    from dotenv import dotenv_values  # noqa: PLC0415  # a development library: servers are given their environment
+
+    given = {name: value for name, value in os.environ.items() if value}
+    return {**{name: value or "" for name, value in dotenv_values(PROJECT / ".env").items()}, **given}
+
+
 if __name__ == "__main__":  # `make dev` asks before it starts a server
     try:
-        load_settings()
+        load_settings(local_environ())
     except SettingsError as error:
         sys.exit(str(error))

@@ -34,6 +34,4 @@ def print_table(measured: list[Pairs], ours: str = "project ms", theirs: str = "
     for pairs in measured:
         found = pairs.summary()
         quartiles = f"{found['quartile_1']:.2f} to {found['quartile_3']:.2f}"
-        print(
-            f"{pairs.name:{width}} {found['ours_ms']:11.1f} {found['theirs_ms']:11.1f} {found['ratio']:7.2f}   {quartiles}"
-        )
+        print(f"{pairs.name:{width}} {found['ours_ms']:11.1f} {found['theirs_ms']:11.1f} {found['ratio']:7.2f}   {quartiles}")

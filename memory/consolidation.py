@@ -96,7 +96,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     def __init__(self, settings: Settings) -> None:
         super().__init__()
         self._settings = settings
-        self._found = PerRun(self._find)
+        self._found = PerRun(self._find, runs_kept=16)  # each holds conversations, not prompts
         self.tools = [self._tool()]
 
     @hook_config(can_jump_to=["end"])
@@ -177,13 +177,12 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             )
             for thread in threads:
                 known = positions.get(str(thread["thread_id"]), {})
-                item = Due(new_part(conversation(thread), known.get("message_id")), str(thread["updated_at"]))
+                talk = conversation(thread, speakers=("user", "assistant"))
+                item = Due(new_part(talk, known.get("message_id")), str(thread["updated_at"]))
                 if item.conversation.turns:
                     due.append(item)
                 elif known:  # touched, but nothing was said
-                    unchanged.append(
-                        PutOp(namespace, str(thread["thread_id"]), {**known, "updated_at": item.updated_at})
-                    )
+                    unchanged.append(PutOp(namespace, str(thread["thread_id"]), {**known, "updated_at": item.updated_at}))
         if unchanged:
             await store.abatch(unchanged)
         return due

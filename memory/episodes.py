@@ -7,7 +7,8 @@ answered by a few turns, not by a whole conversation, and a turn is often unders
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -28,7 +29,7 @@ MAX_LIMIT = 20
 TURNS_BEFORE, TURNS_AFTER = 2, 1
 WINDOWS_COUNTED = 3
 PAGE_TURNS = 20
-_TURN_CHARS = 2_000
+_PIECE_CHARS, _PIECES = 2_000, 50
 _QUERY_CHARS = 2_000
 _SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
 
@@ -53,19 +54,19 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A conversation that matches, and the number of the turn at its best window's centre."""
+    """A conversation that matches, and the index of the turn that matches best."""
 
     conversation: Conversation
     turn: int
 
 
-def conversation(thread: Mapping[str, Any]) -> Conversation:
-    """A thread of the platform, with its values, as a conversation. Turns without text are left out."""
+def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = ("user", "assistant", "tool")) -> Conversation:
+    """A thread of the platform, with its values, as a conversation: the turns of these speakers that have text."""
     messages = (thread.get("values") or {}).get("messages") or []
     turns = [
         Turn(_SPEAKERS[message["type"]], text, str(message.get("id") or ""))
         for message in messages
-        if message.get("type") in _SPEAKERS and (text := message_text(message.get("content")))
+        if _SPEAKERS.get(message.get("type")) in speakers and (text := message_text(message.get("content")))
     ]
     return Conversation(str(thread["thread_id"]), str(thread.get("updated_at") or "")[:10], tuple(turns))
 
@@ -75,61 +76,90 @@ def message_text(content: object) -> str:
     if isinstance(content, str):
         return content.strip()
     blocks = content if isinstance(content, list) else []
-    texts = [
-        block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)
-    ]
+    texts = [block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)]
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
 def search(query: str, conversations: Sequence[Conversation], limit: int) -> list[Found]:
     """The conversations that match the query, best first: at most `limit`. Blocks; call it in a thread."""
-    windows: list[tuple[int, int, str]] = []
-    for number, talk in enumerate(conversations):
-        for turn in range(len(talk.turns)):
-            near = talk.turns[max(0, turn - TURNS_BEFORE) : turn + TURNS_AFTER + 1]
-            text = "\n".join(part.text[:_TURN_CHARS] for part in near)
-            windows.append((number, turn, f"{talk.date} {text}"))
+    query = query[:_QUERY_CHARS]
+    windows = [
+        (number, turn, f"{talk.date} {before} {piece} {after}")
+        for number, talk in enumerate(conversations)
+        for turn in range(len(talk.turns))
+        for before, piece, after in _windows(talk, turn)
+    ]
     best: dict[int, list[tuple[float, int]]] = {}
-    for index, score in rank(query[:_QUERY_CHARS], [text for _, _, text in windows]):
+    for index, score in rank(query, [text for _, _, text in windows]):
         number, turn, _ = windows[index]
         best.setdefault(number, []).append((score, turn))
     totals = {number: sum(score for score, _ in scored[:WINDOWS_COUNTED]) for number, scored in best.items()}
     ranked = sorted(totals, key=lambda number: -totals[number])[:limit]
-    return [Found(conversations[number], best[number][0][1]) for number in ranked]
+    return [Found(conversations[number], _matching_turn(query, conversations[number], best[number][0][1])) for number in ranked]
 
 
-def quote(found: Sequence[Found]) -> str:
-    """What the model is shown of the conversations found: day, thread, and the turns around the best one, in short."""
+def _windows(talk: Conversation, turn: int) -> Iterator[tuple[str, str, str]]:
+    """A turn between its neighbours; a long one in pieces, so that what is said at its end is found too."""
+    before = " ".join(part.text[-_PIECE_CHARS:] for part in talk.turns[max(0, turn - TURNS_BEFORE) : turn])
+    after = " ".join(part.text[:_PIECE_CHARS] for part in talk.turns[turn + 1 : turn + 1 + TURNS_AFTER])
+    text = talk.turns[turn].text
+    pieces = [text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS)]
+    return ((before, piece, after) for piece in pieces[:_PIECES])
+
+
+def _matching_turn(query: str, talk: Conversation, centre: int) -> int:
+    """Of the window around a turn, the turn that matches best: what people said before what tools answered."""
+    first = max(0, centre - TURNS_BEFORE)
+    near = range(first, min(len(talk.turns), centre + TURNS_AFTER + 1))
+    said = [turn for turn in near if talk.turns[turn].speaker != "tool"]
+    for turns in (said, list(near)):
+        if ranked := rank(query, [talk.turns[turn].text for turn in turns]):
+            return turns[ranked[0][0]]
+    return centre
+
+
+def quote(query: str, found: Sequence[Found]) -> str:
+    """What the model is shown of the conversations found: day, thread, the turn that matches and its neighbours, in short."""
     room = MAX_SEARCH_RESULT_CHARS // max(1, len(found)) - 120
     parts = []
     for item in found:
-        first = max(0, item.turn - 1)
-        near = item.conversation.turns[first : item.turn + TURNS_AFTER + 1]
-        each = room // len(near)
-        lines = [
-            f"  {number}. {turn.speaker}: {_short(turn.text, each)}" for number, turn in enumerate(near, first + 1)
-        ]
+        turns = item.conversation.turns
+        near = range(max(0, item.turn - 1), min(len(turns), item.turn + 2))
+        # Half for the turn itself, the rest for its neighbours.
+        shares = {turn: room // 2 if turn == item.turn else room // 4 for turn in near}
+        lines = [f"  {turn + 1}. {turns[turn].speaker}: {_excerpt(turns[turn].text, query, shares[turn])}" for turn in near]
         parts.append("\n".join([f"{item.conversation.date} thread_id={item.conversation.thread_id}", *lines]))
     return "\n\n".join(parts)[:MAX_SEARCH_RESULT_CHARS]
 
 
 def page(talk: Conversation, around: int | None) -> str:
-    """Numbered turns of a conversation around one of them (default: the last), within the size of a search result."""
+    """Numbered turns of a conversation: the one asked for (default: the last), and as many around it as there is room for."""
     total = len(talk.turns)
-    middle = total if around is None else min(max(around, 1), total)
-    first = max(0, min(middle - PAGE_TURNS // 2, total - PAGE_TURNS))
-    shown = talk.turns[first : first + PAGE_TURNS]
-    if not shown:
+    if not total:
         return f"Conversation {talk.thread_id} has no text."
-    head = f"{talk.date} thread_id={talk.thread_id}, turns {first + 1}-{first + len(shown)} of {total}"
-    each = (MAX_SEARCH_RESULT_CHARS - len(head)) // len(shown) - 30
-    lines = [f"{number}. {turn.speaker}: {_short(turn.text, each)}" for number, turn in enumerate(shown, first + 1)]
-    return "\n".join([head, *lines])
+    middle = min(max(around or total, 1), total) - 1
+    head = f"{talk.date} thread_id={talk.thread_id}, turns of {total}; more with around=<number>"
+    room = MAX_SEARCH_RESULT_CHARS - len(head)
+    lines: dict[int, str] = {}
+    for turn in sorted(range(total), key=lambda turn: (abs(turn - middle), turn))[:PAGE_TURNS]:
+        share = room // 2 if turn == middle else room // 4
+        line = f"\n{turn + 1}. {talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, '', share)}"
+        if len(line) > room:
+            break
+        lines[turn], room = line, room - len(line)
+    return head + "".join(lines[turn] for turn in sorted(lines))
 
 
-def _short(text: str, chars: int) -> str:
+def _excerpt(text: str, query: str, chars: int) -> str:
+    """A text in at most `chars` characters, from a little before the first word of the query in it."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= chars else flat[: max(0, chars - 1)] + "…"
+    if len(flat) <= chars:
+        return flat
+    chars = max(0, chars - 2)
+    words = [word for word in re.findall(r"\w{3,}", query.lower()) if word in flat.lower()]
+    first = min((flat.lower().index(word) for word in words), default=0)
+    start = max(0, min(first - chars // 4, len(flat) - chars))
+    return f"{'…' if start else ''}{flat[start : start + chars]}…"
 
 
 def owned_by(actor: scopes.Actor) -> dict[str, str]:
@@ -161,7 +191,7 @@ def build_episode_tools(settings: Settings) -> list[BaseTool]:
         current = runtime.config.get("configurable", {}).get("thread_id")
         others = [conversation(thread) for thread in threads if str(thread["thread_id"]) != str(current)]
         found = await asyncio.to_thread(search, query, others, min(max(limit, 1), MAX_LIMIT))
-        return quote(found) or f"Nothing found in {len(others)} earlier conversations."
+        return quote(query, found) or f"Nothing found in {len(others)} earlier conversations."
 
     @tool
     async def read_conversation(thread_id: str, runtime: ToolRuntime[scopes.Context], around: int | None = None) -> str:

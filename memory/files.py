@@ -1,21 +1,21 @@
-"""The agent's filesystem: which path belongs to whom, who may write it, and what may be written.
+"""Files in the store and in a thread, as deepagents' backends, with what may be written checked at the backend itself.
 
-Every rule is enforced where the file is, in the backend: a path's spelling, a custom tool, a forged tool call or a jump in
-the graph all end there. The `permissions` given to deepagents say the same once more, earlier and with a nicer message.
+A path's spelling, a custom tool, a forged tool call or a jump in the graph all end here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import functools
 import posixpath
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
-from deepagents import FilesystemPermission
-from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
+from deepagents.backends import StateBackend, StoreBackend
 from deepagents.backends.protocol import (
-    BackendProtocol,
     DeleteResult,
     EditResult,
     FileData,
@@ -23,14 +23,15 @@ from deepagents.backends.protocol import (
     FileUploadResponse,
     WriteResult,
 )
-from langchain.agents.middleware import InterruptOnConfig
-from langgraph.runtime import Runtime, get_runtime
+from langgraph.runtime import Runtime
 from langgraph.store.base import GetOp, Item
 
 from memory import scopes
-from settings import MAX_FILE_BYTES, MAX_PATH_BYTES, Settings, SharedWrites
+from settings import MAX_FILE_BYTES, MAX_PATH_BYTES
 
 Gate = Callable[[], str | None]
+_LOCKS: WeakValueDictionary[tuple[int, scopes.Namespace, str], asyncio.Lock] = WeakValueDictionary()
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
 Args = ParamSpec("Args")
 Result = TypeVar("Result", WriteResult, EditResult, DeleteResult)
 
@@ -43,14 +44,14 @@ def check_path(path: str) -> None:
     """Refuse a path within a route that is not one file's one spelling.
 
     Raises:
-        RefusedWriteError: the root, a relative path, `//`, `.` or `..`, or longer than `MAX_PATH_BYTES`.
+        RefusedWriteError: the root, a relative path, `//`, `.` or `..`, unprintable, or longer than `MAX_PATH_BYTES`.
     """
     if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path:
         raise RefusedWriteError(f"'{path}' does not name a file; use one plain path such as /memories/preferences.md.")
-    if len(path.encode(errors="replace")) > MAX_PATH_BYTES:
-        raise RefusedWriteError(
-            f"The path '{path[:40]}...' is longer than {MAX_PATH_BYTES} bytes; choose a shorter one."
-        )
+    if not path.isprintable():
+        raise RefusedWriteError(f"The path {path[:40]!r} holds characters that cannot be printed; leave them out.")
+    if len(path.encode()) > MAX_PATH_BYTES:
+        raise RefusedWriteError(f"The path '{path[:40]}...' is longer than {MAX_PATH_BYTES} bytes; choose a shorter one.")
 
 
 def check_content(path: str, content: str) -> None:
@@ -62,13 +63,39 @@ def check_content(path: str, content: str) -> None:
     try:
         size = len(content.encode())
     except UnicodeEncodeError:
-        raise RefusedWriteError(f"'{path}' was not written: its text is not valid Unicode.") from None
+        raise RefusedWriteError(f"{path} was not written: its text is not valid Unicode.") from None
     if "\x00" in content:
-        raise RefusedWriteError(f"'{path}' was not written: its text holds a NUL character; remove it.")
+        raise RefusedWriteError(f"{path} was not written: its text holds a NUL character; remove it.")
     if size > MAX_FILE_BYTES:
         raise RefusedWriteError(
-            f"'{path}' was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it by topic."
+            f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it by topic."
         )
+
+
+def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
+    """Refuse a policy that the agent could not be shown as a rule.
+
+    Raises:
+        RefusedWriteError: not one Markdown file, not text, or too large. A value of None deletes the file.
+    """
+    check_path(key)
+    if not key.endswith(".md"):
+        raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
+    if value is None:
+        return
+    if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
+        raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
+    check_content(key, value["content"])
+
+
+def file_lock(namespace: scopes.Namespace, key: str) -> asyncio.Lock:
+    """The lock by which writers of one file in this process take turns. It dies with its last user.
+
+    A write reads, changes and puts: without turns, of two tool calls in one message the first would be lost. Writers in other
+    processes take no turns; that needs a journal.
+    """
+    place = (id(asyncio.get_running_loop()), namespace, key)
+    return _LOCKS.setdefault(place, asyncio.Lock())
 
 
 def _checked(method: Callable[Concatenate[Any, str, Args], Result], failed: Callable[..., Result]) -> Any:
@@ -92,7 +119,8 @@ def _achecked(method: Callable[Concatenate[Any, str, Args], Awaitable[Result]], 
     async def checked(self: ScopedFiles, file_path: str, *args: Args.args, **kwargs: Args.kwargs) -> Result:
         try:
             self.check(file_path)
-            return await method(self, file_path, *args, **kwargs)
+            async with file_lock(self._get_namespace(), file_path):
+                return await method(self, file_path, *args, **kwargs)
         except ValueError as error:
             return failed(error=f"Error: {error}")
 
@@ -122,7 +150,7 @@ class ScopedFiles(StoreBackend):
 
     def _convert_file_data_to_store_value(self, file_data: FileData) -> dict[str, Any]:
         # The last step before every put, whichever operation made the new content.
-        check_content("the file", file_data["content"])
+        check_content("This file", file_data["content"])
         return super()._convert_file_data_to_store_value(file_data)
 
     write = _checked(StoreBackend.write, WriteResult)
@@ -131,6 +159,26 @@ class ScopedFiles(StoreBackend):
     aedit = _achecked(StoreBackend.aedit, EditResult)
     delete = _checked(StoreBackend.delete, DeleteResult)
     adelete = _achecked(StoreBackend.adelete, DeleteResult)
+
+    async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
+        """Write what `change` makes of a file's text (empty when there is no file), with no other writer in between.
+
+        Returns:
+            Why it was not written, or None. A `ValueError` of `change` is one reason.
+        """
+        try:
+            self.check(path)
+            async with file_lock(self._get_namespace(), path):
+                (found,) = await self.adownload_files([path])
+                if found.error and found.error != "file_not_found":
+                    raise RefusedWriteError(found.error)
+                try:
+                    before = (found.content or b"").decode()
+                except UnicodeDecodeError:
+                    raise RefusedWriteError(f"'{path}' is not text; choose another file.") from None
+                return (await StoreBackend.awrite(self, path, change(before))).error
+        except ValueError as error:
+            return f"Error: {error}"
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         return [self._upload(path, content) for path, content in files]
@@ -158,7 +206,18 @@ class ScopedFiles(StoreBackend):
 
 
 class ThreadFiles(StateBackend):
-    """Files of this thread alone. Refuses other spellings of a path: `//policies/x` is no way around `/policies/x`."""
+    """Files of this thread alone. Refuses other spellings of a path: `//policies/x` is no way around `/policies/x`.
+
+    Args:
+        routes: folders that are somebody else's. A client's input may carry files of any path; under these they are not seen.
+    """
+
+    def __init__(self, routes: Sequence[str]) -> None:
+        super().__init__()
+        self._routes = tuple(routes)
+
+    def _read_files(self) -> dict[str, Any]:
+        return {path: file for path, file in super()._read_files().items() if not path.startswith(self._routes)}
 
     def write(self, file_path: str, content: str) -> WriteResult:
         error = _spelling_error(file_path)
@@ -196,7 +255,7 @@ def stored_file(item: Item) -> FileData:
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
         content = "\n".join(content)  # how deepagents stored files before 0.5
-    if not isinstance(content, str) or encoding not in {"utf-8", "base64"}:
+    if not isinstance(content, str) or encoding not in {"utf-8", "base64"} or _SURROGATE.search(content):
         raise ValueError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
     file = FileData(content=content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):
@@ -211,88 +270,4 @@ def file_bytes(file: FileData) -> bytes:
     Raises:
         ValueError: it says it is base64 and is not.
     """
-    return (
-        base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()
-    )
-
-
-def memory_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
-    """How a graph may write `/memories/`: `allow`, `deny`, or `interrupt` where it is shared and an operator approves."""
-    if settings.memory_scope == "assistant":
-        # Private conversations must not flow into shared memory.
-        return "deny" if consolidating else settings.shared_writes
-    return "deny" if settings.memory_writes == "background" and not consolidating else "allow"
-
-
-def skill_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
-    """How a graph may write `/skills/`. Consolidation reads what people said, so it never may."""
-    return "deny" if consolidating else settings.shared_writes
-
-
-def build_gate(writes: SharedWrites, settings: Settings) -> Gate:
-    """The check a route's backend makes before each write."""
-
-    def approved() -> str | None:
-        # A write that waits for approval goes on in the run the operator resumed it with. Nothing that a client does to
-        # its own run (a forged tool call, a jump to the tools node, a resume value of its own) makes it an operator's.
-        user = scopes.run_user(get_runtime())
-        if user is not None and scopes.is_operator(user, settings):
-            return None
-        return "an operator has to approve writing here."
-
-    gates: dict[SharedWrites, Gate] = {
-        "allow": lambda: None,
-        "deny": lambda: "it is read-only here.",
-        "interrupt": approved,
-    }
-    return gates[writes]
-
-
-def build_routes(settings: Settings, *, consolidating: bool = False) -> dict[str, BackendProtocol]:
-    """The three routes into the store, for `agent` or for `consolidation_agent`."""
-
-    def memories(runtime: Runtime[Any]) -> scopes.Namespace:
-        return scopes.memories(scopes.current_actor(settings, runtime), scopes.current_assistant(runtime), settings)
-
-    def skills(runtime: Runtime[Any]) -> scopes.Namespace:
-        return scopes.skills(scopes.current_assistant(runtime))
-
-    def policies(runtime: Runtime[Any]) -> scopes.Namespace:
-        return scopes.policies(scopes.current_actor(settings, runtime).org_id)
-
-    def gate(writes: SharedWrites) -> Gate:
-        return build_gate(writes, settings)
-
-    return {
-        "/memories/": ScopedFiles(namespace=memories, gate=gate(memory_writes(settings, consolidating=consolidating))),
-        "/skills/": ScopedFiles(namespace=skills, gate=gate(skill_writes(settings, consolidating=consolidating))),
-        "/policies/": ScopedFiles(namespace=policies, gate=gate("deny")),
-    }
-
-
-def build_backend(settings: Settings, *, consolidating: bool = False) -> CompositeBackend:
-    """The filesystem of `agent`, or of `consolidation_agent`."""
-    return CompositeBackend(default=ThreadFiles(), routes=build_routes(settings, consolidating=consolidating))
-
-
-def build_permissions(settings: Settings, *, consolidating: bool = False) -> list[FilesystemPermission]:
-    """The same rules for deepagents' file tools: denied early, or paused for an operator."""
-    routes: Sequence[tuple[str, SharedWrites]] = (
-        ("/policies", "deny"),
-        ("/skills", skill_writes(settings, consolidating=consolidating)),
-        ("/memories", memory_writes(settings, consolidating=consolidating)),
-    )
-    return [
-        FilesystemPermission(operations=["write"], paths=[route, f"{route}/**"], mode=mode)
-        for route, mode in routes
-        if mode != "allow"
-    ]
-
-
-def interrupted_tools(settings: Settings) -> dict[str, bool | InterruptOnConfig]:
-    """Memory tools of ours that pause for an operator, because what they write is shared."""
-    if memory_writes(settings, consolidating=False) != "interrupt":
-        return {}
-    return {
-        name: InterruptOnConfig(allowed_decisions=["approve", "reject"]) for name in ("append_memory", "save_profile")
-    }
+    return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()

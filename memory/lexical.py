@@ -10,6 +10,7 @@ import Stemmer
 from bm25s.stopwords import STOPWORDS_EN_PLUS
 
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # it would report every index it builds
+_WORD = r"(?u)\b\w+\b"  # the library's own leaves out words of one character
 _STEMMER = Stemmer.Stemmer("english")
 
 
@@ -31,6 +32,11 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
 
 def _words(texts: Sequence[str]) -> list[list[str]]:
     words: list[list[str]] = bm25s.tokenize(
-        list(texts), stopwords=list(STOPWORDS_EN_PLUS), stemmer=_STEMMER, return_ids=False, show_progress=False
+        list(texts),
+        token_pattern=_WORD,
+        stopwords=list(STOPWORDS_EN_PLUS),
+        stemmer=_STEMMER,
+        return_ids=False,
+        show_progress=False,
     )
     return words

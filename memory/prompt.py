@@ -1,7 +1,7 @@
 """What is loaded into the system prompt: fresh for every run, within a budget.
 
-deepagents keeps memory and skills in thread state: loaded once for a thread's life, and a client that writes state writes
-the prompt. These middleware take the built-in ones' places (by name), never look at state, and read the store once a run.
+deepagents keeps memory in thread state: loaded once for a thread's life, and a client that writes state writes the prompt.
+The middleware here takes the built-in one's place (by name), never looks at state, and reads the store once a run.
 """
 
 from __future__ import annotations
@@ -13,17 +13,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar, cast
 
-from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse, LsResult
 from deepagents.backends.utils import create_file_data
-from deepagents.middleware.skills import SkillsMiddleware
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_store
-from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from memory import scopes
-from memory.files import stored_file
+from memory.files import file_lock, stored_file
 from settings import MAX_POLICY_FILES, MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES, PROJECT, Settings
 
 logger = logging.getLogger(__name__)
@@ -31,14 +28,14 @@ logger = logging.getLogger(__name__)
 MEMORY_ROUTE = "/memories/"
 POLICY_ROUTE = "/policies/"
 POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
-SKILLS_BLOCK = (PROJECT / "prompts" / "skills_block.md").read_text("utf-8")
 MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
 # What a new user starts with. Folders beside these files are for named users (`python -m seeds`).
 SEED_FILES = {f"/{path.name}": path.read_text("utf-8") for path in sorted((PROJECT / "seeds" / "memories").glob("*.*"))}
 
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_BLOCK_TAG = re.compile(r"<(?=\s*/?\s*(?:policies|memory)\b)", re.IGNORECASE)
-_RUNS_KEPT = 256
+# White space is bounded: with an unbounded run, a file of "<" and spaces would take minutes to scan.
+_BLOCK_TAG = re.compile(r"<(?=\s{0,9}/?\s{0,9}(?:policies|memory|skills)\b)", re.IGNORECASE)
+
+_PAGE = 100
 
 Loaded = TypeVar("Loaded")
 
@@ -49,8 +46,9 @@ class PerRun(Generic[Loaded]):
     A run that goes on after an approval is a run of its own and loads afresh.
     """
 
-    def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
+    def __init__(self, load: Callable[[], Awaitable[Loaded]], runs_kept: int = 256) -> None:
         self._load = load
+        self._runs_kept = runs_kept
         self._kept: OrderedDict[str, Loaded] = OrderedDict()
 
     async def get(self) -> Loaded:
@@ -59,14 +57,20 @@ class PerRun(Generic[Loaded]):
             return await self._load()
         if run_id not in self._kept:
             self._kept[run_id] = await self._load()
-            while len(self._kept) > _RUNS_KEPT:
+            while len(self._kept) > self._runs_kept:
                 self._kept.popitem(last=False)
         return self._kept[run_id]
 
 
 def shown(text: str) -> str:
-    """File text as a prompt block shows it: HTML comments stripped, and unable to open or close a block."""
-    return _BLOCK_TAG.sub("&lt;", _COMMENT.sub("", text)).strip()
+    """File text as a prompt block shows it: without HTML comments, and unable to open or close a block. In linear time."""
+    parts, start = [], 0
+    while (opening := text.find("<!--", start)) >= 0 and (closing := text.find("-->", opening)) >= 0:
+        parts.append(text[start:opening])
+        start = closing + len("-->")
+    # What is left of comments within comments, or of one that never closes, is shown as text.
+    rest = "".join([*parts, text[start:]]).replace("<!--", "&lt;!--")
+    return _BLOCK_TAG.sub("&lt;", rest).strip()
 
 
 def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
@@ -78,7 +82,7 @@ def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
     """
     sections = []
     for path, text in files:
-        raw = shown(text).encode()
+        raw = shown(text).encode(errors="replace")
         head = raw[:budget].decode(errors="ignore")
         budget -= len(head.encode())
         if left := len(raw) - len(head.encode()):
@@ -144,8 +148,14 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         memories = scopes.memories(actor, scopes.current_assistant(), self._settings)
         policies = scopes.policies(actor.org_id)
         store = get_store()
-        ops: list[Op] = [SearchOp(policies, limit=MAX_POLICY_FILES + 1), *(GetOp(memories, key) for key in self._keys)]
+        ops: list[Op] = [SearchOp(policies, limit=_PAGE), *(GetOp(memories, key) for key in self._keys)]
         found, *values = await read_all(store, ops)
+        # Other files of the organization, such as those that rules refer to, must not crowd the rules out of the first page.
+        while isinstance(found, list) and len(found) % _PAGE == 0 and 0 < len(found) < MAX_POLICY_FILES:
+            (page,) = await read_all(store, [SearchOp(policies, limit=_PAGE, offset=len(found))])
+            if not isinstance(page, list) or not page:
+                break
+            found += page
         if all(value is None for value in values) and await self._seed(store, memories):
             values = await read_all(store, [GetOp(memories, key) for key in self._keys])
         return self._policy_block(policies, found), self._memory_block(values)
@@ -154,89 +164,36 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if isinstance(found, BaseException):
             text = file_text(POLICY_ROUTE, found)
         else:
-            rules = sorted(
-                (item for item in found if item.namespace == namespace and _is_policy(item.key)), key=_item_key
-            )
+            rules = sorted((item for item in found if item.namespace == namespace and _is_policy(item.key)), key=_item_key)
             files = [(f"/policies{item.key}", file_text(f"/policies{item.key}", item)) for item in rules]
             text = within_budget(files, POLICY_BUDGET_BYTES) or "(The organization has set no policies.)"
-            if len(found) > MAX_POLICY_FILES:
-                text += f"\n\n[There are more than {MAX_POLICY_FILES} files; ls /policies/ and read the others]"
+            if len(found) >= MAX_POLICY_FILES:
+                text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
         return POLICY_BLOCK.replace("{files}", text)
 
     def _memory_block(self, values: Sequence[Any]) -> str:
         paths = [f"/memories{key}" for key in self._keys]
         files = [(path, file_text(path, value)) for path, value in zip(paths, values, strict=True) if value is not None]
-        return MEMORY_BLOCK.replace(
-            "{files}", within_budget(files, MEMORY_BUDGET_BYTES) or "(Nothing is remembered yet.)"
-        )
+        return MEMORY_BLOCK.replace("{files}", within_budget(files, MEMORY_BUDGET_BYTES) or "(Nothing is remembered yet.)")
 
     async def _seed(self, store: BaseStore, namespace: scopes.Namespace) -> bool:
-        """Copy `seeds/memories/` for somebody who has no memory at all. Shared memory has no new users."""
-        if not SEED_FILES or self._settings.memory_scope == "assistant" or await store.asearch(namespace, limit=1):
+        """Copy `seeds/memories/` for somebody who has no memory at all. Shared memory has no new users.
+
+        A failure is logged and leaves them without: it must not stop their run. Two first runs at once take turns within this
+        process, so that the second does not overwrite what the first one's agent has written already.
+        """
+        if not SEED_FILES or self._settings.memory_scope == "assistant":
             return False
-        files = {key: cast("dict[str, Any]", create_file_data(text)) for key, text in SEED_FILES.items()}
-        await store.abatch([PutOp(namespace, key, value) for key, value in files.items()])
+        async with file_lock(namespace, ""):
+            try:
+                if await store.asearch(namespace, limit=1):
+                    return False
+                files = {key: cast("dict[str, Any]", create_file_data(text)) for key, text in SEED_FILES.items()}
+                await store.abatch([PutOp(namespace, key, value) for key, value in files.items()])
+            except Exception:  # a store raises what its driver raises
+                logger.exception("The first memory of a new user could not be written.")
+                return False
         return True
-
-
-class FreshSkills(SkillsMiddleware[Any, Any]):
-    """Skills loaded afresh in every run, and never from what a client put into its input or state.
-
-    Args:
-        backend: the graph's filesystem.
-        sources: folders of skills; later ones win.
-    """
-
-    name = "SkillsMiddleware"  # takes the built-in's place in the stack
-
-    # Nothing of this is kept in, or taken from, thread state; without these hooks the graph also has two nodes less.
-    before_agent = AgentMiddleware.before_agent  # type: ignore[assignment]  # the built-in's returns its own state
-    abefore_agent = AgentMiddleware.abefore_agent  # type: ignore[assignment]
-    before_model = AgentMiddleware.before_model
-    abefore_model = AgentMiddleware.abefore_model
-
-    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str]) -> None:
-        super().__init__(backend=backend, sources=list(sources), system_prompt=SKILLS_BLOCK)
-        self._loaded = PerRun(self._load)
-
-    async def _load(self) -> dict[str, Any]:
-        seen = _Seen(self._backend)
-        loader: SkillsMiddleware[Any, Any] = SkillsMiddleware(
-            backend=cast("BackendProtocol", seen), sources=list(self.sources)
-        )
-        loaded = cast("dict[str, Any]", await loader.abefore_agent({"messages": []}, Runtime(), {}))
-        names = {skill["path"] for skill in loaded["skills_metadata"]}
-        # The built-in leaves an invalid skill out without a word; its author would look for it for ever.
-        broken = [path for path in seen.skill_files if path not in names]
-        loaded["skills_load_errors"] += [
-            f"{path} was not loaded: it needs front matter with a name, equal to its folder's, and a description."
-            for path in broken
-        ]
-        if broken:
-            logger.warning("Skills without valid front matter were left out: %s", ", ".join(broken))
-        return loaded
-
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> Any:
-        state = cast("Any", {**request.state, **await self._loaded.get()})
-        return await super().awrap_model_call(request.override(state=state), handler)
-
-
-class _Seen:
-    """A backend as the skills loader uses it, remembering which SKILL.md files it found."""
-
-    def __init__(self, backend: BackendProtocol) -> None:
-        self._backend = backend
-        self.skill_files: list[str] = []
-
-    async def als(self, path: str) -> LsResult:
-        return await self._backend.als(path)
-
-    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        responses = await self._backend.adownload_files(paths)
-        self.skill_files += [response.path for response in responses if response.error != "file_not_found"]
-        return responses
 
 
 def _key(path: str) -> str:

@@ -104,9 +104,7 @@ def acting(user: User | None, context: Context | None, settings: Settings, *, on
             return Actor(user.identity, claim(user, "org_id") or settings.default_org)
         return Actor(context.user_id or user.identity, context.org_id or settings.default_org)
     if not context.user_id:
-        raise IdentityError(
-            "No user is named; pass context=Context(user_id=...) when calling the graph without a server."
-        )
+        raise IdentityError("No user is named; pass context=Context(user_id=...) when calling the graph without a server.")
     return Actor(context.user_id, context.org_id or settings.default_org)
 
 
@@ -170,13 +168,9 @@ def label(part: str) -> str:
     except UnicodeEncodeError:
         raise IdentityError(f"The identity {part!r} is not valid Unicode; send it as UTF-8.") from None
     if not raw:
-        raise IdentityError(
-            "An identity is empty; a token needs a subject and an organization of at least a character."
-        )
+        raise IdentityError("An identity is empty; a token needs a subject and an organization of at least a character.")
     if len(raw) > MAX_IDENTITY_BYTES:
-        raise IdentityError(
-            f"The identity {part[:20]!r}... has {len(raw)} bytes; at most {MAX_IDENTITY_BYTES} are accepted."
-        )
+        raise IdentityError(f"The identity {part[:20]!r}... has {len(raw)} bytes; at most {MAX_IDENTITY_BYTES} are accepted.")
     escaped = "".join(chr(byte) if _PLAIN.match(bytes([byte])) else f"~{byte:02X}" for byte in raw)
     encoded = _BASE64 + base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return escaped if len(escaped) <= len(encoded) else encoded
@@ -202,9 +196,7 @@ def part_of(text: str) -> str:
 def memories(actor: Actor, assistant_id: str, settings: Settings) -> Namespace:
     """Namespace of `/memories/`, as `MEMORY_SCOPE` lays it out. It has no deeper ones: a prefix search finds only itself."""
     person = (actor.org_id, actor.user_id)
-    parts = {"user": person, "user+assistant": (assistant_id, *person), "assistant": (assistant_id,)}[
-        settings.memory_scope
-    ]
+    parts = {"user": person, "user+assistant": (assistant_id, *person), "assistant": (assistant_id,)}[settings.memory_scope]
     return ("memories", ":".join(map(label, parts)))
 
 

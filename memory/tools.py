@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from deepagents.backends import CompositeBackend
@@ -12,9 +13,10 @@ from langgraph.store.base import BaseStore, SearchItem
 from pydantic import ValidationError
 
 from memory import scopes
-from memory.files import memory_writes, stored_file
+from memory.files import RefusedWriteError, ScopedFiles, stored_file
 from memory.lexical import rank
 from memory.profile import Profile
+from memory.routes import memory_writes
 from settings import MAX_SEARCH_RESULT_CHARS, MAX_SEARCHED_FILES, Settings
 
 PROFILE_PATH = "/memories/profile.json"
@@ -24,9 +26,13 @@ _PAGE = 100
 
 
 def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[BaseTool]:
-    """`search_memories`, and `append_memory` and `save_profile` where the agent may write `/memories/`."""
-    writing = [append_memory_tool(backend), _save_profile(backend)]
-    return [_search_memories(settings), *(writing if memory_writes(settings, consolidating=False) != "deny" else ())]
+    """`search_memories`; `append_memory` where the agent may write `/memories/`; `save_profile` where that is one person's."""
+    tools = [_search_memories(settings)]
+    if memory_writes(settings, consolidating=False) != "deny":
+        tools.append(append_memory_tool(backend))
+        if settings.memory_scope != "assistant":
+            tools.append(_save_profile(backend))
+    return tools
 
 
 def append_memory_tool(backend: CompositeBackend) -> BaseTool:
@@ -43,16 +49,12 @@ def append_memory_tool(backend: CompositeBackend) -> BaseTool:
         """
         if not path.startswith("/memories/"):
             return f"Error: '{path}' is not memory; use a path under /memories/."
-        (found,) = await backend.adownload_files([path])
-        if found.error and found.error != "file_not_found":
-            return f"Error: {found.error}"
-        try:
-            before = (found.content or b"").decode()
-        except UnicodeDecodeError:
-            return f"Error: '{path}' is not text; choose another file."
-        gap = "\n" if before and not before.endswith("\n") else ""
-        result = await backend.awrite(path, f"{before}{gap}{text.rstrip()}\n")
-        return result.error or f"Added to {path}."
+
+        def appended(before: str) -> str:
+            gap = "\n" if before and not before.endswith("\n") else ""
+            return f"{before}{gap}{text.rstrip()}\n"
+
+        return await _change(backend, path, appended) or f"Added to {path}."
 
     return append_memory
 
@@ -66,16 +68,27 @@ def _save_profile(backend: CompositeBackend) -> BaseTool:
             profile: the fields to set.
             runtime: given by the platform.
         """
-        (found,) = await backend.adownload_files([PROFILE_PATH])
-        try:
-            known = Profile.model_validate_json(found.content) if found.content and found.content.strip() else Profile()
-        except ValidationError as error:
-            return f"Error: {PROFILE_PATH} holds no profile ({error.error_count()} errors); delete it, then save again."
-        merged = known.model_copy(update=profile.model_dump(exclude_none=True))
-        result = await backend.awrite(PROFILE_PATH, merged.model_dump_json(indent=2, exclude_none=True) + "\n")
-        return result.error or f"Saved {PROFILE_PATH}."
+
+        def merged(before: str) -> str:
+            try:
+                known = Profile.model_validate_json(before) if before.strip() else Profile()
+            except ValidationError as error:
+                what = f"{PROFILE_PATH} holds no profile ({error.error_count()} errors)"
+                raise RefusedWriteError(f"{what}; delete it, then save again.") from None
+            profile_now = known.model_copy(update=profile.model_dump(exclude_none=True))
+            return profile_now.model_dump_json(indent=2, exclude_none=True) + "\n"
+
+        return await _change(backend, PROFILE_PATH, merged) or f"Saved {PROFILE_PATH}."
 
     return save_profile
+
+
+async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
+    """Change a file under /memories/; why it was not changed, or None."""
+    files = backend.routes["/memories/"]
+    if not isinstance(files, ScopedFiles):
+        raise TypeError(f"/memories/ is a {type(files).__name__}; the memory tools write ScopedFiles.")
+    return await files.achange(path.removeprefix("/memories"), change)
 
 
 def _search_memories(settings: Settings) -> BaseTool:

@@ -22,7 +22,7 @@ from rich.progress import Progress
 
 from memory import scopes
 from seeds import files
-from settings import PROJECT, Settings, SettingsError, dev_address, load_settings
+from settings import PROJECT, Settings, SettingsError, dev_address, load_settings, local_environ
 
 PARTS = ("policies", "skills", "memories", "cron")
 # Marks the cron that this command owns; crons that somebody else made are left alone.
@@ -38,9 +38,7 @@ out = Console(highlight=False, soft_wrap=True)
 async def policy_changes(client: LangGraphClient, *, prune: bool) -> list[Change]:
     """Every organization's policies as `policies/` has them. Pruned: files and organizations it no longer has."""
     wanted = {scopes.policies(org): found for org, found in files.policies(PROJECT).items()}
-    gone = (
-        [namespace for namespace in await _namespaces(client, "policies") if namespace not in wanted] if prune else []
-    )
+    gone = [namespace for namespace in await _namespaces(client, "policies") if namespace not in wanted] if prune else []
     changes: list[Change] = []
     for namespace, found in [*wanted.items(), *((namespace, {}) for namespace in gone)]:
         changes += await _changes(client, namespace, found, prune=prune)
@@ -61,7 +59,9 @@ async def skill_changes(client: LangGraphClient, *, prune: bool) -> list[Change]
 async def memory_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
     """First memories of the people `seeds/memories/` names. A file they have already stays as it is."""
     changes: list[Change] = []
-    for (org, identity), found in files.memories(PROJECT).items():
+    # Under MEMORY_SCOPE=assistant memory is shared: what is known of one person must not get there.
+    people = {} if settings.memory_scope == "assistant" else files.memories(PROJECT)
+    for (org, identity), found in people.items():
         namespace = scopes.memories(scopes.Actor(identity, org), scopes.DEFAULT_AGENT_ASSISTANT, settings)
         stored = await _stored(client, namespace)
         absent = {key: value for key, value in found.items() if key not in stored}
@@ -89,9 +89,7 @@ async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Chan
     return changes
 
 
-async def _changes(
-    client: LangGraphClient, namespace: scopes.Namespace, wanted: files.Files, *, prune: bool
-) -> list[Change]:
+async def _changes(client: LangGraphClient, namespace: scopes.Namespace, wanted: files.Files, *, prune: bool) -> list[Change]:
     """What makes a namespace hold the wanted files. Without `prune` what else it holds stays."""
     stored, where = await _stored(client, namespace), "/".join(namespace)
     changes: list[Change] = []
@@ -164,11 +162,11 @@ async def main() -> int:
     parts = PARTS if args.part == "all" else (args.part,)
     client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
-        changes = await seed(client, parts, load_settings(), prune=args.prune)
+        changes = await seed(client, parts, load_settings(local_environ()), prune=args.prune)
     except (files.SeedError, SettingsError) as error:
         sys.stderr.write(f"{error} Nothing was written.\n")
         return 1
-    except httpx.ConnectError:
+    except httpx.TransportError:
         sys.stderr.write(f"No server answers at {args.url}; start it with `make dev`, or name another with --url.\n")
         return 1
     except httpx.HTTPStatusError as error:
@@ -178,9 +176,7 @@ async def main() -> int:
     finally:
         await client.aclose()
     out.print(
-        f"{len(changes)} changes."
-        if changes
-        else f"Nothing to change: {', '.join(parts)} are as the repository has them."
+        f"{len(changes)} changes." if changes else f"Nothing to change: {', '.join(parts)} are as the repository has them."
     )
     return 0
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import yaml
 from deepagents.backends.utils import create_file_data
+from deepagents.middleware.skills import _parse_skill_metadata
 
 MAX_DESCRIPTION_CHARS = 1_024  # of the Agent Skills specification, as deepagents reads it
 Files = dict[str, dict[str, Any]]
@@ -59,7 +60,8 @@ def memories(root: Path) -> dict[tuple[str, str], Files]:
 
 
 def _folders(path: Path) -> Iterator[Path]:
-    return (folder for folder in sorted(path.iterdir()) if folder.is_dir() and not folder.name.startswith((".", "_")))
+    paths = sorted(path.iterdir()) if path.is_dir() else []
+    return (folder for folder in paths if folder.is_dir() and not folder.name.startswith((".", "_")))
 
 
 def _folder(folder: Path, pattern: str, *, binary: bool = False) -> Files:
@@ -82,7 +84,7 @@ def _check_skill(folder: Path) -> None:
     if not path.is_file():
         raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
     text = _value(path, binary=False)["content"]
-    start, _, rest = text.partition("---\n")
+    start, _, rest = text.replace("\r\n", "\n").partition("---\n")
     front, closed, _ = rest.partition("\n---")
     try:
         matter = yaml.safe_load(front) if not start and closed else None
@@ -95,3 +97,6 @@ def _check_skill(folder: Path) -> None:
     description = matter.get("description")
     if not isinstance(description, str) or not 0 < len(description.strip()) <= MAX_DESCRIPTION_CHARS:
         raise SeedError(f"{path} needs a description of 1 to {MAX_DESCRIPTION_CHARS} characters.")
+    # Last, whatever else deepagents asks: what it would leave out without a word must not be seeded.
+    if _parse_skill_metadata(text, str(path), folder.name) is None:
+        raise SeedError(f"{path} is not a skill that deepagents loads; its front matter begins and ends with a line of ---.")

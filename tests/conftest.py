@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Protocol
@@ -69,6 +70,18 @@ def alice() -> str:
 
 
 @pytest.fixture
+def free_port() -> Callable[[], int]:
+    """Gives a port that nothing listened on a moment ago."""
+
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    return find
+
+
+@pytest.fixture
 def store() -> InMemoryStore:
     return InMemoryStore()
 
@@ -81,9 +94,7 @@ class Graph:
         self.graph.store = store
         self.graph.checkpointer = InMemorySaver()
 
-    async def turn(
-        self, text: str, *, thread: str = "1", user: str = "alice", org: str = "acme", **state: Any
-    ) -> list[str]:
+    async def turn(self, text: str, *, thread: str = "1", user: str = "alice", org: str = "acme", **state: Any) -> list[str]:
         """One user message; the texts of all messages of the thread. `state` are further keys of the input."""
         config: RunnableConfig = {"configurable": {"thread_id": thread}}
         message = {"messages": [{"role": "user", "content": text}], **state}

@@ -43,9 +43,7 @@ class DevServer:
     langgraph.json. The port stays the same across restarts, so clients do too.
     """
 
-    def __init__(
-        self, folder: Path, env: Mapping[str, str] | None = None, config: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None, config: Mapping[str, Any] | None = None) -> None:
         self.folder = folder.resolve()
         self._env = dict(env or {})
         self._config = dict(config or {})

@@ -204,9 +204,7 @@ def _events(message: Body) -> Iterator[Body]:
         whole = block["text"] if is_text else _dumps(block["input"])
         for start in range(0, len(whole), DELTA_CHARACTERS):
             part = whole[start : start + DELTA_CHARACTERS]
-            delta = (
-                {"type": "text_delta", "text": part} if is_text else {"type": "input_json_delta", "partial_json": part}
-            )
+            delta = {"type": "text_delta", "text": part} if is_text else {"type": "input_json_delta", "partial_json": part}
             yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     end = {"stop_reason": message["stop_reason"], "stop_sequence": None}

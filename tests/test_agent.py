@@ -8,12 +8,13 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.memory import InMemoryStore
 
+from memory import scopes
 from memory.profile import Profile
 from memory.scopes import IdentityError
 from settings import MAX_SEARCH_RESULT_CHARS, Settings
 from tests.conftest import BuildGraph
 from tests.embedding import SUBJECTS, embed
-from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -72,9 +73,7 @@ async def test_append_to_a_binary_file_is_refused_and_the_file_kept(agent: Agent
 async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, store: InMemoryStore) -> None:
     await agent.call("save_profile", profile={"name": "Alice", "units": "metric"})
     await agent.call("save_profile", profile={"role": "pilot"})
-    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(
-        name="Alice", units="metric", role="pilot"
-    )
+    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", units="metric", role="pilot")
 
 
 async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Agent, store: InMemoryStore) -> None:
@@ -126,3 +125,73 @@ async def test_without_an_identity_a_run_is_an_error_and_the_model_is_not_called
     with pytest.raises(IdentityError, match="No user is named"):
         await agent.turn("one", user="")
     assert not model.requests
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (Settings(), (False, False)),
+        (Settings(memory_writes="background"), (True, False)),
+        (Settings(memory_scope="assistant"), (False, True)),
+        (Settings(memory_scope="assistant", memory_writes="background"), (False, True)),
+    ],
+)
+async def test_the_prompt_says_what_the_settings_make_of_memory(
+    graph: BuildGraph, model: ScriptedAnthropic, settings: Settings, said: tuple[bool, bool]
+) -> None:
+    await graph(settings).turn("hello")
+    text = system_text(model.requests[0])
+    assert (
+        "you read `/memories/` and do not write it" in text.lower(),
+        "everybody who talks to you shares it" in text,
+    ) == said
+
+
+async def test_calls_made_at_once_in_one_message_lose_nothing(
+    graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore
+) -> None:
+    facts = [f"- fact {number}" for number in range(8)]
+    calls = [ToolCall("append_memory", {"path": "/memories/topics/a.md", "text": fact}) for fact in facts]
+    saves = [ToolCall("save_profile", {"profile": profile}) for profile in ({"name": "Alice"}, {"role": "pilot"})]
+    model.script("remember all of it", [*calls, *saves], [Text("done")])
+    await graph().turn("remember all of it")
+    assert sorted(content(store, "/topics/a.md").splitlines()) == facts
+    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", role="pilot")
+
+
+async def test_of_edits_made_at_once_in_one_message_those_reported_as_made_are_made(
+    graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore
+) -> None:
+    store.put(MEMORIES, "/topics/a.md", {**create_file_data("".join(f"old {number}.\n" for number in range(8)))})
+    edits = [
+        ToolCall("edit_file", {"file_path": "/memories/topics/a.md", "old_string": f"old {n}.", "new_string": f"new {n}."})
+        for n in range(8)
+    ]
+    model.script("correct all of it", edits, [Text("done")])
+    await graph().turn("correct all of it")
+    made = ["Success" in result for result in tool_results(model.requests[-1])]
+    assert any(made)
+    assert [f"new {number}." in content(store, "/topics/a.md") for number in range(8)] == made
+
+
+@pytest.mark.parametrize(
+    ("settings", "tools"),
+    [
+        (Settings(), {"append_memory", "save_profile"}),
+        (Settings(memory_scope="assistant", shared_writes="allow"), {"append_memory"}),
+        (Settings(memory_scope="assistant"), set()),
+        (Settings(memory_scope="assistant", shared_writes="allow", memory_writes="background"), set()),
+        (Settings(memory_writes="background"), set()),
+    ],
+)
+async def test_tools_that_write_are_offered_where_they_may(
+    graph: BuildGraph, model: ScriptedAnthropic, settings: Settings, tools: set[str]
+) -> None:
+    await graph(settings).turn("hello")
+    assert {"append_memory", "save_profile"} & {tool["name"] for tool in model.requests[0]["tools"]} == tools
+
+
+async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore) -> None:
+    store.put(("memories", scopes.DEFAULT_AGENT_ASSISTANT), "/profile.json", {**create_file_data('{"name": "Alice"}')})
+    await graph(Settings(memory_scope="assistant")).turn("hello")
+    assert "Alice" not in system_text(model.requests[0])

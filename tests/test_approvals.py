@@ -18,7 +18,7 @@ from memory import scopes
 from settings import Settings
 from tests.conftest import BuildGraph, model_env
 from tests.dev_server import DevServer, dev_token, run_turn
-from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
+from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
 
 AGENT = scopes.DEFAULT_AGENT_ASSISTANT
 APPROVE = {"decisions": [{"type": "approve"}]}
@@ -342,7 +342,24 @@ async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
     model.script("delegated" if subagent else "remember", [call])
     await agent.turn("remember")
     state = await agent.graph.aget_state({"configurable": {"thread_id": "1"}})
-    assert [request["name"] for pending in state.interrupts for request in pending.value["action_requests"]] == [
-        call.name
-    ]
+    assert [request["name"] for pending in state.interrupts for request in pending.value["action_requests"]] == [call.name]
     assert [item.dict() for item in store.search(("memories",))] == before
+
+
+@pytest.mark.server
+async def test_a_run_that_waits_in_the_queue_cannot_be_put_under_an_approval(
+    approvals: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, operator = approvals.as_user(alice), approvals.as_operator()
+    thread = str((await client.threads.create())["thread_id"])
+    name = f"skill-{uuid.uuid4().hex[:8]}"
+    message: Any = {"messages": [{"role": "user", "content": f"learn {name}"}]}
+    model.script(f"learn {name}", Slow(2, [write_skill(name)]))
+    run = await client.runs.create(thread, "agent", input=message)
+    with pytest.raises(httpx.HTTPStatusError, match="has a run going"):
+        await client.runs.create(thread, "agent", input=message)
+    # What an operator sends while something runs would approve what that comes to ask for.
+    with pytest.raises(httpx.HTTPStatusError, match="look at what it asks for"):
+        await operator.runs.create(thread, "agent", command={"resume": APPROVE})
+    await client.runs.join(thread, run["run_id"])
+    assert (await client.threads.get(thread))["status"] == "interrupted"

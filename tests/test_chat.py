@@ -24,9 +24,7 @@ def chat(url: str, lines: str, identity: str = "alice@example.com") -> subproces
 
 
 @pytest.mark.server
-def test_a_conversation_its_memory_and_a_new_one(
-    shared_server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+def test_a_conversation_its_memory_and_a_new_one(shared_server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     model.script("first words", [Text("a first answer")])
     model.script("second words", [Text("a second answer")])
     result = chat(shared_server.url, "first words\n/memory\n/new\nsecond words\n/help\n/quit\nnever sent\n", alice)

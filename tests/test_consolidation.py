@@ -22,9 +22,7 @@ TASK = "Conversations with something new"
 
 
 def talk(thread_id: str, texts: Sequence[str]) -> Conversation:
-    return Conversation(
-        thread_id, "2026-01-01", tuple(Turn("user", text, f"{thread_id}-{n}") for n, text in enumerate(texts))
-    )
+    return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, f"{thread_id}-{n}") for n, text in enumerate(texts)))
 
 
 def test_what_came_after_the_position_is_new() -> None:
@@ -100,9 +98,7 @@ async def test_it_reads_the_caller_s_conversations_with_the_agent_and_nobody_els
 
 
 @pytest.mark.server
-async def test_an_operator_consolidates_for_the_user_it_names(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_an_operator_consolidates_for_the_user_it_names(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     await chat(server.as_user(alice), "my own words")
     context: Any = {"user_id": alice, "org_id": "acme"}
     assert "my own words" in str(await consolidate(server.as_operator(), model, context=context))
@@ -121,9 +117,7 @@ async def test_a_run_that_fails_leaves_everything_due(server: DevServer, model: 
 
 
 @pytest.mark.server
-async def test_a_model_that_reads_nothing_moves_no_position(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_a_model_that_reads_nothing_moves_no_position(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     client = server.as_user(alice)
     await chat(client, "my own words")
     model.clear()

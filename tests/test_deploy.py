@@ -36,9 +36,7 @@ def install_line(tmp_path: Path) -> list[str]:
 
 def test_both_graphs_and_auth_load_from_what_the_image_installs(tmp_path: Path) -> None:
     project = tmp_path / "deps"
-    skipped = shutil.ignore_patterns(
-        ".venv", ".git", ".env", ".langgraph_api", "*.egg-info", "__pycache__", "tests", "build"
-    )
+    skipped = shutil.ignore_patterns(".venv", ".git", ".env", ".langgraph_api", "*.egg-info", "__pycache__", "tests", "build")
     shutil.copytree(PROJECT, project, ignore=skipped)
     python = tmp_path / "venv" / "bin" / "python"
     words = install_line(tmp_path)

@@ -39,7 +39,7 @@ def test_a_query_that_matches_nothing_finds_nothing(query: str) -> None:
 
 
 def test_the_turns_quoted_are_those_that_match_with_a_little_context() -> None:
-    text = quote(search("puppies", PAST, 5))
+    text = quote("puppies", search("puppies", PAST, 5))
     assert "2026-01-01 thread_id=dog" in text
     assert "1. user: Our dog Rex had puppies" in text
     assert "2. user: How many?" in text
@@ -50,16 +50,39 @@ def test_a_result_is_bounded_whatever_was_said(limit: int) -> None:
     long = [talk(f"{number:036}", *["brown puppies " * 5_000] * 30) for number in range(30)]
     found = search("puppies " * 10_000, long, limit)
     assert len(found) == limit
-    assert limit <= quote(found).count("thread_id=") <= limit
-    assert len(quote(found)) <= MAX_SEARCH_RESULT_CHARS
+    assert quote("puppies", found).count("thread_id=") == limit
+    assert len(quote("puppies", found)) <= MAX_SEARCH_RESULT_CHARS
 
 
-def test_a_page_is_numbered_bounded_and_centred_on_the_turn_asked_for() -> None:
+def test_the_turn_that_matches_is_quoted_whatever_is_around_it() -> None:
+    long, short = "We talked about the weather for a long time. " * 30, "ok"
+    chat = talk("zoo", long, long, "My zebra is called Zoe", short, "thanks", "bye", short, short)
+    assert "My zebra is called Zoe" in quote("zebra", search("zebra", [chat, *PAST], 5))
+
+
+def test_what_is_said_at_the_end_of_a_long_turn_is_found_and_quoted() -> None:
+    chat = talk("paste", "filler " * 5_000 + "the password of the zebra is stripes", "ok")
+    assert "zebra" in quote("zebra", search("zebra", [chat], 5))
+
+
+def test_what_a_person_said_is_quoted_rather_than_a_tool_s_echo_of_it() -> None:
+    turns = (
+        Turn("user", "I prefer metric units", "a"),
+        Turn("tool", "metric units metric units", "b"),
+        Turn("assistant", "Done", "c"),
+    )
+    (found,) = search("metric units", [Conversation("t", "2026-01-01", turns)], 5)
+    assert found.turn == 0
+
+
+def test_a_page_has_the_turn_asked_for_in_full_and_its_neighbours_within_the_limit() -> None:
     long = talk("long", *(f"turn {number}" for number in range(1, 101)))
-    assert "turns 81-100 of 100" in page(long, None)
-    assert "50. user: turn 50" in page(long, 50)
-    assert "turns 1-20 of 100" in page(long, -7)
-    assert "turns 81-100 of 100" in page(long, 10**9)
+    assert "\n100. user: turn 100" in page(long, None)
+    assert "\n49. user: turn 49\n50. user: turn 50\n51. user: turn 51" in page(long, 50)
+    assert "\n1. user: turn 1\n" in page(long, -7)
+    assert "\n100. user: turn 100" in page(long, 10**9)
+    wordy = talk("x", *[f"{number} " + "word " * 250 for number in range(40)])
+    assert " ".join(wordy.turns[20].text.split()) in page(wordy, 21)
     assert len(page(talk("x", *["word " * 50_000] * 40), 3)) <= MAX_SEARCH_RESULT_CHARS
     assert "has no text" in page(talk("empty"), None)
 

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from agent import build_agent
 from consolidation_agent import build_consolidation_agent
-from memory.files import build_backend, build_permissions, build_routes
+from memory.routes import build_backend, build_permissions, build_routes
 from memory.scopes import DEFAULT_AGENT_ASSISTANT, Context
 from settings import MAX_FILE_BYTES, Settings
 from tests.conftest import BuildGraph
@@ -49,10 +49,7 @@ class Calls:
             results.append(await getattr(backend, method)(*args))
 
         graph = (
-            StateGraph(Empty, context_schema=Context)
-            .add_node("node", node)
-            .add_edge(START, "node")
-            .compile(store=self.store)
+            StateGraph(Empty, context_schema=Context).add_node("node", node).add_edge(START, "node").compile(store=self.store)
         )
         await graph.ainvoke({}, context=Context(user_id="alice", org_id="acme"))
         return results[0]
@@ -230,3 +227,20 @@ def test_permissions_say_the_same_as_the_backend() -> None:
     assert denied(Settings(shared_writes="interrupt")) == {"/policies": "deny", "/skills": "interrupt"}
     assert denied(Settings(memory_writes="background")) == {"/policies": "deny", "/skills": "deny", "/memories": "deny"}
     assert denied(Settings(memory_writes="background"), consolidating=True) == {"/policies": "deny", "/skills": "deny"}
+
+
+@pytest.mark.parametrize("path", ["/memories/a\x00b.md", "/memories/a\nb.md", "/memories/\ud800.md", "/memories/" + "x" * 600])
+async def test_a_path_that_not_every_store_could_keep_is_refused(store: InMemoryStore, path: str) -> None:
+    assert (await Calls(store)("awrite", path, "x")).error
+    assert not everything(store)
+
+
+async def test_a_client_s_files_under_a_route_are_not_seen(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+    forged = {path: {**create_file_data("FORGED")} for path in ("/policies/forged.md", "/skills/x/SKILL.md", "/mine.md")}
+    calls = [ToolCall("grep", {"pattern": "FORGED"}), ToolCall("glob", {"pattern": "**/*.md"}), ToolCall("ls", {"path": "/"})]
+    model.script("look around", calls, [Text("done")])
+    await graph().turn("look around", files=forged)
+    told = "".join(tool_results(model.requests[-1]))
+    assert "/mine.md" in told
+    assert "forged.md" not in told
+    assert "/skills/x/SKILL.md" not in told

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
-from langchain_core.messages import AIMessage
 from langgraph.store.memory import InMemoryStore
 
 from agent import build_agent
-from models import build_model
-from offline_model import HELLO, OfflineModel, consolidate
-from settings import PROJECT, Settings, SettingsError
+from memory.scopes import Context
+from offline_model import HELLO, LEFT_TO_CONSOLIDATION, OfflineModel, consolidate
+from settings import PROJECT, Settings
 from tests.conftest import Graph
 from tests.dev_server import DevServer, run_turn
 
@@ -44,7 +43,7 @@ async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: I
     assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I prefer metric units", "- I am a pilot"]
     await offline.turn("Forget that I prefer metric units.", thread="3")
     assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I am a pilot"]
-    assert "nothing like that" in (await offline.turn("Forget that I like tea", thread="4"))[-1]
+    assert "I do not know that" in (await offline.turn("Forget that I like tea", thread="4"))[-1]
 
 
 async def test_remembering_the_same_twice_writes_it_once(offline: Graph, store: InMemoryStore) -> None:
@@ -71,48 +70,73 @@ async def test_anything_else_gets_an_honest_short_answer(offline: Graph) -> None
     assert "I cannot answer that." in (await offline.turn("Write me a sonnet"))[-1]
 
 
-def test_consolidation_adds_what_was_plainly_stated_and_is_not_known_yet() -> None:
-    prompt = "<memory>\nintro\n\n## /memories/preferences.md\n\n- I prefer metric units\n</memory>"
-    said = (
-        "user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.\nuser: my dog is Rex!"
-    )
-    call = consolidate("", prompt, [said])
-    assert call.tool_calls[0]["args"] == {"path": "/memories/preferences.md", "text": "- My dog is Rex"}
-    assert consolidate("", prompt.replace("metric units", "metric units\n- my dog is Rex"), [said]).tool_calls == []
-
-
-def test_it_reads_before_it_writes() -> None:
-    assert isinstance(consolidate("", "", []), AIMessage)
-    assert consolidate("", "", []).tool_calls[0]["name"] == "search_recent_conversations"
-
-
-def test_it_is_the_model_while_none_is_named() -> None:
-    assert isinstance(build_model(None), OfflineModel)
+@pytest.mark.parametrize(
+    "text", ["- flies planes", "- flies planes\n", "# Head\n- flies planes\n- has a dog\n", "- has a dog\n- flies planes"]
+)
+async def test_a_fact_is_forgotten_wherever_it_stands_in_the_file(offline: Graph, store: InMemoryStore, text: str) -> None:
+    store.put(MEMORIES, "/preferences.md", {**create_file_data(text)})
+    await offline.turn("Forget that flies planes.")
+    assert "planes" not in preferences(store)
+    assert ("has a dog" in preferences(store)) is ("has a dog" in text)
 
 
 @pytest.mark.parametrize(
-    ("provider", "kind"), [("anthropic", "ChatAnthropic"), ("google_genai", "ChatGoogleGenerativeAI")]
+    "text",
+    [
+        "What do you remember about cars?",
+        "Do you remember what I said about cars?",
+        "Please do not remember that I live in Rome",
+        "Forget it.",
+        "Forget ...",
+        "Forget that I like te",
+    ],
 )
-def test_named_providers_give_their_own_client(provider: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_API_KEY", "test")
-    assert type(build_model(f"{provider}:some-model")).__name__ == kind
+async def test_nothing_is_written_or_deleted_that_was_not_asked_for(offline: Graph, store: InMemoryStore, text: str) -> None:
+    before = "- I like tea\n- I like teapots\n- it rains on metric units\n- it snows\n"
+    store.put(MEMORIES, "/preferences.md", {**create_file_data(before)})
+    await offline.turn(text)
+    assert preferences(store) == before
 
 
-@pytest.mark.parametrize("provider", ["openai", "ollama"])
-def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(
-    provider: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, f"langchain_{provider}", None)
-    with pytest.raises(
-        SettingsError, match=re.escape(f"CONSOLIDATION_MODEL is '{provider}:x', whose provider is not installed")
-    ) as error:
-        build_model(f"{provider}:x", "CONSOLIDATION_MODEL")
-    assert f"'.[{provider}]'" in str(error.value)
+async def test_of_similar_facts_the_one_named_is_forgotten(offline: Graph, store: InMemoryStore) -> None:
+    store.put(MEMORIES, "/preferences.md", {**create_file_data("- I like tea\n- I like teapots\n- I like tea and cake\n")})
+    await offline.turn("Forget that I like tea")
+    assert preferences(store) == "- I like teapots\n- I like tea and cake\n"
 
 
-def test_an_unknown_provider_is_an_error_naming_the_setting() -> None:
-    with pytest.raises(SettingsError, match="AGENT_MODEL is 'nobody:x'"):
-        build_model("nobody:x")
+async def test_where_the_agent_may_not_write_it_says_so(store: InMemoryStore) -> None:
+    graph = Graph(build_agent, Settings(memory_writes="background"), OfflineModel(), store)
+    assert LEFT_TO_CONSOLIDATION in (await graph.turn("Remember that I am a pilot."))[-1]
+
+
+async def test_a_run_without_a_message_is_answered(offline: Graph) -> None:
+    config: Any = {"configurable": {"thread_id": "1"}}
+    result = await offline.graph.ainvoke({"messages": []}, config, context=Context(user_id="alice"))
+    assert HELLO.strip() in result["messages"][-1].text
+
+
+PROMPT = "<memory>\nintro\n\n## /memories/preferences.md\n\n- I prefer metric units\n</memory>"
+
+
+@pytest.mark.parametrize(
+    ("said", "added"),
+    [
+        (
+            "user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.\nuser: my dog is Rex!",
+            "- my dog is Rex",
+        ),
+        ("user: Remember that I am a pilot.\nuser: Forget that I am a pilot.", None),
+        ("user: Do you know if I am late?\nuser: Tell me if I am late.", None),
+        ("tool: 1. user: I like tea\n  2. user: I like tea", None),
+    ],
+)
+def test_consolidation_adds_what_was_plainly_stated_is_not_known_and_was_not_taken_back(said: str, added: str | None) -> None:
+    calls = consolidate(PROMPT, [said]).tool_calls
+    assert [call["args"]["text"] for call in calls] == ([added] if added else [])
+
+
+def test_it_reads_before_it_writes() -> None:
+    assert consolidate("", []).tool_calls[0]["name"] == "search_recent_conversations"
 
 
 def test_it_stays_small_enough_to_read_and_delete() -> None:
@@ -161,6 +185,18 @@ async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(s
         assert "metric" not in (await say(server, *stranger, know))[0]
         assert first not in (await say(server, *stranger, recall))[0]
     assert "Acme compliance" not in (await say(server, "alice@example.com", "globex", policies))[0]
+
+
+@pytest.mark.server
+async def test_consolidation_does_not_bring_back_what_was_forgotten(server: DevServer) -> None:
+    who = ("erin@example.com", "acme")
+    client = server.as_user(*who)
+    for text in ("Remember that I prefer metric units.", "Forget that I prefer metric units."):
+        await say(server, *who, text)
+        thread = str((await client.threads.create())["thread_id"])
+        await run_turn(client, thread, "go", assistant="consolidation_agent")
+    answer, _ = await say(server, *who, "What do you know about me?")
+    assert "metric" not in answer
 
 
 @pytest.mark.server

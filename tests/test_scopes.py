@@ -150,9 +150,7 @@ OWN = Actor("alice", "acme")
         pytest.param(StudioUser("dev"), Context(user_id="bob"), Actor("bob", "home"), id="Studio naming a user"),
         pytest.param(StudioUser("dev"), Context(org_id="acme"), Actor("dev", "acme"), id="Studio naming an org"),
         pytest.param(signed_in("root", org_id="acme"), None, Actor("root", "home"), id="OPERATORS"),
-        pytest.param(
-            signed_in("root", org_id="acme"), SOMEONE_ELSE, Actor("bob", "globex"), id="OPERATORS naming someone"
-        ),
+        pytest.param(signed_in("root", org_id="acme"), SOMEONE_ELSE, Actor("bob", "globex"), id="OPERATORS naming someone"),
         pytest.param(
             signed_in("root", org_id="acme"), Context(user_id="bob"), Actor("bob", "home"), id="OPERATORS naming a user"
         ),
@@ -163,9 +161,7 @@ OWN = Actor("alice", "acme")
             Actor("bob", "globex"),
             id="permission naming someone",
         ),
-        pytest.param(
-            signed_in("root", thread_owner=OWNED_BY_BOB), None, Actor("bob", "globex"), id="operator resuming"
-        ),
+        pytest.param(signed_in("root", thread_owner=OWNED_BY_BOB), None, Actor("bob", "globex"), id="operator resuming"),
         pytest.param(
             signed_in("root", thread_owner=OWNED_BY_BOB),
             Context(user_id="carol", org_id="initech"),
@@ -487,9 +483,7 @@ EVERY = set(SCOPES)
         pytest.param(fixed("memories", "acme:alice\n"), set(), id="trailing newline"),
         pytest.param(fixed("memories", ASSISTANT), set(), id="an assistant's memory"),
         pytest.param(fixed("memories", "acme:alice"), {"user"}, id="own memory, layout user"),
-        pytest.param(
-            fixed("memories", f"{ASSISTANT}:acme:alice"), {"user+assistant"}, id="own memory, layout user+assistant"
-        ),
+        pytest.param(fixed("memories", f"{ASSISTANT}:acme:alice"), {"user+assistant"}, id="own memory, layout user+assistant"),
         pytest.param(fixed("", "acme:alice"), set(), id="empty root"),
     ],
 )
@@ -527,9 +521,7 @@ def test_people_may_read_their_own_memory_whatever_their_name_and_never_anothers
             OTHER_ASSISTANT,
             id="consolidation of a named assistant's conversations",
         ),
-        pytest.param(
-            on_server("consolidation_agent", ASSISTANT, Context()), DEFAULT_AGENT_ASSISTANT, id="consolidation"
-        ),
+        pytest.param(on_server("consolidation_agent", ASSISTANT, Context()), DEFAULT_AGENT_ASSISTANT, id="consolidation"),
         pytest.param(
             on_server("consolidation_agent", ASSISTANT),
             DEFAULT_AGENT_ASSISTANT,
@@ -538,9 +530,7 @@ def test_people_may_read_their_own_memory_whatever_their_name_and_never_anothers
         pytest.param(start("alice"), DEFAULT_AGENT_ASSISTANT, id="no server"),
     ],
 )
-def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(
-    runtime: Runtime[Any], expected: str
-) -> None:
+def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(runtime: Runtime[Any], expected: str) -> None:
     assert current_assistant(runtime) == expected
 
 

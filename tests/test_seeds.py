@@ -14,9 +14,10 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 import seeds.__main__ as command
+import settings as project_settings
 from memory import scopes
 from seeds import files
-from settings import PROJECT, Settings
+from settings import PROJECT, Settings, load_settings, local_environ
 from tests.dev_server import DevServer, run_turn
 
 SKILLS = list(scopes.skills(scopes.DEFAULT_AGENT_ASSISTANT))
@@ -43,9 +44,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def seed(
-    client: LangGraphClient, *parts: str, settings: Settings | None = None, prune: bool = False
-) -> list[str]:
+async def seed(client: LangGraphClient, *parts: str, settings: Settings | None = None, prune: bool = False) -> list[str]:
     return await command.seed(client, parts or command.PARTS, settings or Settings(), prune=prune)
 
 
@@ -142,9 +141,7 @@ BAD_SKILLS = {
 
 @pytest.mark.server
 @pytest.mark.parametrize("text", BAD_SKILLS.values(), ids=BAD_SKILLS)
-async def test_an_invalid_skill_is_named_and_nothing_is_written(
-    server: DevServer, repository: Path, text: str | bytes
-) -> None:
+async def test_an_invalid_skill_is_named_and_nothing_is_written(server: DevServer, repository: Path, text: str | bytes) -> None:
     client = server.as_operator()
     await seed(client)
     (repository / "seeds/skills/broken").mkdir()
@@ -167,18 +164,13 @@ def test_the_project_s_own_seeds_are_valid() -> None:
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "seeds", *args], cwd=PROJECT, capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-m", "seeds", *args], cwd=PROJECT, capture_output=True, text=True, check=False)
 
 
 def test_without_a_server_the_command_says_so_in_one_line() -> None:
     result = run("--url", "http://127.0.0.1:9")
     assert result.returncode == 1
-    assert (
-        result.stderr
-        == "No server answers at http://127.0.0.1:9; start it with `make dev`, or name another with --url.\n"
-    )
+    assert result.stderr == "No server answers at http://127.0.0.1:9; start it with `make dev`, or name another with --url.\n"
 
 
 @pytest.mark.server
@@ -186,3 +178,25 @@ def test_the_command_prints_a_line_for_each_change(shared_seeded: DevServer) -> 
     run("--url", shared_seeded.url, "--prune")
     result = run("--url", shared_seeded.url, "policies")
     assert result.stdout == "Nothing to change: policies are as the repository has them.\n"
+
+
+@pytest.mark.server
+async def test_first_memories_of_people_stay_out_of_shared_memory(server: DevServer, repository: Path) -> None:
+    folder = repository / "seeds/memories/acme/dana"
+    folder.mkdir(parents=True)
+    (folder / "private.md").write_text("Dana's own.\n")
+    settings = Settings(memory_scope="assistant")
+    assert await seed(server.as_operator(), "memories", settings=settings) == []
+
+
+def test_a_repository_without_the_sample_folders_has_nothing_to_seed(tmp_path: Path) -> None:
+    assert (files.policies(tmp_path), files.skills(tmp_path), files.memories(tmp_path)) == ({}, {}, {})
+
+
+def test_the_command_reads_dot_env_and_what_it_is_given_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_settings, "PROJECT", tmp_path)
+    (tmp_path / ".env").write_text("CONSOLIDATION_SCHEDULE=0 3 * * *\nDEFAULT_ORG=acme\nMEMORY_SCOPE=\n")
+    monkeypatch.setenv("DEFAULT_ORG", "globex")
+    monkeypatch.setenv("CONSOLIDATION_SCHEDULE", "")
+    settings = load_settings(local_environ())
+    assert (settings.consolidation_schedule, settings.default_org, settings.memory_scope) == ("0 3 * * *", "globex", "user")

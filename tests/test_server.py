@@ -129,9 +129,7 @@ async def test_a_value_of_other_code_in_the_namespace_is_shown_as_a_note(
     assert "[/memories/preferences.md cannot be shown" in system_text(model.requests[-1])
 
 
-async def test_streamed_turns_are_shown_the_same_prompt(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_streamed_turns_are_shown_the_same_prompt(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     client = server.as_user(alice)
     message: Any = {"messages": [{"role": "user", "content": "stream it"}]}
     parts = [part async for part in client.runs.stream(None, "agent", input=message, stream_mode="messages-tuple")]

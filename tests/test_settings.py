@@ -43,6 +43,7 @@ BAD = [
     ("MEMORY_SCOPE", "team", "MEMORY_SCOPE is 'team'; use one of user, user+assistant, assistant."),
     ("MEMORY_SCOPE", "User", "MEMORY_SCOPE is 'User'; use one of user, user+assistant, assistant."),
     ("MEMORY_WRITES", "never", "MEMORY_WRITES is 'never'; use one of both, background."),
+    ("DEV_TOKENS", "everywhere", "DEV_TOKENS is 'everywhere'; use one of local, anywhere."),
     ("SHARED_WRITES", "yes", "SHARED_WRITES is 'yes'; use one of deny, interrupt, allow."),
     ("CONSOLIDATE_AFTER_SECONDS", "soon", f"CONSOLIDATE_AFTER_SECONDS is 'soon'; {SECONDS_FIX}"),
     ("CONSOLIDATE_AFTER_SECONDS", "-1", f"CONSOLIDATE_AFTER_SECONDS is '-1'; {SECONDS_FIX}"),
@@ -82,9 +83,7 @@ def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
     """`python -m settings`, which `make dev` runs first, with these variables and none of the developer's."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     command = [sys.executable, "-m", "settings"]
-    return subprocess.run(
-        command, cwd=PROJECT, env={**kept, **values}, capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run(command, cwd=PROJECT, env={**kept, **values}, capture_output=True, text=True, timeout=60, check=False)
 
 
 def our_sources() -> Iterator[Path]:
@@ -164,9 +163,7 @@ def test_a_good_value_reaches_its_field_and_no_other(variable: str, value: str, 
 
 
 @pytest.mark.parametrize(("variable", "value", "message"), BAD)
-def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(
-    variable: str, value: str, message: str
-) -> None:
+def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variable: str, value: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({variable: value})
     assert str(caught.value) == message
@@ -208,9 +205,7 @@ def test_a_key_set_and_a_shared_secret_together_are_an_error_that_names_both() -
 @pytest.mark.parametrize(
     ("environ", "uses_jwt"), [({}, False), ({"AUTH_JWKS_URL": JWKS_URL}, True), ({"AUTH_JWT_SECRET": SECRET}, True)]
 )
-def test_people_sign_in_with_tokens_once_a_key_set_or_a_secret_is_there(
-    environ: dict[str, str], uses_jwt: bool
-) -> None:
+def test_people_sign_in_with_tokens_once_a_key_set_or_a_secret_is_there(environ: dict[str, str], uses_jwt: bool) -> None:
     assert load_settings(environ).uses_jwt is uses_jwt
 
 
@@ -248,9 +243,7 @@ def test_env_example_as_it_is_sets_nothing() -> None:
 
 
 def test_nothing_but_settings_reads_the_environment() -> None:
-    readers = {
-        str(path.relative_to(PROJECT)) for path in our_sources() if reads_environment(path.read_text(encoding="utf-8"))
-    }
+    readers = {str(path.relative_to(PROJECT)) for path in our_sources() if reads_environment(path.read_text(encoding="utf-8"))}
     assert readers == {"settings.py"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import dataclasses
 import http.server
@@ -27,9 +28,7 @@ from tests.scripted_anthropic import ScriptedAnthropic
 
 SECRET = "a-shared-secret-of-at-least-32-bytes"
 ISSUER, AUDIENCE = "https://id.example.com", "agent"
-RSA_KEYS = {
-    kid: rsa.generate_private_key(public_exponent=65537, key_size=2048) for kid in ("one", "two", "never served")
-}
+RSA_KEYS = {kid: rsa.generate_private_key(public_exponent=65537, key_size=2048) for kid in ("one", "two", "never served")}
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
 
 
@@ -123,9 +122,7 @@ def keys() -> Iterator[KeyServer]:
 
 
 @pytest.fixture(scope="module")
-def by_keys(
-    keys: KeyServer, shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[DevServer]:
+def by_keys(keys: KeyServer, shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     env = {"AUTH_JWKS_URL": keys.url, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE}
     with DevServer(tmp_path_factory.mktemp("keys"), env={**model_env(shared_model), **env}) as server:
         yield server
@@ -215,9 +212,7 @@ def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
 
 
 @pytest.mark.server
-def test_while_keys_cannot_be_fetched_nobody_gets_in_and_the_status_says_try_again(
-    by_keys: DevServer, keys: KeyServer
-) -> None:
+def test_while_keys_cannot_be_fetched_nobody_gets_in_and_the_status_says_try_again(by_keys: DevServer, keys: KeyServer) -> None:
     ask = asking(by_keys.url)
     for answer in (None, b"<html>down for maintenance</html>", b"\xff"):
         keys.answer = answer
@@ -283,3 +278,27 @@ async def test_where_nobody_set_up_sign_in_nobody_gets_in_and_the_answer_says_wh
         await deployed.user(token)
     assert refusal.value.status_code == 401
     assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in refusal.value.detail
+
+
+async def test_a_known_key_waits_for_nobody_and_many_unknown_ones_ask_once(
+    keys: KeyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys.serve("one")
+    key_set = tokens.KeySet(keys.url)
+    await key_set.key("one")
+    monkeypatch.setattr(tokens, "JWKS_COOLDOWN_SECONDS", -1)
+    asked, released = keys.asked, threading.Event()
+    fetch = key_set._client.fetch_data
+
+    def slow_fetch() -> Any:
+        released.wait(20)
+        return fetch()
+
+    monkeypatch.setattr(key_set._client, "fetch_data", slow_fetch)
+    unknown = [asyncio.create_task(key_set.key(f"made up {number}")) for number in range(20)]
+    await asyncio.sleep(0)
+    assert (await key_set.key("one")).key_id == "one", "while the others wait"
+    released.set()
+    outcomes = await asyncio.gather(*unknown, return_exceptions=True)
+    assert all(isinstance(outcome, jwt.PyJWTError) for outcome in outcomes)
+    assert keys.asked - asked == 1

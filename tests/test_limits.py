@@ -1,0 +1,225 @@
+"""Limits on what one person may ask for, policies that people may change, and what the logs must not show."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES, MAX_INPUT_BYTES, PROJECT, Settings, load_settings
+from tests.conftest import model_env
+from tests.dev_server import DevServer, run_turn
+from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
+
+SECRET = "a shared secret that nobody may read in a log"
+API_KEY = "sk-ant-nobody-may-read-this-either"
+pytestmark = pytest.mark.server
+
+
+async def new_thread(client: LangGraphClient) -> str:
+    return str((await client.threads.create())["thread_id"])
+
+
+async def status(call: Awaitable[Any]) -> int:
+    """The HTTP status with which the server refuses a call."""
+    with pytest.raises(httpx.HTTPStatusError) as refusal:
+        await call
+    return refusal.value.response.status_code
+
+
+async def test_a_run_is_sent_no_more_than_the_limit_and_is_told_so(server: DevServer, alice: str) -> None:
+    client = server.as_user(alice)
+    thread = await new_thread(client)
+    assert await status(run_turn(client, thread, "é" * (MAX_INPUT_BYTES // 2))) == 413
+    await run_turn(client, thread, "x" * (MAX_INPUT_BYTES // 2))
+
+
+async def test_a_person_with_too_many_busy_conversations_is_told_to_wait_and_others_are_not(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    message: Any = {"messages": [{"role": "user", "content": f"slow {alice}"}]}
+    model.script(f"slow {alice}", *[Slow(60, [Text("late")])] * MAX_BUSY_THREADS)
+    threads = [await new_thread(client) for _ in range(MAX_BUSY_THREADS + 1)]
+    runs = [await client.runs.create(thread, "agent", input=message) for thread in threads[:-1]]
+    assert await status(run_turn(client, threads[-1], "one too many")) == 429
+    other = server.as_user(f"other-{alice}")
+    task = asyncio.create_task(run_turn(other, await new_thread(other), "I have none"))
+    for thread, run in zip(threads, runs, strict=False):
+        await client.runs.cancel(thread, run["run_id"])
+    await task
+    async with asyncio.timeout(20):
+        while (await client.threads.count(status="busy")) > 0:  # noqa: ASYNC110  # the server's state
+            await asyncio.sleep(0.1)
+    await run_turn(client, threads[-1], "now it is fine")
+
+
+def token(identity: str, *permissions: str, org: str = "acme") -> str:
+    claims = {"sub": identity, "org_id": org, "permissions": list(permissions), "exp": int(time.time()) + 3600}
+    return jwt.encode(claims, SECRET, algorithm="HS256")
+
+
+@pytest.fixture(scope="module")
+def shared_signed(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    env = {**model_env(shared_model), "AUTH_JWT_SECRET": SECRET, "ANTHROPIC_API_KEY": API_KEY, "LOG_LEVEL": "DEBUG"}
+    with DevServer(tmp_path_factory.mktemp("signed"), env=env) as server:
+        yield server
+
+
+@pytest.fixture
+async def signed(shared_signed: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    yield shared_signed
+    await shared_signed.close_clients()
+
+
+RULE = {"content": "Never promise a date.", "encoding": "utf-8"}
+
+
+async def test_with_the_permission_people_change_their_own_organization_s_policies_and_it_is_logged(
+    signed: DevServer, model: ScriptedAnthropic
+) -> None:
+    author, reader = signed.client(token("author\nAUDIT forged", "policies:write")), signed.client(token("reader"))
+    await author.store.put_item(["policies", "acme"], "/dates.md", RULE)
+    await run_turn(reader, await new_thread(reader), "are there rules?")
+    assert "Never promise a date." in system_text(model.requests[-1])
+    await author.store.delete_item(["policies", "acme"], "/dates.md")
+    lines = [line for line in signed.log.splitlines() if "AUDIT policies." in line]
+    assert len(lines) == 2
+    assert all(r"org='acme' by='author\nAUDIT forged' key='/dates.md'" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "permissions"),
+    [
+        (["policies", "acme"], []),
+        (["policies", "globex"], ["policies:write"]),
+        (["policies"], ["policies:write"]),
+        (["policies", "acme", "deeper"], ["policies:write"]),
+        (["skills", "x"], ["policies:write"]),
+        (["memories", "acme:author"], ["policies:write"]),
+    ],
+)
+async def test_nothing_else_is_theirs_to_write(signed: DevServer, namespace: list[str], permissions: list[str]) -> None:
+    client = signed.client(token("author", *permissions))
+    assert await status(client.store.put_item(namespace, "/x.md", RULE)) == 403
+    assert await status(client.store.delete_item(namespace, "/x.md")) == 403
+    assert await signed.as_operator().store.get_item(namespace, "/x.md") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("/", RULE),
+        ("x.md", RULE),
+        ("/a/../x.md", RULE),
+        ("/x.txt", RULE),
+        ("/x.md", {"rule": "no content"}),
+        ("/x.md", {"content": 7}),
+        ("/x.md", {"content": "AAEC", "encoding": "base64"}),
+        ("/x.md", {"content": "x" * (MAX_FILE_BYTES + 1), "encoding": "utf-8"}),
+        ("/x.md", {"content": "a\x00b", "encoding": "utf-8"}),
+    ],
+)
+async def test_a_policy_the_agent_could_not_be_shown_is_refused(signed: DevServer, key: str, value: dict[str, Any]) -> None:
+    client = signed.client(token("author", "policies:write"))
+    assert await status(client.store.put_item(["policies", "acme"], key, value)) == 422
+
+
+async def test_the_agent_of_somebody_with_the_permission_still_cannot(signed: DevServer, model: ScriptedAnthropic) -> None:
+    client = signed.client(token("author", "policies:write"))
+    text = f"change the rules {uuid.uuid4()}"
+    model.script(text, [ToolCall("write_file", {"file_path": "/policies/mine.md", "content": "x"})], [Text("done")])
+    await run_turn(client, await new_thread(client), text)
+    assert await client.store.get_item(["policies", "acme"], "/mine.md") is None
+
+
+async def test_no_secret_is_in_the_logs_whatever_happens(signed: DevServer, model: ScriptedAnthropic) -> None:
+    good, bad = token("alice@example.com"), token("alice@example.com") + "x"
+    client = signed.client(good)
+    await run_turn(client, await new_thread(client), "hello")
+    assert await status(signed.client(bad).threads.search()) == 401
+    assert await status(signed.client("x" * 100_000).threads.search()) == 401
+    model.script("fail", lambda _: [ToolCall("ls", {"path": 7})], lambda body: [Text(str(body["nothing"]))])
+    with pytest.raises(Exception, match="Error"):
+        await run_turn(client, await new_thread(client), "fail")
+    assert signed.log
+    for secret in (SECRET, API_KEY, good, bad, good.split(".")[2], "x" * 1_000):
+        assert secret not in signed.log
+
+
+def serve(tmp_path: Any, *options: str, **env: str) -> subprocess.Popen[bytes]:
+    config = {**json.loads((PROJECT / "langgraph.json").read_text()), "dependencies": [str(PROJECT)]}
+    config.pop("env")
+    config["graphs"] = {name: path.replace("./", f"{PROJECT}/") for name, path in config["graphs"].items()}
+    config["auth"] = {"path": f"{PROJECT}/auth.py:auth"}
+    (tmp_path / "langgraph.json").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", *options]
+    full = {**os.environ, "LANGSMITH_TRACING": "false", "PYTHONPATH": str(PROJECT), "AGENT_MODEL": "", **env}
+    return subprocess.Popen(command, cwd=tmp_path, env=full, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize(("allowed", "status"), [("", 401), ("anywhere", 200)])
+def test_development_tokens_are_refused_where_the_server_can_be_reached_from_elsewhere_unless_allowed(
+    tmp_path: Any, free_port: Callable[[], int], allowed: str, status: int
+) -> None:
+    port = free_port()
+    server = serve(tmp_path, "--host", "0.0.0.0", "--port", str(port), DEV_TOKENS=allowed)  # noqa: S104  # that is the test
+    try:
+        url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + 60
+        while True:
+            assert server.poll() is None
+            assert time.monotonic() < deadline
+            try:
+                answer = httpx.post(
+                    f"{url}/threads/search",
+                    json={},
+                    headers={"authorization": "Bearer dev:acme:alice"},
+                    trust_env=False,
+                )
+                break
+            except httpx.TransportError:
+                time.sleep(0.2)
+        assert answer.status_code == status
+        if status == 401:
+            assert "DEV_TOKENS=anywhere" in answer.text
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+@pytest.mark.parametrize(
+    ("url", "exposed"),
+    [
+        ("http://127.0.0.1:2024", False),
+        ("http://localhost:2024/prefix", False),
+        ("http://[::1]:2024", False),
+        ("http://0.0.0.0:2024", True),
+        ("https://some-words.trycloudflare.com", True),
+        ("http://127.0.0.1.example.com", True),
+        ("", True),
+    ],
+)
+def test_a_tunnel_or_another_host_is_noticed(url: str, exposed: bool) -> None:
+    settings = load_settings({"LANGSMITH_LANGGRAPH_API_VARIANT": "local_dev", "LANGGRAPH_API_URL": url})
+    assert settings.exposed is exposed
+    assert settings.accepts_dev_tokens is not exposed
+    assert not Settings().accepts_dev_tokens
+
+
+def test_make_dev_refuses_to_listen_anywhere_else() -> None:
+    command = [sys.executable, "dev.py", "--host", "0.0.0.0"]  # noqa: S104  # that is the test
+    result = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("HOST is '0.0.0.0'; ")

@@ -1,0 +1,37 @@
+"""The chat model that the settings name."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from models import build_model
+from offline_model import OfflineModel
+from settings import SettingsError
+
+
+def test_it_is_the_model_while_none_is_named() -> None:
+    assert isinstance(build_model(None), OfflineModel)
+
+
+@pytest.mark.parametrize(("provider", "kind"), [("anthropic", "ChatAnthropic"), ("google_genai", "ChatGoogleGenerativeAI")])
+def test_named_providers_give_their_own_client(provider: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "test")
+    assert type(build_model(f"{provider}:some-model")).__name__ == kind
+
+
+@pytest.mark.parametrize("provider", ["openai", "ollama"])
+def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, f"langchain_{provider}", None)
+    with pytest.raises(
+        SettingsError, match=re.escape(f"CONSOLIDATION_MODEL is '{provider}:x', whose provider is not installed")
+    ) as error:
+        build_model(f"{provider}:x", "CONSOLIDATION_MODEL")
+    assert f"'.[{provider}]'" in str(error.value)
+
+
+def test_an_unknown_provider_is_an_error_naming_the_setting() -> None:
+    with pytest.raises(SettingsError, match="AGENT_MODEL is 'nobody:x'"):
+        build_model("nobody:x")
