@@ -2,6 +2,7 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null)
+PIP := $(if $(UV),uv pip install --quiet --python $(PYTHON),$(PYTHON) -m pip install --quiet)
 
 # Two workers: most of a server test is waiting for the server's queue. A module's tests share its servers.
 PARALLEL := -n 2 --dist loadfile
@@ -26,11 +27,7 @@ seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRU
 	@$(PYTHON) -m seeds $${URL:+--url "$$URL"} $(if $(PRUNE),--prune)
 
 install: $(VENV)/.installed ## install what a model's provider needs, too (EXTRA=openai)
-ifneq ($(UV),)
-	uv pip install --quiet --python $(PYTHON) -c constraints.txt -e '.[dev,$(EXTRA)]'
-else
-	$(PYTHON) -m pip install --quiet -c constraints.txt -e '.[dev,$(EXTRA)]'
-endif
+	$(PIP) -c constraints.txt -e '.[dev,$(EXTRA)]'
 
 check: $(VENV)/.installed ## lint and types
 	$(VENV)/bin/ruff check .
@@ -43,9 +40,9 @@ test: check ## check, and every test but the long proofs
 proof: check ## check, and every test
 	$(PYTHON) -m pytest $(PARALLEL)
 
-audit: $(VENV)/.installed ## ask for known vulnerabilities of what is installed (needs the network)
-	$(PYTHON) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m ensurepip -q
-	$(PYTHON) -m pip install --quiet pip-audit && $(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
+audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (needs the network)
+	$(PIP) -c constraints.txt pip-audit
+	$(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
 
 clean: ## remove the environment and everything the local server keeps
 	rm -rf $(VENV) .langgraph_api build *.egg-info
@@ -56,9 +53,8 @@ clean: ## remove the environment and everything the local server keeps
 $(VENV)/.installed: pyproject.toml constraints.txt
 ifneq ($(UV),)
 	test -x $(PYTHON) || uv venv --quiet $(VENV)
-	uv pip install --quiet --python $(PYTHON) -c constraints.txt -e '.[dev]'
 else
 	test -x $(PYTHON) || python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet -c constraints.txt -e '.[dev]'
 endif
+	$(PIP) -c constraints.txt -e '.[dev]'
 	touch $@
