@@ -3,7 +3,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help dev chat seed check test proof clean
+.PHONY: help dev dev-postgres chat seed check test proof clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -11,6 +11,10 @@ help:
 dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
 	@$(PYTHON) -m settings
 	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) dev.py $(if $(PORT),--port $(PORT))
+
+dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
+	@$(PYTHON) -m memory.postgres
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) dev.py --config langgraph.postgres.json $(if $(PORT),--port $(PORT))
 
 chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme, URL=)
 	@$(PYTHON) chat.py --as '$(or $(AS),$(error AS is empty; say who you are, e.g. make chat AS=alice@example.com))' \
@@ -31,7 +35,7 @@ proof: check ## check, and every test
 	$(PYTHON) -m pytest
 
 clean: ## remove the environment and everything the local server keeps
-	rm -rf $(VENV) .langgraph_api build *.egg-info
+	rm -rf $(VENV) .langgraph_api .postgres build *.egg-info
 
 .env:
 	cp .env.example .env

