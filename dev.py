@@ -54,7 +54,7 @@ def free_port(first: int) -> int:
 
 @contextlib.contextmanager
 def running_server(port: int, config: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`langgraph dev` on `port` with a configuration file of the project, stopped with SIGINT, upon which it flushes what it keeps in files."""
+    """`langgraph dev` with `config` on `port`, stopped with SIGINT, upon which it flushes what it keeps in files."""
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--host", HOST, "--port", str(port)]
     command += ["--config", config, "--n-jobs-per-worker", JOBS]
     server = subprocess.Popen(command, cwd=PROJECT, start_new_session=True)  # noqa: S603

