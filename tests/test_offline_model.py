@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from deepagents.backends.utils import create_file_data
 from langchain_core.messages import AIMessage
-from langgraph.store.memory import InMemoryStore
+from langgraph.store.base import BaseStore
 
 from agent import build_agent
 from models import build_model
@@ -23,11 +23,11 @@ MEMORIES = ("memories", "acme:alice")
 
 
 @pytest.fixture
-def offline(store: InMemoryStore) -> Graph:
+def offline(store: BaseStore) -> Graph:
     return Graph(build_agent, Settings(), OfflineModel(), store)
 
 
-def preferences(store: InMemoryStore) -> str:
+def preferences(store: BaseStore) -> str:
     item = store.get(MEMORIES, "/preferences.md")
     return str(item.value["content"]) if item else ""
 
@@ -38,7 +38,7 @@ async def test_it_says_what_it_is_once_a_thread(offline: Graph) -> None:
     assert [text.startswith(HELLO) for text in texts] == [False, True, False, False]
 
 
-async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: InMemoryStore) -> None:
+async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: BaseStore) -> None:
     await offline.turn("Remember that I prefer metric units.")
     await offline.turn("Please remember I am a pilot", thread="2")
     assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I prefer metric units", "- I am a pilot"]
@@ -47,13 +47,13 @@ async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: I
     assert "nothing like that" in (await offline.turn("Forget that I like tea", thread="4"))[-1]
 
 
-async def test_remembering_the_same_twice_writes_it_once(offline: Graph, store: InMemoryStore) -> None:
+async def test_remembering_the_same_twice_writes_it_once(offline: Graph, store: BaseStore) -> None:
     for thread in ("1", "2"):
         await offline.turn("Remember that I prefer metric units.", thread=thread)
     assert preferences(store).count("metric") == 1
 
 
-async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: InMemoryStore) -> None:
+async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: BaseStore) -> None:
     for fact in ("- flies cargo planes", "- has a dog"):
         store.put(MEMORIES, "/preferences.md", {**create_file_data(fact)})
         answer = (await offline.turn("What do you know about me?"))[-1]
@@ -62,7 +62,7 @@ async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: InMe
         ]
 
 
-async def test_policies_are_quoted_as_the_store_holds_them(offline: Graph, store: InMemoryStore) -> None:
+async def test_policies_are_quoted_as_the_store_holds_them(offline: Graph, store: BaseStore) -> None:
     store.put(("policies", "acme"), "/rules.md", {**create_file_data("Never promise a date.")})
     assert "Never promise a date." in (await offline.turn("What are the policies?"))[-1]
 
