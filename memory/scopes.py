@@ -22,8 +22,9 @@ from settings import Settings
 Namespace = tuple[str, ...]
 
 OPERATE = "memory:operate"
-# OpenID Connect allows a subject 255 ASCII characters. Beyond this a label would not fit a Postgres index entry.
-MAX_IDENTITY_BYTES = 1_024
+# OpenID Connect allows a subject 255 ASCII characters. With an assistant, an organization and a user of this length a
+# namespace and the longest path still fit the 2,704 bytes of a Postgres index entry, also beside a vector's field name.
+MAX_IDENTITY_BYTES = 768
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
 DEFAULT_AGENT_ASSISTANT = str(uuid5(UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8"), "agent"))
 
@@ -159,7 +160,7 @@ def label(part: str) -> str:
     """One identity, organization or assistant as (part of) a namespace label.
 
     Ordinary characters stay; others become `~` and two hex digits a UTF-8 byte; where base64url is shorter than that,
-    `~~` and base64url. Injective and reversible (`part_of`); at most 1,368 characters. The store forbids periods,
+    `~~` and base64url. Injective and reversible (`part_of`); at most 1,026 characters. The store forbids periods,
     `StoreBackend` everything outside `[A-Za-z0-9-_.@+:~]`, and `:` joins parts.
 
     Raises:
