@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import psycopg
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -33,6 +33,29 @@ _SETUP_LOCK = 7_305_808_869_231_650_159
 _CONNECT_SECONDS = 10
 # pgvector's index takes vectors of so many dimensions, and twice as many at half the precision.
 _FULL_PRECISION_DIMS = 2_000
+
+
+class Store(AsyncPostgresStore):
+    """The library's, which finds out at its start, not at the first write, that vectors have another length."""
+
+    async def setup(self) -> None:
+        """Make and migrate the tables.
+
+        Raises:
+            SettingsError: the vectors in the database are not those of the index.
+        """
+        await super().setup()
+        if self.index_config is None:
+            return
+        column = "attrelid = 'store_vectors'::regclass AND attname = 'embedding'"
+        async with self._cursor() as cursor:
+            await cursor.execute(f"SELECT atttypmod AS dims FROM pg_attribute WHERE {column}")  # noqa: S608
+            row = await cursor.fetchone()
+        if row and row["dims"] != (wanted := self.index_config["dims"]):
+            raise SettingsError(
+                f"store.index has {wanted} dims, and the vectors in Postgres {row['dims']}; go back to that, or "
+                "DROP TABLE store_vectors, vector_migrations, whereupon search finds what is written from then on."
+            )
 
 
 class Checkpointer(AsyncPostgresSaver):
@@ -61,7 +84,7 @@ class _Address:
         return f"{self.host}:{self.port}"
 
     def why(self, error: Exception) -> str:
-        """What Postgres said, in one line. It never says the password, unless the password is a word of its own."""
+        """What Postgres said, in one line and without the password."""
         text = " ".join(str(error).split())[:300] or type(error).__name__
         return text.replace(self._password, "...") if self._password else text
 
@@ -73,7 +96,7 @@ class _Opened(Protocol):
 Made = TypeVar("Made", bound=_Opened)
 
 
-def store() -> AbstractAsyncContextManager[AsyncPostgresStore]:
+def store() -> AbstractAsyncContextManager[Store]:
     """What `store.path` names; the platform enters it once per event loop."""
     return open_store(load_settings(), platform_index())
 
@@ -83,9 +106,7 @@ def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
     return open_checkpointer(load_settings())
 
 
-def open_store(
-    settings: Settings, index: PostgresIndexConfig | None = None
-) -> AbstractAsyncContextManager[AsyncPostgresStore]:
+def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[Store]:
     """The store, its tables made and migrated; with `index`, semantic search by pgvector.
 
     Raises:
@@ -93,7 +114,7 @@ def open_store(
     """
     if index and index["dims"] > _FULL_PRECISION_DIMS:
         index = {"ann_index_config": {"vector_type": "halfvec"}, **index}
-    return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index))
+    return _open(settings, lambda pool: Store(pool, index=index))
 
 
 def open_checkpointer(settings: Settings) -> AbstractAsyncContextManager[Checkpointer]:
@@ -172,7 +193,8 @@ async def _address(settings: Settings) -> _Address:
     address = _given(settings) if settings.memory_postgres_uri else await asyncio.to_thread(_embedded)
     if address is None:
         raise SettingsError(
-            "MEMORY_POSTGRES_URI is read in two ways; write what is special in user and password as %-codes (@ as %40)."
+            "MEMORY_POSTGRES_URI cannot be read as it is written; percent-encode what is special in user and password "
+            "(@ as %40), and check its parameters."
         )
     return address
 
@@ -185,7 +207,7 @@ def _given(settings: Settings) -> _Address | None:
     except psycopg.ProgrammingError:
         return None
     named = urlsplit(uri).hostname
-    return address if named is None or named == address.host.lower() else None
+    return address if named is None or unquote(named) == address.host.lower() else None
 
 
 def _embedded() -> _Address:

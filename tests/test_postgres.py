@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -280,6 +281,20 @@ async def test_vectors_that_pgvector_indexes_at_half_precision_only_are_indexed_
         assert [item.key for item in await store.asearch(("a",), query="any pet?")] == ["/dog.md"]
 
 
+async def test_vectors_of_another_length_stop_the_start_and_say_what_to_do(database: Settings) -> None:
+    async with open_store(database, INDEX):
+        pass
+    longer: Any = {**INDEX, "dims": 4}
+    with pytest.raises(SettingsError, match=r"has 4 dims, and the vectors in Postgres 3; .*DROP TABLE"):
+        await open_store(database, longer).__aenter__()
+
+
+async def test_a_socket_may_be_written_as_a_host_or_as_a_parameter(postgres_uri: str) -> None:
+    folder = postgres_uri.partition("?host=")[2]
+    async with open_store(Settings(memory_postgres_uri=f"postgresql://postgres@{quote(folder, '')}/postgres")) as store:
+        assert await store.aget(("a",), "/not there") is None
+
+
 async def test_an_index_added_later_searches_what_is_written_from_then_on(database: Settings) -> None:
     async with open_store(database) as store:
         await store.aput(("a",), "/old.md", {"content": "Has a puppy."})
@@ -333,10 +348,15 @@ async def test_a_refused_password_and_a_missing_database_say_which_without_the_p
 
 
 @pytest.mark.parametrize(
-    "uri", ["postgresql://user:hunter2@hunter2@127.0.0.1:1/db", "postgresql://user:hunter2%zz@127.0.0.1:1/db"]
+    "uri",
+    [
+        "postgresql://user:hunter2@hunter2@127.0.0.1:1/db",
+        "postgresql://user:hunter2%zz@127.0.0.1:1/db",
+        "postgresql://user@127.0.0.1:1/db?passwort=hunter2",
+    ],
 )
 async def test_a_password_that_is_not_encoded_is_refused_and_not_looked_up_as_a_host(uri: str) -> None:
-    assert "write what is special" in await failing(Settings(memory_postgres_uri=uri))
+    assert "cannot be read as it is written" in await failing(Settings(memory_postgres_uri=uri))
 
 
 def test_the_check_before_the_start_answers_in_one_line(tmp_path: Path) -> None:
