@@ -21,6 +21,7 @@ import importlib, json, sys
 for target in json.loads(sys.argv[1]):
     module, name = target.removeprefix("./").split(".py:")
     print(type(getattr(importlib.import_module(module), name)).__name__)
+print(*{"memory.postgres", "psycopg", "psycopg_pool"} & set(sys.modules))
 """
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
 
@@ -36,7 +37,7 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
-def test_both_graphs_and_auth_load_from_what_the_image_installs(tmp_path: Path) -> None:
+def test_both_graphs_and_auth_load_from_what_the_image_installs_and_load_no_postgres(tmp_path: Path) -> None:
     project = tmp_path / "deps"
     skipped = shutil.ignore_patterns(
         ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "build"
