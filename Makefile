@@ -7,7 +7,7 @@ PIP := $(if $(UV),uv pip install --quiet --python $(PYTHON),$(PYTHON) -m pip ins
 # Two workers: most of a server test is waiting for the server's queue. A module's tests share its servers.
 PARALLEL := -n 2 --dist loadfile
 
-.PHONY: help dev chat seed install check test proof audit clean
+.PHONY: help dev dev-postgres chat seed install check test proof audit clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,6 +18,10 @@ dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
 
 # The shell expands these, so that a quote in a name stays in the name.
 export AS ORG URL
+
+dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
+	@$(PYTHON) -m memory.postgres
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) dev.py --config langgraph.postgres.json $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
 
 chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme, URL=)
 	@test -n "$$AS" || { echo "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme" >&2; exit 1; }
@@ -45,7 +49,7 @@ audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (ne
 	$(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
 
 clean: ## remove the environment and everything the local server keeps
-	rm -rf $(VENV) .langgraph_api build *.egg-info
+	rm -rf $(VENV) .langgraph_api .postgres build *.egg-info
 
 .env:
 	cp .env.example .env

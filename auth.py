@@ -145,7 +145,7 @@ async def _act_as(user: scopes.User, thread_id: object, kwargs: MutableMapping[s
     try:
         named = scopes.Context(user_id=context.get("user_id"), org_id=context.get("org_id"))
         actor = scopes.acting(_Claims(claims), named, settings, on_server=True)
-        scopes.memories(actor, scopes.DEFAULT_AGENT_ASSISTANT, settings)
+        scopes.check_person(actor)
     except (scopes.IdentityError, AttributeError, TypeError) as error:
         reason = str(error) if isinstance(error, scopes.IdentityError) else "user_id and org_id are texts"
         raise HTTPException(status_code=400, detail=f"The context names nobody that could be: {reason}") from None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar, cast, get_args
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from croniter import croniter
 
@@ -42,6 +42,10 @@ MAX_SEARCH_RESULT_CHARS = 4_000
 MAX_SEARCHED_FILES = 1_000
 # Characters of conversation that one consolidation run reads; the next run goes on where it stopped.
 BATCH_CHARS = 60_000
+# Connections to Postgres that one server opens at most, for the store and again for the checkpoints: `make dev-postgres` only.
+POSTGRES_CONNECTIONS = 10
+# The embedded Postgres's data, in the folder the server works in.
+POSTGRES_FOLDER = ".postgres"
 # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
 MIN_JWT_SECRET_BYTES = 32
 # UTF-8 bytes of what one run is sent (its input and command, as JSON).
@@ -170,7 +174,7 @@ def _jwt_secret(name: str, value: str) -> str:
 
 def _postgres_uri(name: str, value: str) -> str:
     url = _split(value)
-    if not url or url.scheme not in {"postgres", "postgresql"} or not url.hostname:
+    if not url or url.scheme not in {"postgres", "postgresql"} or not (url.hostname or "host" in parse_qs(url.query)):
         raise SettingsError(f"{name} is not a Postgres address; use postgresql://user:password@host:5432/database.")
     return value
 

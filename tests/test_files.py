@@ -10,7 +10,7 @@ from deepagents.backends import CompositeBackend, StateBackend
 from deepagents.backends.utils import create_file_data
 from langgraph.config import get_store
 from langgraph.graph import START, StateGraph
-from langgraph.store.memory import InMemoryStore
+from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
 from agent import build_agent
@@ -36,7 +36,7 @@ class Empty(TypedDict):
 class Calls:
     """Calls a backend's methods as a tool inside a run would, without any middleware in between."""
 
-    store: InMemoryStore
+    store: BaseStore
     settings: Settings = DEFAULTS
     consolidating: bool = False
 
@@ -55,15 +55,13 @@ class Calls:
         return results[0]
 
 
-def everything(store: InMemoryStore) -> dict[tuple[tuple[str, ...], str], Any]:
+def everything(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
     return {(item.namespace, item.key): item.value for item in store.search((), limit=1000)}
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("route", ["/policies", "/skills"])
-async def test_the_backend_itself_refuses_every_write_to_what_is_shared(
-    store: InMemoryStore, route: str, spelling: str
-) -> None:
+async def test_the_backend_itself_refuses_every_write_to_what_is_shared(store: BaseStore, route: str, spelling: str) -> None:
     store.put(POLICIES, "/x.md", {**create_file_data("rule")})
     store.put(SKILLS, "/x.md", {**create_file_data("rule")})
     before = everything(store)
@@ -77,7 +75,7 @@ async def test_the_backend_itself_refuses_every_write_to_what_is_shared(
 
 
 @pytest.mark.parametrize("parent", ["/", ""])
-async def test_deleting_a_parent_leaves_the_routes_alone(store: InMemoryStore, parent: str) -> None:
+async def test_deleting_a_parent_leaves_the_routes_alone(store: BaseStore, parent: str) -> None:
     store.put(POLICIES, "/x.md", {**create_file_data("rule")})
     assert (await Calls(store)("adelete", parent)).error
     assert store.get(POLICIES, "/x.md")
@@ -96,7 +94,7 @@ async def test_deleting_a_parent_leaves_the_routes_alone(store: InMemoryStore, p
 ])  # fmt: skip
 @pytest.mark.parametrize("build", [build_agent, build_consolidation_agent])
 async def test_neither_graph_can_change_policies_or_skills(
-    graph: BuildGraph, store: InMemoryStore, model: ScriptedAnthropic, tool: ToolCall, build: Any
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, tool: ToolCall, build: Any
 ) -> None:
     store.put(POLICIES, "/x.md", {**create_file_data("rule")})
     store.put(SKILLS, "/x.md", {**create_file_data("rule")})
@@ -108,7 +106,7 @@ async def test_neither_graph_can_change_policies_or_skills(
 
 
 async def test_allowed_shared_writes_reach_the_assistant_s_skills(
-    graph: BuildGraph, store: InMemoryStore, model: ScriptedAnthropic
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
     write = ToolCall("write_file", {"file_path": "/skills/letters/SKILL.md", "content": "x"})
     model.script("teach", [write], [Text("done")])
@@ -117,14 +115,14 @@ async def test_allowed_shared_writes_reach_the_assistant_s_skills(
     await graph(Settings(shared_writes="allow"), build=build_consolidation_agent).turn("teach again")
 
 
-async def test_consolidation_never_writes_skills_even_where_agents_may(store: InMemoryStore) -> None:
+async def test_consolidation_never_writes_skills_even_where_agents_may(store: BaseStore) -> None:
     call = Calls(store, Settings(shared_writes="allow"), consolidating=True)
     assert (await call("awrite", "/skills/x.md", "mine")).error
     assert not everything(store)
 
 
 async def test_in_the_background_only_consolidation_writes_memory(
-    graph: BuildGraph, store: InMemoryStore, model: ScriptedAnthropic
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
     settings = Settings(memory_writes="background")
     write = ToolCall("write_file", {"file_path": "/memories/topics/a.md", "content": "x"})
@@ -138,7 +136,7 @@ async def test_in_the_background_only_consolidation_writes_memory(
 
 @pytest.mark.parametrize(("shared_writes", "written"), [("deny", False), ("interrupt", False), ("allow", True)])
 async def test_memory_shared_by_an_assistant_s_users_is_written_as_shared_writes_says(
-    store: InMemoryStore, shared_writes: Any, written: bool
+    store: BaseStore, shared_writes: Any, written: bool
 ) -> None:
     settings = Settings(memory_scope="assistant", shared_writes=shared_writes)
     await Calls(store, settings)("awrite", "/memories/a.md", "x")
@@ -146,12 +144,12 @@ async def test_memory_shared_by_an_assistant_s_users_is_written_as_shared_writes
     assert (await Calls(store, settings, consolidating=True)("awrite", "/memories/b.md", "x")).error
 
 
-async def test_memory_with_each_assistant_is_apart_under_user_and_assistant(store: InMemoryStore) -> None:
+async def test_memory_with_each_assistant_is_apart_under_user_and_assistant(store: BaseStore) -> None:
     await Calls(store, Settings(memory_scope="user+assistant"))("awrite", "/memories/a.md", "x")
     assert list(everything(store)) == [(("memories", f"{DEFAULT_AGENT_ASSISTANT}:acme:alice"), "/a.md")]
 
 
-async def test_keys_lose_the_route_and_keep_the_slash(store: InMemoryStore) -> None:
+async def test_keys_lose_the_route_and_keep_the_slash(store: BaseStore) -> None:
     await Calls(store)("awrite", "/memories/topics/a.md", "x")
     assert list(everything(store)) == [(MEMORIES, "/topics/a.md")]
 
@@ -166,7 +164,7 @@ def test_a_nested_route_to_thread_state_beats_memory() -> None:
 
 
 async def test_a_file_outside_every_route_is_gone_in_the_next_thread(
-    graph: BuildGraph, model: ScriptedAnthropic, store: InMemoryStore
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
 ) -> None:
     agent = graph()
     read = ToolCall("read_file", {"file_path": "/draft.md"})
@@ -185,7 +183,7 @@ async def test_a_file_outside_every_route_is_gone_in_the_next_thread(
     [("x" * (MAX_FILE_BYTES + 1), "split it by topic"), ("a\x00b", "NUL"), ("\ud800", "Unicode")],
 )
 async def test_content_no_store_should_hold_is_refused_and_nothing_is_written(
-    store: InMemoryStore, content: str, reason: str
+    store: BaseStore, content: str, reason: str
 ) -> None:
     assert reason in (await Calls(store)("awrite", "/memories/a.md", content)).error
     await Calls(store)("awrite", "/memories/a.md", "old")
@@ -195,14 +193,14 @@ async def test_content_no_store_should_hold_is_refused_and_nothing_is_written(
     assert item.value["content"] == "old"
 
 
-async def test_binary_uploads_are_kept_as_base64_and_come_back_whole(store: InMemoryStore) -> None:
+async def test_binary_uploads_are_kept_as_base64_and_come_back_whole(store: BaseStore) -> None:
     call = Calls(store)
     await call("aupload_files", [("/memories/pixel.png", b"\x89PNG\xff")])
     (found,) = await call("adownload_files", ["/memories/pixel.png"])
     assert found.content == b"\x89PNG\xff"
 
 
-async def test_a_value_of_other_code_is_an_error_of_its_own_and_breaks_nothing_else(store: InMemoryStore) -> None:
+async def test_a_value_of_other_code_is_an_error_of_its_own_and_breaks_nothing_else(store: BaseStore) -> None:
     store.put(MEMORIES, "/odd.md", {"content": 7})
     store.put(MEMORIES, "/good.md", {**create_file_data("find me")})
     call = Calls(store)
@@ -230,7 +228,7 @@ def test_permissions_say_the_same_as_the_backend() -> None:
 
 
 @pytest.mark.parametrize("path", ["/memories/a\x00b.md", "/memories/a\nb.md", "/memories/\ud800.md", "/memories/" + "x" * 600])
-async def test_a_path_that_not_every_store_could_keep_is_refused(store: InMemoryStore, path: str) -> None:
+async def test_a_path_that_not_every_store_could_keep_is_refused(store: BaseStore, path: str) -> None:
     assert (await Calls(store)("awrite", path, "x")).error
     assert not everything(store)
 

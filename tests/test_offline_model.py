@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
-from langgraph.store.memory import InMemoryStore
+from langgraph.store.base import BaseStore
 
 from agent import build_agent
 from memory.scopes import Context
@@ -22,11 +22,11 @@ MEMORIES = ("memories", "acme:alice")
 
 
 @pytest.fixture
-def offline(store: InMemoryStore) -> Graph:
+def offline(store: BaseStore) -> Graph:
     return Graph(build_agent, Settings(), OfflineModel(), store)
 
 
-def preferences(store: InMemoryStore) -> str:
+def preferences(store: BaseStore) -> str:
     item = store.get(MEMORIES, "/preferences.md")
     return str(item.value["content"]) if item else ""
 
@@ -37,7 +37,7 @@ async def test_it_says_what_it_is_once_a_thread(offline: Graph) -> None:
     assert [text.startswith(HELLO) for text in texts] == [False, True, False, False]
 
 
-async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: InMemoryStore) -> None:
+async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: BaseStore) -> None:
     await offline.turn("Remember that I prefer metric units.")
     await offline.turn("Please remember I am a pilot", thread="2")
     assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I prefer metric units", "- I am a pilot"]
@@ -46,13 +46,13 @@ async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: I
     assert "I do not know that" in (await offline.turn("Forget that I like tea", thread="4"))[-1]
 
 
-async def test_remembering_the_same_twice_writes_it_once(offline: Graph, store: InMemoryStore) -> None:
+async def test_remembering_the_same_twice_writes_it_once(offline: Graph, store: BaseStore) -> None:
     for thread in ("1", "2"):
         await offline.turn("Remember that I prefer metric units.", thread=thread)
     assert preferences(store).count("metric") == 1
 
 
-async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: InMemoryStore) -> None:
+async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: BaseStore) -> None:
     for fact in ("- flies cargo planes", "- has a dog"):
         store.put(MEMORIES, "/preferences.md", {**create_file_data(fact)})
         answer = (await offline.turn("What do you know about me?"))[-1]
@@ -61,7 +61,7 @@ async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: InMe
         ]
 
 
-async def test_policies_are_quoted_as_the_store_holds_them(offline: Graph, store: InMemoryStore) -> None:
+async def test_policies_are_quoted_as_the_store_holds_them(offline: Graph, store: BaseStore) -> None:
     store.put(("policies", "acme"), "/rules.md", {**create_file_data("Never promise a date.")})
     assert "Never promise a date." in (await offline.turn("What are the policies?"))[-1]
 
@@ -73,7 +73,7 @@ async def test_anything_else_gets_an_honest_short_answer(offline: Graph) -> None
 @pytest.mark.parametrize(
     "text", ["- flies planes", "- flies planes\n", "# Head\n- flies planes\n- has a dog\n", "- has a dog\n- flies planes"]
 )
-async def test_a_fact_is_forgotten_wherever_it_stands_in_the_file(offline: Graph, store: InMemoryStore, text: str) -> None:
+async def test_a_fact_is_forgotten_wherever_it_stands_in_the_file(offline: Graph, store: BaseStore, text: str) -> None:
     store.put(MEMORIES, "/preferences.md", {**create_file_data(text)})
     await offline.turn("Forget that flies planes.")
     assert "planes" not in preferences(store)
@@ -91,20 +91,20 @@ async def test_a_fact_is_forgotten_wherever_it_stands_in_the_file(offline: Graph
         "Forget that I like te",
     ],
 )
-async def test_nothing_is_written_or_deleted_that_was_not_asked_for(offline: Graph, store: InMemoryStore, text: str) -> None:
+async def test_nothing_is_written_or_deleted_that_was_not_asked_for(offline: Graph, store: BaseStore, text: str) -> None:
     before = "- I like tea\n- I like teapots\n- it rains on metric units\n- it snows\n"
     store.put(MEMORIES, "/preferences.md", {**create_file_data(before)})
     await offline.turn(text)
     assert preferences(store) == before
 
 
-async def test_of_similar_facts_the_one_named_is_forgotten(offline: Graph, store: InMemoryStore) -> None:
+async def test_of_similar_facts_the_one_named_is_forgotten(offline: Graph, store: BaseStore) -> None:
     store.put(MEMORIES, "/preferences.md", {**create_file_data("- I like tea\n- I like teapots\n- I like tea and cake\n")})
     await offline.turn("Forget that I like tea")
     assert preferences(store) == "- I like teapots\n- I like tea and cake\n"
 
 
-async def test_where_the_agent_may_not_write_it_says_so(store: InMemoryStore) -> None:
+async def test_where_the_agent_may_not_write_it_says_so(store: BaseStore) -> None:
     graph = Graph(build_agent, Settings(memory_writes="background"), OfflineModel(), store)
     assert LEFT_TO_CONSOLIDATION in (await graph.turn("Remember that I am a pilot."))[-1]
 

@@ -587,3 +587,9 @@ async def test_the_platform_gives_any_identity_a_memory_of_its_own_that_starts_w
 async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(server: DevServer) -> None:
     assistants = await server.as_operator().assistants.search(graph_id="agent", metadata={"created_by": "system"})
     assert [assistant["assistant_id"] for assistant in assistants] == [DEFAULT_AGENT_ASSISTANT]
+
+
+def test_a_person_whose_namespaces_a_postgres_index_could_not_hold_is_refused() -> None:
+    scopes.check_person(scopes.Actor("x" * 1_000, "y" * 1_000))
+    with pytest.raises(scopes.IdentityError, match="characters together"):
+        scopes.check_person(scopes.Actor("é" * 512, "é" * 512))

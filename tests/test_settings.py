@@ -54,6 +54,7 @@ BAD = [
     ("CONSOLIDATION_SCHEDULE", "@daily", f"CONSOLIDATION_SCHEDULE is '@daily'; {CRON_FIX}"),
     ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", f"CONSOLIDATION_SCHEDULE is '0 0 3 * * *'; {CRON_FIX}"),
     ("CONSOLIDATION_SCHEDULE", "61 3 * * *", f"CONSOLIDATION_SCHEDULE is '61 3 * * *'; {CRON_FIX}"),
+    ("MEMORY_POSTGRES_URI", "postgresql:///db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
     ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
 ]
 
@@ -153,6 +154,7 @@ def test_an_empty_value_counts_as_unset(variable: str, empty: str) -> None:
         ("CONSOLIDATE_AFTER_SECONDS", "0", 0),
         ("CONSOLIDATION_SCHEDULE", "*/15 3 * * 1-5", "*/15 3 * * 1-5"),
         ("MEMORY_POSTGRES_URI", "postgres://u:p@h:5432/db", "postgres://u:p@h:5432/db"),
+        ("MEMORY_POSTGRES_URI", "postgresql:///db?host=/run", "postgresql:///db?host=/run"),
     ],
 )
 def test_a_good_value_reaches_its_field_and_no_other(variable: str, value: str, parsed: Any) -> None:
