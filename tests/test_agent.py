@@ -9,6 +9,8 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from agent import build_agent
+from consolidation_agent import build_consolidation_agent
 from memory import scopes
 from memory.profile import Profile
 from memory.scopes import IdentityError
@@ -196,3 +198,14 @@ async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: Sc
     store.put(("memories", scopes.DEFAULT_AGENT_ASSISTANT), "/profile.json", {**create_file_data('{"name": "Alice"}')})
     await graph(Settings(memory_scope="assistant")).turn("hello")
     assert "Alice" not in system_text(model.requests[0])
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [(build_agent, {"memory_scope": "user"}), (build_consolidation_agent, {"memory_scope": "user", "consolidation": True})],
+)
+def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, build: Any, expected: dict[str, Any]) -> None:
+    config = graph(build=build).graph.config
+    assert expected.items() <= config["metadata"].items()
+    assert config["metadata"]["ls_integration"] == "deepagents", "deepagents' own metadata and limits stay"
+    assert config["recursion_limit"] > 1_000
