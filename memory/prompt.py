@@ -150,23 +150,27 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         store = get_store()
         ops: list[Op] = [SearchOp(policies, limit=_PAGE), *(GetOp(memories, key) for key in self._keys)]
         found, *values = await read_all(store, ops)
+        failed: BaseException | None = None
         # Other files of the organization, such as those that rules refer to, must not crowd the rules out of the first page.
         while isinstance(found, list) and len(found) % _PAGE == 0 and 0 < len(found) < MAX_POLICY_FILES:
             (page,) = await read_all(store, [SearchOp(policies, limit=_PAGE, offset=len(found))])
-            if not isinstance(page, list) or not page:
+            if isinstance(page, BaseException) or not page:
+                failed = page if isinstance(page, BaseException) else None
                 break
             found += page
         if all(value is None for value in values) and await self._seed(store, memories):
             values = await read_all(store, [GetOp(memories, key) for key in self._keys])
-        return self._policy_block(policies, found), self._memory_block(values)
+        return self._policy_block(policies, found, failed), self._memory_block(values)
 
-    def _policy_block(self, namespace: scopes.Namespace, found: Any) -> str:
+    def _policy_block(self, namespace: scopes.Namespace, found: Any, failed: BaseException | None) -> str:
         if isinstance(found, BaseException):
             text = file_text(POLICY_ROUTE, found)
         else:
             rules = sorted((item for item in found if item.namespace == namespace and _is_policy(item.key)), key=_item_key)
             files = [(f"/policies{item.key}", file_text(f"/policies{item.key}", item)) for item in rules]
-            text = within_budget(files, POLICY_BUDGET_BYTES) or "(The organization has set no policies.)"
+            text = within_budget(files, POLICY_BUDGET_BYTES) or ("" if failed else "(The organization has set no policies.)")
+            if failed:  # what was read is shown; that it is not all is said
+                text += f"\n\n{file_text(POLICY_ROUTE, failed)}"
             if len(found) >= MAX_POLICY_FILES:
                 text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
         return POLICY_BLOCK.replace("{files}", text)
