@@ -10,11 +10,12 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
 from memory.episodes import build_episode_tools
+from memory.profile import PROFILE_PATH
 from memory.prompt import PromptBlocks
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.scopes import Context
 from memory.skills import FreshSkills
-from memory.tools import PROFILE_PATH, build_memory_tools
+from memory.tools import build_memory_tools
 from models import build_model
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
 

@@ -17,7 +17,7 @@ from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from memory import scopes
-from memory.files import RefusedWriteError, check_policy
+from memory.validation import RefusedWriteError, check_policy
 from settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES, Settings, load_settings
 from tokens import Tokens
 

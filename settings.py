@@ -36,6 +36,12 @@ MAX_POLICY_FILES = 1_000
 # UTF-8 bytes of one file written through the agent's filesystem, and of its path within a route.
 MAX_FILE_BYTES = 262_144
 MAX_PATH_BYTES = 512
+# Files of one namespace (a person's memory, an assistant's skills), and UTF-8 bytes of all of them together. Every write reads
+# them all to know.
+MAX_MEMORY_FILES = 500
+MAX_MEMORY_BYTES = 4_194_304
+# Revisions of a file that are kept for the history and for undoing.
+REVISIONS_KEPT = 50
 # Characters of a search tool's answer.
 MAX_SEARCH_RESULT_CHARS = 4_000
 # Memory files of one person that one search looks at where the store has no semantic index.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+PROFILE_PATH = "/memories/profile.json"
+
 
 class Profile(BaseModel):
     """A person as they describe themselves. A field that is not given stays as it was."""

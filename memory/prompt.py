@@ -11,16 +11,21 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
+from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_store
-from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
 from memory import scopes
-from memory.files import file_lock, stored_file
+from memory.consensus import Change, LoggedFile
+from memory.files import acarry_out
+from memory.journal import Journal
+from memory.validation import RefusedWriteError, stored_file
 from settings import MAX_POLICY_FILES, MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES, PROJECT, Settings
 
 logger = logging.getLogger(__name__)
@@ -148,8 +153,11 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         memories = scopes.memories(actor, scopes.current_assistant(), self._settings)
         policies = scopes.policies(actor.org_id)
         store = get_store()
-        ops: list[Op] = [SearchOp(policies, limit=_PAGE), *(GetOp(memories, key) for key in self._keys)]
-        found, *values = await read_all(store, ops)
+        reads: list[Op] = [GetOp(memories, key) for key in self._keys]
+        ops: list[Op] = [SearchOp(policies, limit=_PAGE), SearchOp(scopes.unsettled(memories), limit=_PAGE), *reads]
+        found, marks, *values = await read_all(store, ops)
+        if isinstance(marks, list) and marks and await self._settle(store, memories, marks):
+            values = await read_all(store, reads)
         failed: BaseException | None = None
         # Other files of the organization, such as those that rules refer to, must not crowd the rules out of the first page.
         while isinstance(found, list) and len(found) % _PAGE == 0 and 0 < len(found) < MAX_POLICY_FILES:
@@ -158,8 +166,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
                 failed = page if isinstance(page, BaseException) else None
                 break
             found += page
-        if all(value is None for value in values) and await self._seed(store, memories):
-            values = await read_all(store, [GetOp(memories, key) for key in self._keys])
+        if all(value is None for value in values) and await self._seed(store, memories, actor):
+            values = await read_all(store, reads)
         return self._policy_block(policies, found, failed), self._memory_block(values)
 
     def _policy_block(self, namespace: scopes.Namespace, found: Any, failed: BaseException | None) -> str:
@@ -180,24 +188,44 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         files = [(path, file_text(path, value)) for path, value in zip(paths, values, strict=True) if value is not None]
         return MEMORY_BLOCK.replace("{files}", within_budget(files, MEMORY_BUDGET_BYTES) or "(Nothing is remembered yet.)")
 
-    async def _seed(self, store: BaseStore, namespace: scopes.Namespace) -> bool:
+    async def _settle(self, store: BaseStore, namespace: scopes.Namespace, marks: Sequence[Item]) -> bool:
+        """Put files right that a writer who died may have left behind. A failure must not stop the run."""
+        try:
+            for mark in marks:
+                await acarry_out(store, Journal(LoggedFile(namespace, mark.key)).settle())
+        except Exception:  # a store raises what its driver raises
+            logger.exception("Memory files could not be settled; they may lack the last changes until the next write.")
+            return False
+        return True
+
+    async def _seed(self, store: BaseStore, namespace: scopes.Namespace, actor: scopes.Actor) -> bool:
         """Copy `seeds/memories/` for somebody who has no memory at all. Shared memory has no new users.
 
-        A failure is logged and leaves them without: it must not stop their run. Two first runs at once take turns within this
-        process, so that the second does not overwrite what the first one's agent has written already.
+        A failure is logged and leaves them without: it must not stop their run. What another first run's agent has written
+        meanwhile stays.
         """
         if not SEED_FILES or self._settings.memory_scope == "assistant":
             return False
-        async with file_lock(namespace, ""):
-            try:
-                if await store.asearch(namespace, limit=1):
-                    return False
-                files = {key: cast("dict[str, Any]", create_file_data(text)) for key, text in SEED_FILES.items()}
-                await store.abatch([PutOp(namespace, key, value) for key, value in files.items()])
-            except Exception:  # a store raises what its driver raises
-                logger.exception("The first memory of a new user could not be written.")
+        author = scopes.Author("seed", actor.user_id)
+        try:
+            if await store.asearch(namespace, limit=1):
                 return False
+            for key, text in SEED_FILES.items():
+                with suppress(RefusedWriteError):
+                    await acarry_out(store, Journal(LoggedFile(namespace, key)).change(_unless_there(text), author))
+        except Exception:  # a store raises what its driver raises
+            logger.exception("The first memory of a new user could not be written.")
+            return False
         return True
+
+
+def _unless_there(text: str) -> Change:
+    def new_file(before: FileData | None) -> FileData:
+        if before is not None:
+            raise RefusedWriteError("The file is there.")
+        return create_file_data(text)
+
+    return new_file
 
 
 def _key(path: str) -> str:

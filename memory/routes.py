@@ -6,7 +6,7 @@ and with a nicer message.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from deepagents import FilesystemPermission
@@ -64,13 +64,17 @@ def build_routes(settings: Settings, *, consolidating: bool = False) -> dict[str
     def policies(runtime: Runtime[Any]) -> scopes.Namespace:
         return scopes.policies(scopes.current_actor(settings, runtime).org_id)
 
-    def gate(writes: SharedWrites) -> Gate:
-        return build_gate(writes, settings)
+    def author() -> scopes.Author:
+        return scopes.current_author(settings, consolidating=consolidating)
 
+    routes: dict[str, tuple[Callable[[Runtime[Any]], scopes.Namespace], SharedWrites]] = {
+        "/memories": (memories, memory_writes(settings, consolidating=consolidating)),
+        "/skills": (skills, skill_writes(settings, consolidating=consolidating)),
+        "/policies": (policies, "deny"),
+    }
     return {
-        "/memories/": ScopedFiles(namespace=memories, gate=gate(memory_writes(settings, consolidating=consolidating))),
-        "/skills/": ScopedFiles(namespace=skills, gate=gate(skill_writes(settings, consolidating=consolidating))),
-        "/policies/": ScopedFiles(namespace=policies, gate=gate("deny")),
+        f"{route}/": ScopedFiles(namespace=namespace, gate=build_gate(writes, settings), route=route, author=author)
+        for route, (namespace, writes) in routes.items()
     }
 
 

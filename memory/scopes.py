@@ -7,6 +7,7 @@ that the writer and the reader of a memory cannot disagree about where it is.
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,6 +68,23 @@ class Actor:
 
     user_id: str
     org_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who wrote something.
+
+    Args:
+        kind: agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through the journal).
+        user_id: the person, where one is known.
+        run_id: the run it was written in.
+        thread_id: the thread of that run.
+    """
+
+    kind: str
+    user_id: str = ""
+    run_id: str = ""
+    thread_id: str = ""
 
 
 def claim(user: User | Mapping[str, Any], name: str) -> Any:
@@ -156,6 +174,18 @@ def current_run_id() -> str | None:
     return str(run_id) if run_id else None
 
 
+def current_author(settings: Settings, *, consolidating: bool = False) -> Author:
+    """Who writes in the run this is called in."""
+    configurable = get_config().get("configurable", {})
+    kind = "subagent" if configurable.get("ls_agent_type") == "subagent" else "agent"
+    return Author(
+        kind="consolidation" if consolidating else kind,
+        user_id=current_actor(settings).user_id,
+        run_id=current_run_id() or "",
+        thread_id=str(configurable.get("thread_id") or ""),
+    )
+
+
 def label(part: str) -> str:
     """One identity, organization or assistant as (part of) a namespace label.
 
@@ -227,6 +257,30 @@ def policies(org_id: str) -> Namespace:
 def consolidation(actor: Actor) -> Namespace:
     """Namespace of how far each of a person's conversations has been consolidated; keys are thread ids."""
     return ("consolidation", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+# Key of the count of times that a person was forgotten, in the namespace `epoch`.
+EPOCH = "epoch"
+
+
+def epoch(actor: Actor) -> Namespace:
+    """Namespace of how often a person was forgotten. It outlasts that: a run from before must not write afterwards."""
+    return ("epoch", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def journals(files: Namespace) -> Namespace:
+    """Namespace under which the logs of all files of a namespace are."""
+    return ("journal", *files)
+
+
+def journal(files: Namespace, key: str) -> Namespace:
+    """Namespace of one file's log. The key's digest, because a whole key beside the rest would not fit a Postgres index."""
+    return (*journals(files), hashlib.sha256(key.encode()).hexdigest()[:32])
+
+
+def unsettled(files: Namespace) -> Namespace:
+    """Namespace of marks at files that may be copies of an old revision; keys are the files' own."""
+    return ("unsettled", *files)
 
 
 def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:

@@ -13,13 +13,13 @@ from langgraph.store.base import BaseStore, SearchItem
 from pydantic import ValidationError
 
 from memory import scopes
-from memory.files import RefusedWriteError, ScopedFiles, stored_file
+from memory.files import ScopedFiles
 from memory.lexical import rank
-from memory.profile import Profile
+from memory.profile import PROFILE_PATH, Profile
 from memory.routes import memory_writes
+from memory.validation import RefusedWriteError, stored_file
 from settings import MAX_SEARCH_RESULT_CHARS, MAX_SEARCHED_FILES, Settings
 
-PROFILE_PATH = "/memories/profile.json"
 _RESULTS = 5
 _SNIPPET_CHARS = 600
 _PAGE = 100

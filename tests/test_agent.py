@@ -62,9 +62,9 @@ async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agen
     "path", ["/notes.md", "/memories", "/memories/", "/memories//a.md", "/memories/../a.md", "memories/a.md"]
 )
 async def test_append_takes_only_plain_paths_under_memories(agent: Agent, store: BaseStore, path: str) -> None:
-    before = {item.key for item in store.search(())}
+    before = {item.key for item in store.search(("memories",))}
     assert "Error" in await agent.call("append_memory", path=path, text="x")
-    assert {item.key for item in store.search(())} - before <= {"/preferences.md"}
+    assert {item.key for item in store.search(("memories",))} - before <= {"/preferences.md"}
 
 
 async def test_append_to_a_binary_file_is_refused_and_the_file_kept(agent: Agent, store: BaseStore) -> None:

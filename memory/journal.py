@@ -1,0 +1,171 @@
+"""Writes that lose nothing, on any `BaseStore`: no lock server, no compare-and-set.
+
+When a change reports success it is in the file, or in a revision that was later made from it. It holds for any number of
+processes on one store, whatever their clocks say, and whoever dies when (`memory/consensus.py` has the argument). What it
+costs a writer who is alone: one read of all files (for the quota, the file among them), two puts and two listings of the
+log, and the put that a file without a journal needs as well. Reading a file costs what it did.
+
+**Around the journal.** A value without a revision was put by other means (an operator, a script). The next writer first
+makes it a revision of its own, once: by its digest. A file that is gone though its newest revision is `OUTSIDE_SECONDS` old
+was deleted by other means. Neither loses an acknowledged change; deciding that is the only use of a clock.
+
+**Compaction** deletes slots below the last `REVISIONS_KEPT`. Who is still in such a slot finds higher ones, and never wins;
+if its own was accepted there and the next slot is gone, it says that it cannot know, rather than guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
+
+from memory import scopes
+from memory.consensus import ALL, NOTHING, Change, LoggedFile, MovedError, Revision, Steps, Writer
+from memory.scopes import Author
+from memory.validation import RefusedWriteError, stored_file
+from settings import MAX_MEMORY_FILES, REVISIONS_KEPT
+
+# Given all files of the namespace as they were, and the new one: a ValueError says that there is no room for it.
+Room = Callable[[Sequence[Item], FileData], None]
+
+OUTSIDE_SECONDS = 600
+_OUTSIDE = Author("outside")
+_COMPACT_EVERY = 25
+
+
+class Journal:
+    """The writers' and readers' side of one file's log.
+
+    Args:
+        file: the file.
+        epoch: where it is kept how often the person was forgotten, and how often it was when the run began: a run of an
+            older epoch writes nothing. None where nobody in particular writes.
+    """
+
+    def __init__(self, file: LoggedFile, epoch: tuple[scopes.Namespace, int] | None = None) -> None:
+        self._file, self._epoch = file, epoch
+
+    def change(self, change: Change, author: Author, room: Room | None = None) -> Steps[Revision]:
+        """Change the file. When this returns, the change is in the file, or in one that was later made from it.
+
+        Args:
+            change: makes the new content; asked again whenever somebody else was faster.
+            author: who is noted.
+            room: asked about new content.
+
+        Raises:
+            RefusedWriteError: the person was forgotten since the run began, or it cannot be known what became of the change.
+            ValueError: what `change` or `room` raised. Nothing was changed.
+        """
+        while True:
+            items, item = yield from self._read()
+
+            def make(before: FileData | None, items: Sequence[Item] = items) -> FileData | None:
+                after = change(before)
+                if after is not None and room is not None:
+                    room(items, after)
+                return after
+
+            writer, base = Writer(self._file, make, author), _published(item)
+            revision = (yield from writer.alone(base)) if base else None
+            if revision is None:
+                if not writer.proposed and (item is None or base is None) and (yield from self._adopt()):
+                    continue
+                revision = yield from writer.among_others(max(base.number - 1, 0) if base else 0)
+            if revision.number % _COMPACT_EVERY == 0:
+                yield from self._compact(revision.number)
+            return revision
+
+    def history(self) -> Steps[list[Revision]]:
+        """The last `REVISIONS_KEPT` revisions, newest first."""
+        log = yield from self._file.listed(0)
+        found, revision = list[Revision](), log.head()
+        while revision is not None and len(found) < REVISIONS_KEPT:
+            found.append(revision)
+            revision = log.revision(revision.number - 1, revision.previous)
+        return found
+
+    def settle(self) -> Steps[None]:
+        """Put a marked file right, and take the mark away once nobody can be about to put an old revision any more."""
+        item, mark = yield [GetOp(self._file.files, self._file.path), GetOp(self._file.marks, self._file.path)]
+        base = _published(item)
+        head = (yield from self._file.listed(base.number if base else 0)).head()
+        if head is not None and base is not None and base.id != head.id and (head.content is not None or item is not None):
+            yield from self._file.mark()
+            yield from self._file.publish(head)
+        elif mark is not None and self._age(mark.value.get("at")) > OUTSIDE_SECONDS:
+            yield [PutOp(self._file.marks, self._file.path, None)]
+
+    def _read(self) -> Steps[tuple[list[Item], Item | None]]:
+        """All files, and this one. Goes no further for somebody who was forgotten."""
+        ops: list[Op] = [SearchOp(self._file.files, limit=MAX_MEMORY_FILES + 1)]
+        if self._epoch:
+            ops.append(GetOp(self._epoch[0], scopes.EPOCH))
+        items, *epochs = yield ops
+        if self._epoch and epoch_of(epochs[0]) != self._epoch[1]:
+            raise RefusedWriteError("What is remembered of this person was deleted since this run began; it writes nothing.")
+        item = next((item for item in items if item.key == self._file.path), None)
+        if item is None and len(items) > MAX_MEMORY_FILES:
+            (item,) = yield [GetOp(self._file.files, self._file.path)]
+        return items, item
+
+    def _adopt(self) -> Steps[bool]:
+        """Make a revision of what was done to the file around the journal. Whether anything was, or was already."""
+        log = yield from self._file.listed(0)
+        (item,) = yield [GetOp(self._file.files, self._file.path)]  # after the log: what it shows is older than the file
+        head = log.head() or NOTHING
+        if _published(item) is None:
+            digest = _digest(item)
+            known = any(block.revision and block.revision.adopted == digest for block in log.blocks)
+            file = stored_file(item)
+            adopter = Writer(self._file, None if known else lambda _: file, _OUTSIDE, head.id, digest)
+        elif item is None and head.content is not None and self._age(head.at) > OUTSIDE_SECONDS:
+            adopter = Writer(self._file, lambda _: None, _OUTSIDE, head.id)
+        else:
+            return False
+        with suppress(MovedError):
+            yield from adopter.among_others(0)
+        return True
+
+    def _compact(self, number: int) -> Steps[None]:
+        last = f"{max(number - REVISIONS_KEPT, 0):08}"
+        (found,) = yield [SearchOp(self._file.log, filter={"slot": {"$lte": last}}, limit=ALL)]
+        if found:
+            yield [PutOp(self._file.log, item.key, None) for item in found]
+
+    def _age(self, at: object) -> float:
+        """Seconds since a time stamp; for ever, where it is none."""
+        try:
+            return (self._file.clock() - datetime.fromisoformat(str(at))).total_seconds()
+        except (ValueError, TypeError):
+            return float("inf")
+
+
+def epoch_of(item: Item | None) -> int:
+    """How often a person was forgotten, as stored."""
+    return int(item.value["count"]) if item else 0
+
+
+def _published(item: Item | None) -> Revision | None:
+    """The revision that the file's item is a copy of; `NOTHING` where there is no item; None if it was put by other means."""
+    if item is None:
+        return NOTHING
+    number, revision_id = item.value.get("revision"), item.value.get("revision_id")
+    if not isinstance(number, int) or not isinstance(revision_id, str):
+        return None
+    try:
+        file = stored_file(item)
+    except ValueError:
+        return None
+    created = file.get("created_at", "")
+    return Revision(number, revision_id, "", file["content"], file["encoding"], created, file.get("modified_at", ""), _OUTSIDE)
+
+
+def _digest(item: Item) -> str:
+    text = json.dumps([item.value, item.updated_at.isoformat()], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,178 @@
+"""What may be written: one hook, `before_write`, that every write of a memory file or a skill goes through, whoever writes it.
+
+To add a check, write a function that raises `RefusedWriteError`, and call it in `before_write`.
+"""
+
+from __future__ import annotations
+
+import base64
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import Item
+from pydantic import ValidationError
+
+from memory.profile import PROFILE_PATH, Profile
+from memory.scopes import Author
+from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
+
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
+# Shapes that are a secret whoever wrote them: a prefix the issuer chose to be recognized by, and enough characters after it
+# not to be talk about it. As their issuers document them; each is tested with a made-up one.
+CREDENTIALS = {
+    "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
+    "a Google API key": re.compile(r"\bAIza[\w-]{35}(?![\w-])"),
+    "an Anthropic API key": re.compile(r"\bsk-ant-[\w-]{20,}"),
+    "an OpenAI API key": re.compile(r"\bsk-(?:proj-|svcacct-|admin-)?(?!ant-)(?=[\w-]*\d)[A-Za-z0-9_-]{32,}"),
+    "a LangSmith API key": re.compile(r"\blsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}\b"),
+    "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{60,})"),
+    "a GitLab token": re.compile(r"\bglpat-[\w-]{20,}"),
+    "a Slack token": re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{20,}"),
+    "a Stripe key": re.compile(r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    "a Hugging Face token": re.compile(r"\bhf_[A-Za-z]{34}\b"),
+    "a JSON web token": re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
+    "a private key": re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
+}
+
+
+class RefusedWriteError(ValueError):
+    """A write that is not allowed or not valid. The message goes to the model and says what to do instead."""
+
+
+def before_write(path: str, content: str, actor: Author) -> None:
+    """Refuse content before it is written.
+
+    Args:
+        path: as the agent sees it, e.g. `/memories/preferences.md`.
+        content: what the file would hold.
+        actor: who writes it.
+
+    Raises:
+        RefusedWriteError: it must not be written. Nothing has been.
+    """
+    check_content(path, content)
+    check_credentials(path, content)
+    if path == PROFILE_PATH:
+        check_profile(content)
+
+
+def check_path(path: str) -> None:
+    """Refuse a path within a route that is not one file's one spelling.
+
+    Raises:
+        RefusedWriteError: the root, a relative path, `//`, `.` or `..`, unprintable, or longer than `MAX_PATH_BYTES`.
+    """
+    if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path:
+        raise RefusedWriteError(f"'{path}' does not name a file; use one plain path such as /memories/preferences.md.")
+    if not path.isprintable():
+        raise RefusedWriteError(f"The path {path[:40]!r} holds characters that cannot be printed; leave them out.")
+    if len(path.encode()) > MAX_PATH_BYTES:
+        raise RefusedWriteError(f"The path '{path[:40]}...' is longer than {MAX_PATH_BYTES} bytes; choose a shorter one.")
+
+
+def check_content(path: str, content: str) -> None:
+    """Refuse content that some store could not hold, or that is too large to be memory.
+
+    Raises:
+        RefusedWriteError: not UTF-8, a NUL character (Postgres cannot keep one), or more than `MAX_FILE_BYTES`.
+    """
+    try:
+        size = len(content.encode())
+    except UnicodeEncodeError:
+        raise RefusedWriteError(f"{path} was not written: its text is not valid Unicode.") from None
+    if "\x00" in content:
+        raise RefusedWriteError(f"{path} was not written: its text holds a NUL character; remove it.")
+    if size > MAX_FILE_BYTES:
+        raise RefusedWriteError(
+            f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it by topic."
+        )
+
+
+def check_credentials(path: str, content: str) -> None:
+    """Refuse text that holds a secret, by its shape. The message names the kind, never the value.
+
+    Raises:
+        RefusedWriteError: it does.
+    """
+    for kind, shape in CREDENTIALS.items():
+        if shape.search(content):
+            raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+
+
+def check_profile(content: str) -> None:
+    """Refuse a profile that code could not read.
+
+    Raises:
+        RefusedWriteError: not JSON, or not a `Profile`; with what is wrong, field by field.
+    """
+    try:
+        Profile.model_validate_json(content)
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, part['loc'])) or 'it'}: {part['msg']}" for part in error.errors())
+        known = ", ".join(Profile.model_fields)
+        raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
+
+
+def check_room(files: Sequence[Item], key: str, size: int) -> None:
+    """Refuse a file for which there is no room beside the others of its namespace. What shrinks is always let through.
+
+    Args:
+        files: what there is.
+        key: the file's, among them or new.
+        size: in UTF-8 bytes, of the new content.
+
+    Raises:
+        RefusedWriteError: more than `MAX_MEMORY_FILES`, or `MAX_MEMORY_BYTES` in all.
+    """
+    sizes = {item.key: len(str(item.value.get("content", "")).encode(errors="replace")) for item in files}
+    before = sizes.pop(key, None)
+    if before is None and len(sizes) >= MAX_MEMORY_FILES:
+        raise RefusedWriteError(f"There are {len(sizes)} files, and {MAX_MEMORY_FILES} is the limit; merge or delete some.")
+    if size > (before or 0) and (total := sum(sizes.values()) + size) > MAX_MEMORY_BYTES:
+        raise RefusedWriteError(f"All files would have {total:,} bytes of {MAX_MEMORY_BYTES:,}; shorten or delete some.")
+
+
+def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
+    """Refuse a policy that the agent could not be shown as a rule.
+
+    Raises:
+        RefusedWriteError: not one Markdown file, not text, or too large. A value of None deletes the file.
+    """
+    check_path(key)
+    if not key.endswith(".md"):
+        raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
+    if value is None:
+        return
+    if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
+        raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
+    check_content(key, value["content"])
+
+
+def stored_file(item: Item) -> FileData:
+    """A store item as a file. Other code may put anything into a namespace; that must not break what lists or shows the rest.
+
+    Raises:
+        ValueError: the value is not file data.
+    """
+    content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
+    if isinstance(content, list) and all(isinstance(line, str) for line in content):
+        content = "\n".join(content)  # how deepagents stored files before 0.5
+    if not isinstance(content, str) or encoding not in {"utf-8", "base64"} or _SURROGATE.search(content):
+        raise ValueError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
+    file = FileData(content=content, encoding=encoding)
+    for stamp in ("created_at", "modified_at"):
+        if isinstance(item.value.get(stamp), str):
+            file[stamp] = item.value[stamp]
+    return file
+
+
+def file_bytes(file: FileData) -> bytes:
+    """The content of a file as bytes.
+
+    Raises:
+        ValueError: it says it is base64 and is not.
+    """
+    return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()
