@@ -209,6 +209,7 @@ class Writer:
     ) -> None:
         self._file, self._change, self._author, self._expect, self._adopted = file, change, author, expect, adopted
         self._id, self._changed_once, self._blocks = file.new_id(), False, dict[int, Block]()
+        self._put_early = False  # whether the file may hold a revision of ours that was not chosen
         self.proposed = 0  # the slot in which its revision may have been chosen
 
     def alone(self, base: Revision) -> Steps[Revision | None]:
@@ -225,12 +226,21 @@ class Writer:
         if self._rivals(log, slot) or not log.ends_with(base):
             return None
         yield from self._put(Block(slot, ballot, ballot, revision))
-        self.proposed = slot
+        self.proposed, self._put_early = slot, True
         yield from self._file.put_file(revision)
         return None if self._rivals((yield from self._file.listed(slot)), slot) else revision
 
     def among_others(self, floor: int) -> Steps[Revision]:
         """The careful way. `floor`: a slot not above the newest one that is known to be chosen."""
+        try:
+            return (yield from self._until_chosen(floor))
+        except ValueError:
+            best = (yield from self._file.listed(floor)).best if self._put_early else None
+            if best is not None:
+                yield from self._file.publish(best)
+            raise
+
+    def _until_chosen(self, floor: int) -> Steps[Revision]:
         yield from self._file.mark()
         waited_at = tries = 0
         while True:
