@@ -314,7 +314,7 @@ class Writer:
             previous=base.id,
             content=None if file is None else file["content"],
             encoding=file["encoding"] if file else "utf-8",
-            created_at=(base.created_at if base.content is not None else "") or now,
+            created_at=(base.created_at if base.content is not None else (file or {}).get("created_at", "")) or now,
             at=now,
             author=self._author,
             adopted=self._adopted,

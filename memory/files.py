@@ -158,8 +158,14 @@ class ScopedFiles(StoreBackend):
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         return [self._uploaded(path, await self._adone(path, _upload(content))) for path, content in files]
 
-    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """All files in one batch; a value that is not a file is that file's error, not everyone's."""
+        namespace = self._get_namespace()
+        items = self._get_store().batch([GetOp(namespace, path) for path in paths])
+        return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+
+    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        """`download_files` in an event loop."""
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
