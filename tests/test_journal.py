@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
-from hypothesis import HealthCheck, Phase
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
@@ -366,11 +366,15 @@ def test_nothing_acknowledged_is_lost_whatever_happens_in_many_more_worlds(machi
 # --- A die chooses: less clever and much faster, so that it meets what is rare ------------------------------------------
 
 
+SLEEP = 0.97
+
+
 def throw(seed: int, *, others: bool = False) -> World:
     """A world with everything drawn from one number."""
     dice, world = random.Random(seed), World()
     deadly, patience = dice.choice([0, 0.01, 0.05]), dice.choice([1, 3, 8])
     left = {who: dice.randint(1, 6) for who in range(dice.randint(2, 5))}
+    sleepy = dice.choice([None, 0])  # hardly ever moves, so that much happens between two of its steps
     kinds = dice.choice([["append"], ["append", "insert", "edit"], KINDS])
     if dice.random() < 0.5:
         world.alone("append")
@@ -382,6 +386,8 @@ def throw(seed: int, *, others: bool = False) -> World:
                 left = {who: count for who, count in left.items() if count}
         if world.running:
             who = dice.choice(sorted(world.running))
+            if who == sleepy and len(world.running) > 1 and dice.random() < SLEEP:
+                continue
             for _ in range(dice.randint(1, patience)):
                 if who in world.running:
                     world.step(who)
@@ -408,3 +414,119 @@ def test_nothing_acknowledged_is_lost_in_worlds_thrown_by_a_die(kept: int, other
 def test_nothing_acknowledged_is_lost_in_many_worlds_thrown_by_a_die(kept: int, others: bool) -> None:
     for seed in range(1_000, 21_000):
         throw(seed, others=others)
+
+
+# --- What was met once, step by step ------------------------------------------------------------------------------------
+
+
+def until(world: World, who: int, holds: Callable[[PutOp], bool]) -> None:
+    """Run a writer until a put for which something holds has reached the store."""
+    while who in world.running:
+        batch = world.running[who].pending
+        world.step(who)
+        if not isinstance(batch, float) and any(isinstance(op, PutOp) and holds(op) for op in batch):
+            return
+
+
+def accepts(op: PutOp) -> bool:
+    return bool(op.value and op.value.get("accepted"))
+
+
+def begins(op: PutOp) -> bool:
+    return bool(op.value and "accepted" in op.value and not op.value["accepted"])
+
+
+@pytest.mark.parametrize("stop", [begins, accepts])
+@pytest.mark.parametrize("kept", [(3, 2)], ids=["kept 3"], indirect=True)
+def test_who_sleeps_until_its_slot_is_compacted_is_told_that_nobody_knows_or_the_truth(kept: int, stop: Any) -> None:
+    world = World()
+    world.alone("append")
+    world.begin(0, "append", 0, 0)
+    until(world, 0, stop)
+    if stop is begins:
+        world.step(0)  # sees nobody in its slot, and is about to accept
+    for _ in range(12):
+        world.alone("append")
+    world.finish()
+    chain = world.check_chain()
+    applied = "<1>" in [revision.author.run_id for revision in chain]
+    assert applied is (stop is accepts)
+    assert "<1>" in world.unknown
+    world.end()
+
+
+def test_a_file_that_shows_a_writer_s_lost_attempt_is_put_right_though_its_next_one_was_chosen() -> None:
+    world = World()
+    world.alone("append")
+    world.begin(0, "append", 0, 0)
+    until(world, 0, begins)
+    world.step(0)
+    world.alone("append")  # wins the slot
+    until(world, 0, accepts)
+    until(world, 0, accepts)  # in the next slot, having put the file too early
+    assert "<2>" not in str(world.text())
+    world.die(0, "before")
+    world.check_file()
+    world.run(world.logged().settle())
+    assert world.text() == "<0>\n<2>\n<1>\n"
+    world.end()
+
+
+def test_a_late_ballot_neither_hides_what_was_chosen_nor_unpublishes_it() -> None:
+    world = World()
+    world.alone("append")
+    world.begin(0, "append", 0, 0)
+    until(world, 0, accepts)
+    world.begin(1, "append", 0, 0)
+    until(world, 1, begins)
+    world.die(1, "before")
+    world.finish()
+    assert set(world.acknowledged) == {"<0>", "<1>"}
+    world.now += LONG_AGO
+    for _ in range(2):
+        world.alone("settle")
+        assert world.text() == "<0>\n<1>\n"
+    assert [revision.number for revision in world.run(world.logged().history())] == [2, 1]
+
+
+def test_a_refused_change_takes_back_what_it_had_put_early() -> None:
+    world = World()
+    world.alone("append")
+    world.begin(0, "edit", 0, 0)
+    until(world, 0, begins)
+    world.step(0)
+    world.alone("delete")
+    world.finish()
+    assert [running.wanted.kind for running, _ in world.refused] == ["edit"]
+    assert world.text() is None
+
+
+@pytest.mark.parametrize("written", [0, 3])
+def test_a_value_copied_from_another_person_s_file_is_a_file_put_by_other_means(written: int) -> None:
+    theirs, mine = World(), World()
+    for world, times in ((theirs, 2), (mine, written)):
+        for _ in range(times):
+            world.alone("append")
+    item = theirs.item()
+    assert item
+    other = LoggedFile(("memories", "acme:bob"), PATH)
+    for _ in range(written):
+        mine.run(Journal(other).change(Wanted("append", "<mine>"), Author("agent")))
+    mine.store.put(other.files, PATH, item.value)
+    mine.run(Journal(other).change(Wanted("append", "<added>"), Author("agent")))
+    kept = mine.store.get(other.files, PATH)
+    assert kept
+    assert kept.value["content"] == "<0>\n<1>\n<added>\n"
+
+
+def test_a_deletion_by_other_code_is_adopted_when_it_cannot_be_a_writer_s_and_not_while_a_mark_says_it_might() -> None:
+    for marked in (False, True):
+        world = World()
+        world.alone("append")
+        world.now += LONG_AGO
+        if marked:
+            world.run(LoggedFile(FILES, PATH, lambda: world.now).mark())
+        world.put_outside(None)
+        world.alone("append")
+        assert world.text() == ("<0>\n<1>\n" if marked else "<1>\n")
+        world.check_chain()
