@@ -48,7 +48,7 @@ async def list_files(asked: Asked) -> Response:
     ---
     summary: The files that are remembered of you
     tags: [Memory]
-    responses: {200: {description: "`files`: path, bytes, revision (null if put around the history), times"}}
+    responses: {"200": {description: "`files`: path, bytes, revision (null if put around the history), times"}}
     """
     return _json({"files": [_about(item) for item in await all_items(asked.store, asked.namespace)]})
 
@@ -63,8 +63,8 @@ async def read_file(asked: Asked) -> Response:
       - {name: path, in: query, required: true, schema: {type: string}, example: /memories/preferences.md}
       - {name: revision, in: query, schema: {type: integer}}
     responses:
-      200: {description: "path, content (null if deleted then), encoding, revision; the revision is the ETag, too"}
-      404: {description: There is no such file or revision}
+      "200": {description: "path, content (null if deleted then), encoding, revision; the revision is the ETag, too"}
+      "404": {description: There is no such file or revision}
     """
     key = asked.key
     if "revision" in asked.parameters:
@@ -90,9 +90,9 @@ async def write_file(asked: Asked) -> Response:
     requestBody:
       content: {application/json: {schema: {type: object, required: [content], properties: {content: {type: string}}}}}
     responses:
-      200: {description: path and the new revision}
-      412: {description: It is at another revision}
-      422: {description: It must not be remembered (too large, a credential, an invalid profile)}
+      "200": {description: path and the new revision}
+      "412": {description: It is at another revision}
+      "422": {description: It must not be remembered (too large, a credential, an invalid profile)}
     """
     key, body = asked.key, await asked.json(MAX_BODY_BYTES)
     content = body.get("content")
@@ -111,8 +111,8 @@ async def delete_file(asked: Asked) -> Response:
       - {name: path, in: query, required: true, schema: {type: string}}
       - {name: If-Match, in: header, schema: {type: string}, description: only if it is still at this revision}
     responses:
-      200: {description: path and the new revision}
-      404: {description: There is no such file}
+      "200": {description: path and the new revision}
+      "404": {description: There is no such file}
     """
     key = asked.key
     item = await asked.item(key)
@@ -138,8 +138,8 @@ async def read_history(asked: Asked) -> Response:
     parameters:
       - {name: path, in: query, required: true, schema: {type: string}}
     responses:
-      200: {description: "`revisions`, newest first: revision, at, author (kind, user, run, thread), deleted, bytes, diff"}
-      404: {description: There is and was no such file}
+      "200": {description: "`revisions`, newest first: revision, at, author (kind, user, run, thread), deleted, bytes, diff"}
+      "404": {description: There is and was no such file}
     """
     key = asked.key
     history = await asked.history(key)
@@ -167,8 +167,8 @@ async def undo(asked: Asked) -> Response:
         application/json:
           schema: {type: object, required: [path, revision], properties: {path: {type: string}, revision: {type: integer}}}
     responses:
-      200: {description: path and the new revision}
-      404: {description: There is no such revision}
+      "200": {description: path and the new revision}
+      "404": {description: There is no such revision}
     """
     body = await asked.json(MAX_BODY_BYTES)
     if set(body) != {"path", "revision"}:
@@ -201,7 +201,7 @@ async def export(asked: Asked) -> Response:
     summary: Everything of yours as one JSON document
     tags: [Memory]
     responses:
-      200: {description: "version, exported_at, user_id, org_id, files with their revisions, conversations with their messages"}
+      "200": {description: "version, exported_at, user_id, org_id, files (with revisions), conversations (with messages)"}
     """
 
     async def parts() -> Any:
@@ -226,8 +226,8 @@ async def import_files(asked: Asked) -> Response:
       - {name: dry_run, in: query, schema: {type: boolean, default: true}, description: write only with dry_run=false}
     requestBody: {content: {application/json: {schema: {type: object, required: [version, files]}}}}
     responses:
-      200: {description: "`dry_run`, and `files`: path, action (create, append, keep, same), diff"}
-      422: {description: One of the files could not be written; none was}
+      "200": {description: "`dry_run`, and `files`: path, action (create, append, keep, same), diff"}
+      "422": {description: One of the files could not be written; none was}
     """
     dry_run = asked.parameters.get("dry_run", "true")
     if dry_run not in {"true", "false"}:
@@ -250,8 +250,8 @@ async def forget_me(asked: Asked) -> Response:
       going or waiting. Runs that were going write nothing afterwards. Safe to repeat.
     tags: [Memory]
     responses:
-      200: {description: "`deleted`: how much of what; `kept`: what stays, and why"}
-      503: {description: Something came back each time that it was deleted; call again}
+      "200": {description: "`deleted`: how much of what; `kept`: what stays, and why"}
+      "503": {description: Something came back each time that it was deleted; call again}
     """
     actor = asked.actor
     try:

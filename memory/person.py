@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 from langgraph_sdk.schema import ThreadSelectField
@@ -88,22 +88,34 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: scopes.Actor,
         StillWrittenError: something came back each time.
     """
     counts, stopped = Counter[str](), set[str]()
-    for number in range(_PASSES):
-        await epochs.count_up(store, actor)  # each time, for what began since
-        found = await _stop_runs(client, actor, stopped)
-        found["threads"] += await _delete_threads(client, actor)
-        found += await _delete_items(store, actor, settings)
-        counts += found
-        if number:
-            await _delete_checkpoints(client, actor, stopped)
-        if number and not found.total():
-            return counts
+    for _ in range(_PASSES):
+        await epochs.count_up(store, actor)
+        if runs := await _stop_runs(client, actor, stopped):
+            counts["runs"] += runs
+            await epochs.count_up(store, actor)  # one of them may have begun after the first
+        counts["threads"] += await _delete_threads(client, actor)
+        counts += await _delete_items(store, actor, settings)
         await asyncio.sleep(FORGET_GRACE_SECONDS)
+        await _delete_checkpoints(client, actor, stopped)
+        if not await _is_anything_left(store, client, actor, settings):
+            return +counts
     raise StillWrittenError
 
 
-async def _stop_runs(client: LangGraphClient, actor: scopes.Actor, stopped: set[str]) -> Counter[str]:
-    """Cancel what is going or waiting, and wait until it has ended. Adds the ids of the threads to `stopped`."""
+async def _namespaces(store: BaseStore, actor: scopes.Actor, settings: Settings) -> list[scopes.Namespace]:
+    # Also what this person was remembered by before MEMORY_SCOPE was changed from its default.
+    private = scopes.memories(actor, scopes.DEFAULT_AGENT_ASSISTANT, replace(settings, memory_scope="user"))
+    return scopes.namespaces_of(actor, sorted({private, *await memory_namespaces(store, actor, settings)}))
+
+
+async def _is_anything_left(store: BaseStore, client: LangGraphClient, actor: scopes.Actor, settings: Settings) -> bool:
+    namespaces = await _namespaces(store, actor, settings)
+    items = await store.abatch([SearchOp(namespace, limit=1) for namespace in namespaces])
+    return any(items) or bool(await client.threads.search(metadata=owner(actor), limit=1, select=["thread_id"]))
+
+
+async def _stop_runs(client: LangGraphClient, actor: scopes.Actor, stopped: set[str]) -> int:
+    """Cancel what is going or waiting, and wait until it has ended; how many. Adds the ids of the threads to `stopped`."""
     busy = await _busy(client, actor)
     cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in busy)))
     stopped |= set(busy)
@@ -111,7 +123,7 @@ async def _stop_runs(client: LangGraphClient, actor: scopes.Actor, stopped: set[
     while busy and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
         busy = await _busy(client, actor)
-    return Counter(runs=cancelled)
+    return cancelled
 
 
 async def _busy(client: LangGraphClient, actor: scopes.Actor) -> list[str]:
@@ -154,11 +166,8 @@ async def _delete_checkpoints(client: LangGraphClient, actor: scopes.Actor, thre
 
 async def _delete_items(store: BaseStore, actor: scopes.Actor, settings: Settings) -> Counter[str]:
     """Delete all items of all namespaces of a person's; how many."""
-    # Also what this person was remembered by before MEMORY_SCOPE was changed from its default.
-    private = scopes.memories(actor, scopes.DEFAULT_AGENT_ASSISTANT, replace(settings, memory_scope="user"))
-    files = {private, *await memory_namespaces(store, actor, settings)}
     counts = Counter[str]()
-    for namespace in scopes.namespaces_of(actor, sorted(files)):
+    for namespace in await _namespaces(store, actor, settings):
         seen = set[tuple[scopes.Namespace, str]]()
         while found := {(item.namespace, item.key) for item in await store.asearch(namespace, limit=_PAGE)} - seen:
             await store.abatch([PutOp(*place, None) for place in found])
