@@ -47,7 +47,7 @@ MAX_IMPORT_BYTES = 16_777_216
 # Lines of a file beyond which a change is told in a line instead of shown as a diff.
 MAX_DIFF_LINES = 2_000
 # Seconds after forgetting somebody when it is looked whether a write that was on its way has landed.
-FORGET_GRACE_SECONDS = 1.0
+FORGET_GRACE_SECONDS = 0.5
 # Revisions of a file that are kept for the history and for undoing.
 REVISIONS_KEPT = 50
 # Characters of a search tool's answer.
