@@ -40,6 +40,14 @@ MAX_PATH_BYTES = 512
 # them all to know.
 MAX_MEMORY_FILES = 500
 MAX_MEMORY_BYTES = 4_194_304
+# Bytes of a request to /memory (its JSON may write a character in six), and of a document to import, which may hold more than
+# the files.
+MAX_BODY_BYTES = 1_048_576
+MAX_IMPORT_BYTES = 16_777_216
+# Lines of a file beyond which a change is told in a line instead of shown as a diff.
+MAX_DIFF_LINES = 2_000
+# Seconds after forgetting somebody when it is looked whether a write that was on its way has landed.
+FORGET_GRACE_SECONDS = 0.5
 # Revisions of a file that are kept for the history and for undoing.
 REVISIONS_KEPT = 50
 # Characters of a search tool's answer.

@@ -28,7 +28,7 @@ from langgraph.types import Command
 from langgraph_sdk import get_client
 from langgraph_sdk.schema import ThreadSelectField
 
-from memory import scopes
+from memory import epochs, scopes
 from memory.episodes import Conversation, conversation, owned_by
 from memory.prompt import PerRun
 from settings import BATCH_CHARS, PROJECT, Settings
@@ -108,6 +108,9 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return _end("Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private.")
         if scopes.names_nobody(self._settings, runtime):
             return _end(f"Consolidation was started for {await self._sweep()} people.")
+        # Before anything is read: what was said before the person was forgotten is not written after it.
+        actor = scopes.current_actor(self._settings, runtime)
+        await epochs.begin_now(get_store(), actor)
         if not (found := await self._found.get()):
             return _end("Nothing is new since the last consolidation.")
         return _only(HumanMessage(TASK.replace("{count}", str(len(found)))))
@@ -115,7 +118,10 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> None:
         """Move the positions of the conversations the model has read."""
         if positions := state.get("read_positions"):
-            namespace = scopes.consolidation(scopes.current_actor(self._settings, runtime))
+            actor = scopes.current_actor(self._settings, runtime)
+            if await epochs.is_over(get_store(), actor):
+                return
+            namespace = scopes.consolidation(actor)
             await get_store().abatch([PutOp(namespace, thread_id, {**at}) for thread_id, at in positions.items()])
 
     def _tool(self) -> BaseTool:

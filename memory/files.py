@@ -27,6 +27,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import scopes
 from memory.consensus import Change, LoggedFile, Revision, Steps
+from memory.epochs import Epoch
 from memory.journal import Journal
 from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
 
@@ -80,6 +81,7 @@ class ScopedFiles(StoreBackend):
         gate: asked before every write; answers why it is refused, or None.
         route: the folder as the agent sees it, without the last slash.
         author: who writes.
+        epoch: the person's epoch in which the writer began, as steps (`memory/epochs.py`); None where nobody can be forgotten.
         store: as for `StoreBackend`.
     """
 
@@ -90,10 +92,11 @@ class ScopedFiles(StoreBackend):
         gate: Gate,
         route: str,
         author: Callable[[], scopes.Author],
+        epoch: Callable[[], Steps[Epoch | None]] | None = None,
         store: BaseStore | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._gate, self._route, self._author = gate, route, author
+        self._gate, self._route, self._author, self._epoch = gate, route, author, epoch
 
     def check(self, path: str) -> None:
         """Raise `RefusedWriteError` where this path may not be written."""
@@ -132,11 +135,29 @@ class ScopedFiles(StoreBackend):
         try:
             self.check(file_path)
             for item in _at_or_under(file_path, await self._asearch_store_paginated(store, namespace)):
-                async with file_lock(namespace, item.key):
-                    await acarry_out(store, self._deleted(namespace, item))
+                await self.aremove(item)
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
         return DeleteResult(path=file_path)
+
+    async def aremove(self, item: Item) -> None:
+        """Delete one item of the namespace, also one that is no file.
+
+        Raises:
+            ValueError: as `arevise`.
+        """
+        async with file_lock(item.namespace, item.key):
+            await acarry_out(self._get_store(), self._deleted(item.namespace, item))
+
+    async def arevise(self, path: str, change: Change) -> Revision:
+        """Carry out a change of a file.
+
+        Raises:
+            ValueError: why it was refused, by the gate, `before_write`, the quota or `change` itself. Nothing was written.
+        """
+        namespace = self._get_namespace()
+        async with file_lock(namespace, path):
+            return await acarry_out(self._get_store(), self._changing(namespace, path, change))
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Write what `change` makes of a file's text (empty when there is no file).
@@ -185,11 +206,8 @@ class ScopedFiles(StoreBackend):
         return None
 
     async def _adone(self, path: str, change: Change) -> str | None:
-        namespace = self._get_namespace()
         try:
-            steps = self._changing(namespace, path, change)
-            async with file_lock(namespace, path):
-                await acarry_out(self._get_store(), steps)
+            await self.arevise(path, change)
         except ValueError as error:
             return f"Error: {error}"
         return None
@@ -207,7 +225,8 @@ class ScopedFiles(StoreBackend):
         def room(files: Sequence[Item], file: FileData) -> None:
             check_room(files, path, len(file["content"].encode()))
 
-        return Journal(LoggedFile(namespace, path)).change(checked, author, room)
+        epoch = (yield from self._epoch()) if self._epoch else None
+        return (yield from Journal(LoggedFile(namespace, path), epoch).change(checked, author, room))
 
     def _deleted(self, namespace: scopes.Namespace, item: Item) -> Steps[Any]:
         try:

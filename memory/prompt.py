@@ -21,7 +21,7 @@ from langchain_core.messages import SystemMessage
 from langgraph.config import get_store
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
-from memory import scopes
+from memory import epochs, scopes
 from memory.consensus import Change, LoggedFile
 from memory.files import acarry_out
 from memory.journal import Journal
@@ -154,8 +154,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         policies = scopes.policies(actor.org_id)
         store = get_store()
         reads: list[Op] = [GetOp(memories, key) for key in self._keys]
-        ops: list[Op] = [SearchOp(policies, limit=_PAGE), SearchOp(scopes.unsettled(memories), limit=_PAGE), *reads]
-        found, marks, *values = await read_all(store, ops)
+        marked = SearchOp(scopes.unsettled(memories), limit=_PAGE)
+        found, marks, epoch, *values = await read_all(
+            store, [SearchOp(policies, limit=_PAGE), marked, epochs.read(actor), *reads]
+        )
+        if not isinstance(epoch, BaseException):
+            epochs.begin(epoch)
         if isinstance(marks, list) and marks and await self._settle(store, memories, marks):
             values = await read_all(store, reads)
         failed: BaseException | None = None
@@ -210,9 +214,10 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         try:
             if await store.asearch(namespace, limit=1):
                 return False
+            epoch = await acarry_out(store, epochs.of_run(actor))
             for key, text in SEED_FILES.items():
                 with suppress(RefusedWriteError):
-                    await acarry_out(store, Journal(LoggedFile(namespace, key)).change(_unless_there(text), author))
+                    await acarry_out(store, Journal(LoggedFile(namespace, key), epoch).change(_unless_there(text), author))
         except Exception:  # a store raises what its driver raises
             logger.exception("The first memory of a new user could not be written.")
             return False

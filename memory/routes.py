@@ -15,7 +15,8 @@ from deepagents.backends.protocol import BackendProtocol
 from langchain.agents.middleware import InterruptOnConfig
 from langgraph.runtime import Runtime, get_runtime
 
-from memory import scopes
+from memory import epochs, scopes
+from memory.consensus import Steps
 from memory.files import Gate, ScopedFiles, ThreadFiles
 from settings import Settings, SharedWrites
 
@@ -67,13 +68,18 @@ def build_routes(settings: Settings, *, consolidating: bool = False) -> dict[str
     def author() -> scopes.Author:
         return scopes.current_author(settings, consolidating=consolidating)
 
+    def epoch() -> Steps[epochs.Epoch | None]:
+        return epochs.of_run(scopes.current_actor(settings))
+
     routes: dict[str, tuple[Callable[[Runtime[Any]], scopes.Namespace], SharedWrites]] = {
         "/memories": (memories, memory_writes(settings, consolidating=consolidating)),
         "/skills": (skills, skill_writes(settings, consolidating=consolidating)),
         "/policies": (policies, "deny"),
     }
     return {
-        f"{route}/": ScopedFiles(namespace=namespace, gate=build_gate(writes, settings), route=route, author=author)
+        f"{route}/": ScopedFiles(
+            namespace=namespace, gate=build_gate(writes, settings), route=route, author=author, epoch=epoch
+        )
         for route, (namespace, writes) in routes.items()
     }
 

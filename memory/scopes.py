@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID, uuid5
@@ -259,12 +259,12 @@ def consolidation(actor: Actor) -> Namespace:
     return ("consolidation", f"{label(actor.org_id)}:{label(actor.user_id)}")
 
 
-# Key of the count of times that a person was forgotten, in the namespace `epoch`.
+# Key of the count in the namespace `epoch`.
 EPOCH = "epoch"
 
 
 def epoch(actor: Actor) -> Namespace:
-    """Namespace of how often a person was forgotten. It outlasts that: a run from before must not write afterwards."""
+    """Namespace of a count that goes up when a person is forgotten. It stays: runs from before are known by it."""
     return ("epoch", f"{label(actor.org_id)}:{label(actor.user_id)}")
 
 
@@ -283,12 +283,28 @@ def unsettled(files: Namespace) -> Namespace:
     return ("unsettled", *files)
 
 
-def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
-    """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
-    if namespace == policies(actor.org_id):
-        return True
+def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
+    """Every namespace with something of a person in it, or a prefix of such: what goes when they are forgotten.
+
+    All but `epoch`. Whoever adds a namespace of a person's adds it here.
+
+    Args:
+        actor: the person.
+        files: namespaces of their memory files.
+    """
+    of_files = [part for namespace in files for part in (namespace, journals(namespace), unsettled(namespace))]
+    return [*of_files, consolidation(actor)]
+
+
+def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
+    """Whether a namespace is one of `memories` of this person alone."""
     if settings.memory_scope == "assistant" or namespace[:1] != ("memories",) or len(namespace[1:]) != 1:
         return False
     *assistant, org, user = ["", *namespace[1].split(":")]
     layout = {"user": 1, "user+assistant": 2}[settings.memory_scope]
     return len(assistant) == layout and (org, user) == (label(actor.org_id), label(actor.user_id))
+
+
+def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
+    """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
+    return namespace == policies(actor.org_id) or is_memory_of(namespace, actor, settings)

@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
@@ -27,9 +28,9 @@ from memory import postgres, scopes
 from memory.postgres import open_checkpointer, open_store
 from settings import MAX_PATH_BYTES, PROJECT, Settings, SettingsError
 from tests.conftest import model_env
-from tests.dev_server import DevServer, run_turn
+from tests.dev_server import DevServer, dev_token, run_turn
 from tests.embedding import SUBJECTS, embed
-from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
+from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
 
 pytestmark = pytest.mark.postgres
 
@@ -225,6 +226,36 @@ async def test_a_run_that_is_rolled_back_leaves_nothing_in_the_conversation(
     shown = str(model.requests_for("comes instead")[-1]["messages"])
     assert "stays" in shown
     assert "goes away" not in shown
+
+
+@pytest.mark.server
+async def test_somebody_forgotten_on_one_server_is_so_on_the_other_and_leaves_no_checkpoint(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    one, two = (server.as_user(alice) for server in pair)
+    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- late"})
+    model.script("take your time", Slow(3, [append]), [Text("done")])
+    thread, elsewhere = [str((await client.threads.create())["thread_id"]) for client in (one, two)]
+    await run_turn(one, thread, "hello")
+    going = asyncio.create_task(run_turn(two, elsewhere, "take your time"))
+    while not model.requests_for("take your time"):  # noqa: ASYNC110  # the model's server is in another thread
+        await asyncio.sleep(0.05)
+    headers = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+    async with httpx.AsyncClient(base_url=pair[0].url, headers=headers, trust_env=False, timeout=60) as http:
+        assert [file["path"] for file in (await http.get("/memory")).json()["files"]] == ["/memories/preferences.md"]
+        deleted = (await http.delete("/memory")).json()["deleted"]
+        assert (deleted["threads"], deleted["memories"], deleted["runs"]) == (1, 1, 0)
+        await going
+        assert "was deleted since this run began" in tool_results(model.requests_for("take your time")[-1])[0]
+        assert (await http.get("/memory")).json()["files"] == []
+    with psycopg.connect(embedded_in(pair[0].folder)) as connection:
+        for table in ("checkpoints", "checkpoint_writes", "checkpoint_blobs"):
+            counted = [
+                connection.execute(f"SELECT count(*) FROM {table} WHERE thread_id = %s", (of,)).fetchone()  # noqa: S608
+                for of in (thread, elsewhere)
+            ]
+            assert counted[0] == (0,), table
+            assert counted[1] != (0,), f"{table}: the other server's conversation is the other server's to delete"
 
 
 @pytest.mark.server

@@ -1,0 +1,16 @@
+"""What is the platform's own and has no public name: here, and nowhere else that serves requests. A test fails when it moves.
+
+(`memory/postgres.py`, which only `langgraph.postgres.json` loads, has two more of its own.)
+"""
+
+from __future__ import annotations
+
+from langgraph.store.base import BaseStore
+
+
+async def store() -> BaseStore:
+    """The store that runs get, in a custom route. `langgraph.config.get_store()` gave an empty one there."""
+    from langgraph_api.store import get_store  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
+
+    found: BaseStore = await get_store()
+    return found
