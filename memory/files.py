@@ -28,6 +28,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from memory import scopes
 from memory.consensus import Change, LoggedFile, Revision, Steps
 from memory.journal import Journal
+from memory.rehearsal import Rehearsals
 from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
 
 Gate = Callable[[], str | None]
@@ -81,6 +82,7 @@ class ScopedFiles(StoreBackend):
         route: the folder as the agent sees it, without the last slash.
         author: who writes.
         store: as for `StoreBackend`.
+        rehearsals: the copies that dry runs write to.
     """
 
     def __init__(
@@ -91,9 +93,10 @@ class ScopedFiles(StoreBackend):
         route: str,
         author: Callable[[], scopes.Author],
         store: BaseStore | None = None,
+        rehearsals: Rehearsals | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._gate, self._route, self._author = gate, route, author
+        self._gate, self._route, self._author, self._rehearsals = gate, route, author, rehearsals
 
     def check(self, path: str) -> None:
         """Raise `RefusedWriteError` where this path may not be written."""
@@ -163,6 +166,9 @@ class ScopedFiles(StoreBackend):
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+
+    def _get_store(self) -> BaseStore:
+        return (self._rehearsals.store() if self._rehearsals else None) or super()._get_store()
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return stored_file(store_item)

@@ -17,6 +17,7 @@ from langgraph.runtime import Runtime, get_runtime
 
 from memory import scopes
 from memory.files import Gate, ScopedFiles, ThreadFiles
+from memory.rehearsal import Rehearsals
 from settings import Settings, SharedWrites
 
 
@@ -52,8 +53,10 @@ def build_gate(writes: SharedWrites, settings: Settings) -> Gate:
     return gates[writes]
 
 
-def build_routes(settings: Settings, *, consolidating: bool = False) -> dict[str, BackendProtocol]:
-    """The three routes into the store, for `agent` or for `consolidation_agent`."""
+def build_routes(
+    settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None
+) -> dict[str, BackendProtocol]:
+    """The three routes into the store, for `agent` or for `consolidation_agent`, which has dry runs."""
 
     def memories(runtime: Runtime[Any]) -> scopes.Namespace:
         return scopes.memories(scopes.current_actor(settings, runtime), scopes.current_assistant(runtime), settings)
@@ -73,14 +76,22 @@ def build_routes(settings: Settings, *, consolidating: bool = False) -> dict[str
         "/policies": (policies, "deny"),
     }
     return {
-        f"{route}/": ScopedFiles(namespace=namespace, gate=build_gate(writes, settings), route=route, author=author)
+        f"{route}/": ScopedFiles(
+            namespace=namespace,
+            gate=build_gate(writes, settings),
+            route=route,
+            author=author,
+            rehearsals=rehearsals if route == "/memories" else None,
+        )
         for route, (namespace, writes) in routes.items()
     }
 
 
-def build_backend(settings: Settings, *, consolidating: bool = False) -> CompositeBackend:
+def build_backend(
+    settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None
+) -> CompositeBackend:
     """The filesystem of `agent`, or of `consolidation_agent`."""
-    routes = build_routes(settings, consolidating=consolidating)
+    routes = build_routes(settings, consolidating=consolidating, rehearsals=rehearsals)
     return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
 
 

@@ -53,13 +53,14 @@ class User(Protocol):
 class Context:
     """A run's context. On a server only operators' counts; everyone else is who their token says.
 
-    `assistant_id` is read by `consolidation_agent` alone, under `MEMORY_SCOPE=user+assistant`: the assistant whose
-    conversations it consolidates.
+    The others are read by `consolidation_agent` alone: `assistant_id`, under `MEMORY_SCOPE=user+assistant`, is the assistant
+    whose conversations it consolidates; with `dry_run` it says what it would change, and changes nothing.
     """
 
     user_id: str | None = None
     org_id: str | None = None
     assistant_id: str | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +258,16 @@ def policies(org_id: str) -> Namespace:
 def consolidation(actor: Actor) -> Namespace:
     """Namespace of how far each of a person's conversations has been consolidated; keys are thread ids."""
     return ("consolidation", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def consolidations(actor: Actor) -> Namespace:
+    """Namespace of what consolidation did for a person; keys are times, with the run's id."""
+    return ("consolidations", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def lease(actor: Actor) -> Namespace:
+    """Namespace of which consolidation is at work for a person; journaled, and keyed by the memory it works on."""
+    return ("lease", f"{label(actor.org_id)}:{label(actor.user_id)}")
 
 
 # Key of the count of times that a person was forgotten, in the namespace `epoch`.
