@@ -15,6 +15,7 @@ from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.scopes import Context
 from memory.skills import FreshSkills
 from memory.tools import PROFILE_PATH, build_memory_tools
+from memory.triggers import IdleTrigger
 from models import build_model
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
 
@@ -68,7 +69,7 @@ def build_agent(settings: Settings, model: BaseChatModel | None = None) -> Compi
         # `memory` and `skills` make the places that the two middleware then take by name.
         memory=memory_files,
         skills=skill_sources,
-        middleware=middleware,
+        middleware=[*middleware, IdleTrigger(settings)],
         subagents=[helper, writer],
         context_schema=Context,
     )
