@@ -50,6 +50,8 @@ def build_agent(settings: Settings, model: BaseChatModel | None = None) -> Compi
     blocks = PromptBlocks(settings, memory_files)
     skills = FreshSkills(backend=backend, sources=skill_sources)
     middleware: list[Any] = [blocks, skills]
+    # Private conversations must not flow into shared memory.
+    consolidates = settings.consolidate_after_seconds > 0 and settings.memory_scope != "assistant"
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "skills": skill_sources, "middleware": middleware}
     writer: SubAgent = {
@@ -69,7 +71,7 @@ def build_agent(settings: Settings, model: BaseChatModel | None = None) -> Compi
         # `memory` and `skills` make the places that the two middleware then take by name.
         memory=memory_files,
         skills=skill_sources,
-        middleware=[*middleware, IdleTrigger(settings)],
+        middleware=[*middleware, *([IdleTrigger(settings)] if consolidates else [])],
         subagents=[helper, writer],
         context_schema=Context,
     )
