@@ -65,6 +65,10 @@ CONSOLIDATIONS_KEPT = 100
 MAX_DIFF_CHARS = 20_000
 # Hashes of consolidated messages that are kept for each conversation.
 MAX_SEEN = 5_000
+# Somebody who never pauses for CONSOLIDATE_AFTER_SECONDS is consolidated this many seconds after their first turn.
+MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
+# A sweep looks back this much further than to the start of the last one: clocks differ, and a turn may be committed late.
+SWEEP_MARGIN_SECONDS = 600
 # Connections to Postgres that one server opens at most, for the store and again for the checkpoints: `make dev-postgres` only.
 POSTGRES_CONNECTIONS = 10
 # The embedded Postgres's data, in the folder the server works in.

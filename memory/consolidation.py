@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NotRequired
@@ -22,13 +22,17 @@ from langchain.agents.middleware.types import AgentMiddleware, AgentState, Model
 from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
+from langgraph.config import get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
 from langgraph.types import Command
+from langgraph_sdk import get_client
 
 from memory import scopes
 from memory.progress import LeaseHeldError, Record
 from memory.rehearsal import Rehearsals
+from memory.sweep import sweep
+from memory.triggers import current_owner, is_stray
 from memory.work import TOOL, Batch, Work
 from settings import MAX_CONSOLIDATION_STEPS, Settings
 
@@ -71,22 +75,29 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         """Begin the first batch, or end."""
         if not scopes.on_server(runtime):
             return None  # a script that calls the graph has no conversations on a server, and says itself what to do
-        if self._settings.memory_scope == "assistant":
-            return _end("Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private.")
-        if scopes.names_nobody(self._settings, runtime):
-            return _end(f"Consolidation was started for {await sweep(self._settings)} people.")
+        if ended := await self._without_work(runtime):
+            return _end(ended)
         work = self._work(runtime)
-        if not (found := await work.find()):
-            return _end(NOTHING_NEW)
         try:
-            found = await work.take_over(found)
+            found = await work.find()
+            found = await work.take_over(found) if found else []
         except LeaseHeldError as error:
             return _end(f"{error} What is new is left to it, or to the next run.")
         report = Record(work.run_id, datetime.now(UTC).isoformat(), dry_run=work.dry)
-        if not found:
-            await work.finish(report)
-            return _end(NOTHING_NEW)
-        return _shown(await work.begin(found), report)
+        if first := await work.begin(found):
+            return _shown(first, report)
+        await work.finish(report)
+        return _end(NOTHING_NEW)
+
+    async def _without_work(self, runtime: Runtime[Any]) -> str | None:
+        """What there is to say of a run that has no conversations to read; None where it has."""
+        if self._settings.memory_scope == "assistant":
+            return "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
+        if scopes.names_nobody(self._settings, runtime):
+            return f"Consolidation was started for {await sweep(self._settings, get_client(), get_store())} people."
+        if await is_stray(current_owner(self._settings, runtime), get_store()):
+            return "This run was planned for somebody who is gone, or on a thread that another has replaced."
+        return None
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -99,9 +110,10 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Give a sign of life; where the model fails, undo what there is of the batch."""
-        if not (given := request.state.get("batch")):  # type: ignore[attr-defined]  # the graph's state, a dict at run time
+        state: Any = request.state
+        if not (given := state.get("batch")):
             return await handler(request)
-        work, report = self._work(request.runtime), Record(**request.state["report"])  # type: ignore[typeddict-item]
+        work, report = self._work(request.runtime), Record(**state["report"])
         try:
             await work.renew()
             return await handler(request)

@@ -34,7 +34,8 @@ class Due:
 
     def position(self) -> Position:
         """What is new in the thread's position once these turns are consolidated."""
-        return Position(self.updated_at if self.whole else "", tuple(map(turn_hash, self.conversation.turns)))
+        turns = self.conversation.turns
+        return Position(self.updated_at if self.whole else "", turns[-1].message_id, tuple(map(turn_hash, turns)))
 
 
 def new_part(talk: Conversation, position: Position) -> Conversation:

@@ -85,7 +85,8 @@ def objection(changed: Changed, given_up: Collection[str]) -> str | None:
             return f"/memories{changed.key}: {_NAMES[kind]} lines is switched off in this deployment."
     gone = [*(Counter(_plain(before)) - Counter(_plain(after))).elements()]
     unexplained = [*(Counter(gone) - Counter(_plain(given_up))).elements()]
-    kept, left = sum(map(len, _plain(before))) - (sum(map(len, gone)) - sum(map(len, unexplained))), sum(map(len, _plain(after)))
+    kept = sum(map(len, _plain(before))) - sum(map(len, gone)) + sum(map(len, unexplained))
+    left = sum(map(len, _plain(after)))
     if unexplained and left < kept * (1 - MAX_SHRINKING):
         lines = "; ".join(line[:80] for line in unexplained[:5])
         return (

@@ -36,9 +36,16 @@ _AUTHOR = scopes.Author("consolidation")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one thread is consolidated. An empty `updated_at`: it is due whatever its time stamp says."""
+    """How far one thread is consolidated.
+
+    Args:
+        updated_at: its time stamp when it was read. Empty: it is due whatever its time stamp says.
+        message_id: the last message that was consolidated.
+        seen: hashes of all of them.
+    """
 
     updated_at: str = ""
+    message_id: str = ""
     seen: tuple[str, ...] = ()
 
 
@@ -71,8 +78,9 @@ async def commit(store: BaseStore, actor: scopes.Actor, moved: Mapping[str, Posi
     items = await store.abatch([GetOp(namespace, key) for key in moved])
     puts = list[PutOp]()
     for (key, new), item in zip(moved.items(), items, strict=True):
-        seen = dict.fromkeys((*(_position(item).seen if isinstance(item, Item) else ()), *new.seen))
-        puts.append(PutOp(namespace, key, {"updated_at": new.updated_at, "seen": list(seen)[-MAX_SEEN:]}, index=False))
+        seen = dict.fromkeys((*_position(item).seen, *new.seen))
+        position = Position(new.updated_at, new.message_id or _position(item).message_id, tuple(seen)[-MAX_SEEN:])
+        puts.append(PutOp(namespace, key, asdict(position), index=False))
     if puts:
         await store.abatch(puts)
 
@@ -102,7 +110,7 @@ class Lease:
 
     def positions(self) -> dict[str, Position]:
         """What is to be committed."""
-        return {key: Position(str(at["updated_at"]), tuple(at["seen"])) for key, at in (self.moved or {}).items()}
+        return {key: Position(at["updated_at"], at["message_id"], tuple(at["seen"])) for key, at in (self.moved or {}).items()}
 
 
 class LeaseHeldError(RefusedWriteError):
@@ -178,9 +186,11 @@ async def records(store: BaseStore, actor: scopes.Actor) -> list[dict[str, Any]]
     return [item.value for item in sorted(found, key=lambda item: item.key, reverse=True)][:CONSOLIDATIONS_KEPT]
 
 
-def _position(item: Item) -> Position:
-    seen = item.value.get("seen")
-    return Position(str(item.value.get("updated_at") or ""), tuple(map(str, seen)) if isinstance(seen, list) else ())
+def _position(item: object) -> Position:
+    value = item.value if isinstance(item, Item) else {}
+    seen = value.get("seen")
+    hashes = tuple(map(str, seen)) if isinstance(seen, list | tuple) else ()
+    return Position(str(value.get("updated_at") or ""), str(value.get("message_id") or ""), hashes)
 
 
 def _lease(file: FileData | None) -> Lease:

@@ -87,9 +87,7 @@ def build_routes(
     }
 
 
-def build_backend(
-    settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None
-) -> CompositeBackend:
+def build_backend(settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None) -> CompositeBackend:
     """The filesystem of `agent`, or of `consolidation_agent`."""
     routes = build_routes(settings, consolidating=consolidating, rehearsals=rehearsals)
     return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
