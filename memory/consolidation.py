@@ -32,9 +32,9 @@ from memory import scopes
 from memory.progress import LeaseHeldError, Record
 from memory.rehearsal import Rehearsals
 from memory.sweep import sweep
-from memory.triggers import current_owner, is_stray
+from memory.triggers import current_owner, is_stray, plan
 from memory.work import TOOL, Batch, Work
-from settings import MAX_CONSOLIDATION_STEPS, Settings
+from settings import LEASE_SECONDS, MAX_CONSOLIDATION_STEPS, Settings
 
 NOTHING_NEW = "Nothing is new since the last consolidation."
 
@@ -78,11 +78,14 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if ended := await self._without_work(runtime):
             return _end(ended)
         work = self._work(runtime)
+        if not (found := await work.find()):
+            return _end(NOTHING_NEW)
         try:
-            found = await work.find()
-            found = await work.take_over(found) if found else []
+            found = await work.take_over(found)
         except LeaseHeldError as error:
-            return _end(f"{error} What is new is left to it, or to the next run.")
+            # It may have found nothing of what came since, or be dead: look again when that is known.
+            await plan(current_owner(self._settings, runtime), LEASE_SECONDS, get_client(), get_store())
+            return _end(f"{error} What is new is left to it, and to a run in {LEASE_SECONDS} s.")
         report = Record(work.run_id, datetime.now(UTC).isoformat(), dry_run=work.dry)
         if first := await work.begin(found):
             return _shown(first, report)
