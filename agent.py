@@ -16,6 +16,7 @@ from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.scopes import Context
 from memory.skills import FreshSkills
 from memory.tools import build_memory_tools
+from memory.triggers import IdleTrigger
 from models import build_model
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
 
@@ -69,7 +70,7 @@ def build_agent(settings: Settings, model: BaseChatModel | None = None) -> Compi
         # `memory` and `skills` make the places that the two middleware then take by name.
         memory=memory_files,
         skills=skill_sources,
-        middleware=middleware,
+        middleware=[*middleware, IdleTrigger(settings)],
         subagents=[helper, writer],
         context_schema=Context,
     )

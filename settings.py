@@ -48,6 +48,10 @@ MAX_SEARCH_RESULT_CHARS = 4_000
 MAX_SEARCHED_FILES = 1_000
 # Characters of conversation that one consolidation run reads; the next run goes on where it stopped.
 BATCH_CHARS = 60_000
+# Somebody who never pauses for CONSOLIDATE_AFTER_SECONDS is consolidated this many seconds after their first turn.
+MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
+# A sweep looks back this much further than to the start of the last one: clocks differ, and a turn may be committed late.
+SWEEP_MARGIN_SECONDS = 600
 # Connections to Postgres that one server opens at most, for the store and again for the checkpoints: `make dev-postgres` only.
 POSTGRES_CONNECTIONS = 10
 # The embedded Postgres's data, in the folder the server works in.

@@ -10,7 +10,6 @@ something new.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired
@@ -31,9 +30,9 @@ from langgraph_sdk.schema import ThreadSelectField
 from memory import scopes
 from memory.episodes import Conversation, conversation, owned_by
 from memory.prompt import PerRun
+from memory.sweep import sweep
+from memory.triggers import current_owner, is_stray
 from settings import BATCH_CHARS, PROJECT, Settings
-
-logger = logging.getLogger(__name__)
 
 TASK = (PROJECT / "prompts" / "consolidation_task.md").read_text("utf-8")
 TOOL = "search_recent_conversations"
@@ -107,7 +106,9 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if self._settings.memory_scope == "assistant":
             return _end("Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private.")
         if scopes.names_nobody(self._settings, runtime):
-            return _end(f"Consolidation was started for {await self._sweep()} people.")
+            return _end(f"Consolidation was started for {await sweep(self._settings, get_client(), get_store())} people.")
+        if await is_stray(current_owner(self._settings, runtime), get_store()):
+            return _end("This run was planned for somebody who is gone, or on a thread that another has replaced.")
         if not (found := await self._found.get()):
             return _end("Nothing is new since the last consolidation.")
         return _only(HumanMessage(TASK.replace("{count}", str(len(found)))))
@@ -132,29 +133,6 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return Command(update={"messages": [message], "read_positions": positions})
 
         return search_recent_conversations
-
-    async def _sweep(self) -> int:
-        """Start a run for everybody with a conversation that changed since its position, and wait for none of them."""
-        keys = ["user_id", "org_id", *(["assistant_id"] if self._settings.memory_scope == "user+assistant" else [])]
-        changed: dict[tuple[str, ...], dict[str, str]] = {}
-        for thread in await _threads({"graph_id": "agent"}):
-            who: Any = tuple((thread["metadata"] or {}).get(key) for key in keys)
-            if all(isinstance(part, str) for part in who):
-                changed.setdefault(who, {})[str(thread["thread_id"])] = str(thread["updated_at"])
-        started = 0
-        for who, threads in changed.items():
-            context = dict(zip(keys, who, strict=True))
-            actor = scopes.Actor(context["user_id"], context["org_id"])
-            positions = await _positions(get_store(), scopes.consolidation(actor))
-            if all(positions.get(thread_id, {}).get("updated_at") == at for thread_id, at in threads.items()):
-                continue
-            try:
-                await get_client().runs.create(None, "consolidation_agent", input={"messages": []}, context=context)
-            except Exception:  # one person's failure is not everybody's; they are due again at the next sweep
-                logger.exception("No consolidation could be started for one person.")
-            else:
-                started += 1
-        return started
 
     async def _find(self) -> list[Due]:
         """Conversations of the person this run acts for that changed since their position."""

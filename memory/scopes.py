@@ -29,7 +29,9 @@ MAX_IDENTITY_BYTES = 1_024
 # 2,704 bytes of a Postgres index entry, also beside the name of a vector's field.
 MAX_PERSON_CHARS = 2_050
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
-DEFAULT_AGENT_ASSISTANT = str(uuid5(UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8"), "agent"))
+_PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+DEFAULT_AGENT_ASSISTANT = str(uuid5(_PLATFORM, "agent"))
+DEFAULT_CONSOLIDATION_ASSISTANT = str(uuid5(_PLATFORM, "consolidation_agent"))
 
 _PLAIN = re.compile(rb"[A-Za-z0-9_@+-]")
 _ESCAPED = re.compile(r"~([0-9A-F]{2})|([A-Za-z0-9_@+-])")
@@ -281,6 +283,16 @@ def journal(files: Namespace, key: str) -> Namespace:
 def unsettled(files: Namespace) -> Namespace:
     """Namespace of marks at files that may be copies of an old revision; keys are the files' own."""
     return ("unsettled", *files)
+
+
+def schedule(actor: Actor) -> Namespace:
+    """Namespace of the ids of a person's consolidation threads; keys are `memory/triggers.py`'s."""
+    return ("schedule", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+# When the last sweep began (key `mark`), and the ids of the threads that were due then.
+SWEEP: Namespace = ("sweep",)
+DUE: Namespace = ("due",)
 
 
 def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
