@@ -49,7 +49,7 @@ async def sweep(settings: Settings, client: LangGraphClient, store: BaseStore) -
         ids = left[first : first + _PAGE]
         threads = await client.threads.search(ids=ids, metadata={"graph_id": "agent"}, limit=_PAGE, select=_FIELDS)
         due |= await _sweep_page(threads, started, settings, client, store)
-    await store.abatch([PutOp(scopes.DUE, thread_id, None) for thread_id in left if thread_id not in due])
+        await store.abatch([PutOp(scopes.DUE, thread_id, None) for thread_id in ids if thread_id not in due])
     await store.aput(scopes.SWEEP, "mark", {"began": began.isoformat()}, index=False)
     return sum(started.values())
 
@@ -113,16 +113,15 @@ async def _carried(store: BaseStore) -> set[str]:
 def _owner(thread: Any, settings: Settings) -> Owner | None:
     """The owner of a conversation as `auth.py` and the platform stamp it; None where no run could act for them."""
     stamped = thread["metadata"] or {}
-    assistant_id = stamped.get("assistant_id") if settings.memory_scope == "user+assistant" else None
-    user_id, org_id = stamped.get("user_id"), stamped.get("org_id")
-    if not isinstance(user_id, str) or not isinstance(org_id, str):
+    user_id, org_id, assistant_id = (stamped.get(key) for key in ("user_id", "org_id", "assistant_id"))
+    if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
         return None
     actor = scopes.Actor(user_id, org_id)
     try:
         scopes.check_person(actor)
     except scopes.IdentityError:
         return None
-    return Owner(actor, str(assistant_id) if assistant_id else None)
+    return Owner(actor, assistant_id if settings.memory_scope == "user+assistant" else None)
 
 
 def _position(item: Any) -> str | None:

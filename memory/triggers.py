@@ -25,7 +25,7 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
-from langgraph_sdk.schema import Run
+from langgraph_sdk.schema import Run, RunSelectField
 
 from memory import scopes
 from memory.files import file_lock
@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 GRAPH = "consolidation_agent"
 # A run that is planned to begin sooner than this is left alone: it could begin before its cancellation arrives.
 _MARGIN = timedelta(seconds=2)
+# The turn's last steps, its checkpoint and its answer, come before what is planned for minutes ahead.
+_DELAY_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +78,20 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
 
     async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> None:
         """Plan it in the background: the turn neither waits for that nor fails with it."""
-        settings = self._settings
-        if not settings.consolidate_after_seconds or settings.memory_scope == "assistant" or not scopes.on_server(runtime):
+        if not scopes.on_server(runtime):
             return
-        task = asyncio.create_task(self._plan(current_owner(settings, runtime), get_store()))
+        # With BG_JOB_ISOLATED_LOOPS every run has a thread and a loop of its own, which stands still when the run has ended.
+        isolated = threading.current_thread() is not threading.main_thread()
+        delay = 0 if isolated else _DELAY_SECONDS
+        task = asyncio.create_task(self._plan(current_owner(self._settings, runtime), get_store(), delay))
         self._planning.add(task)
         task.add_done_callback(self._planning.discard)
-        # With BG_JOB_ISOLATED_LOOPS every run has a thread and a loop of its own, which stands still when the run has ended.
-        if threading.current_thread() is not threading.main_thread():
+        if isolated:
             await task
 
-    async def _plan(self, owner: Owner, store: BaseStore) -> None:
+    async def _plan(self, owner: Owner, store: BaseStore, delay: float) -> None:
         try:
+            await asyncio.sleep(delay)
             await plan(owner, self._settings.consolidate_after_seconds, get_client(), store)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)
@@ -100,8 +104,9 @@ async def plan(owner: Owner, seconds: int, client: LangGraphClient, store: BaseS
     turns that never pause, one begins `MAX_CONSOLIDATION_WAIT_SECONDS` after the first at the latest.
     """
     async with file_lock(scopes.schedule(owner.actor), owner.key):
-        thread_id, now = await _thread(owner, store), datetime.now(UTC)
-        planned = [run for run in await _pending(thread_id, client) if _begins(run) > now + _MARGIN]
+        thread_id, pending = await _queue(owner, client, store)
+        now = datetime.now(UTC)
+        planned = [run for run in pending if _begins(run) > now + _MARGIN]
         since = min((_since(run, now) for run in planned), default=now)
         latest = since + timedelta(seconds=max(MAX_CONSOLIDATION_WAIT_SECONDS, seconds))
         begin = min(now + timedelta(seconds=seconds), latest)
@@ -118,8 +123,8 @@ async def plan(owner: Owner, seconds: int, client: LangGraphClient, store: BaseS
 async def start(owner: Owner, client: LangGraphClient, store: BaseStore) -> bool:
     """Queue a consolidation of the owner's, unless one is waiting to begin: that will read all there is. Whether it did."""
     async with file_lock(scopes.schedule(owner.actor), owner.key):
-        thread_id = await _thread(owner, store)
-        if await _pending(thread_id, client):
+        thread_id, pending = await _queue(owner, client, store)
+        if pending:
             return False
         await _create(owner, thread_id, client, store, after_seconds=0, since=datetime.now(UTC))
         return True
@@ -138,23 +143,23 @@ async def is_stray(owner: Owner, store: BaseStore) -> bool:
     return item is None or item.value["thread_id"] != str(config.get("configurable", {}).get("thread_id"))
 
 
-async def _thread(owner: Owner, store: BaseStore) -> str:
-    """Id of the owner's consolidation thread; a new one, which its first run creates, where there is none yet."""
+async def _queue(owner: Owner, client: LangGraphClient, store: BaseStore) -> tuple[str, list[Run]]:
+    """Id of the owner's consolidation thread, which its first run creates, and the runs waiting on it to begin."""
     item = await store.aget(scopes.schedule(owner.actor), owner.key)
-    return str(item.value["thread_id"]) if item else await _new_thread(owner, store)
+    if item is None:
+        return await _new_thread(owner, store), []
+    thread_id = str(item.value["thread_id"])
+    try:
+        select: list[RunSelectField] = ["run_id", "created_at", "metadata"]
+        return thread_id, await client.runs.list(thread_id, status="pending", limit=100, select=select)
+    except NotFoundError:  # its first run could not be created, or the owner has deleted it
+        return thread_id, []
 
 
 async def _new_thread(owner: Owner, store: BaseStore) -> str:
     thread_id = str(uuid4())
     await store.aput(scopes.schedule(owner.actor), owner.key, {"thread_id": thread_id}, index=False)
     return thread_id
-
-
-async def _pending(thread_id: str, client: LangGraphClient) -> list[Run]:
-    try:
-        return await client.runs.list(thread_id, status="pending", limit=100, select=["run_id", "created_at", "metadata"])
-    except NotFoundError:  # its first run is still to come, or its owner has deleted it
-        return []
 
 
 async def _create(
