@@ -48,7 +48,7 @@ MAX_SEARCH_RESULT_CHARS = 4_000
 MAX_SEARCHED_FILES = 1_000
 # Characters of conversation that one consolidation run reads; the next run goes on where it stopped.
 BATCH_CHARS = 60_000
-# Somebody who never pauses for CONSOLIDATE_AFTER_SECONDS is consolidated this many seconds after their first turn.
+# Seconds for which further turns of somebody who never pauses postpone a consolidation at most.
 MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
 # A sweep looks back this much further than to the start of the last one: clocks differ, and a turn may be committed late.
 SWEEP_MARGIN_SECONDS = 600

@@ -89,22 +89,29 @@ async def test_a_run_that_is_about_to_begin_is_left_too(platform: FakePlatform, 
     assert begins(platform) == [1, AFTER]
 
 
-async def test_somebody_who_never_pauses_is_consolidated_after_the_maximum_wait(
+async def test_turns_that_never_pause_postpone_it_for_the_maximum_wait_and_no_longer(
     platform: FakePlatform, store: BaseStore
 ) -> None:
-    first = platform.now
-    for _ in range(MAX_CONSOLIDATION_WAIT_SECONDS // 100 - 1):
+    await turn(platform, store)
+    latest = platform.now + timedelta(seconds=AFTER + MAX_CONSOLIDATION_WAIT_SECONDS)
+    while platform.now + timedelta(seconds=110) < latest:
         await turn(platform, store, 100)
         assert len(begins(platform)) == 1
-    platform.now = first + timedelta(seconds=MAX_CONSOLIDATION_WAIT_SECONDS + 101)
+    assert [run["created_at"] for run in platform.all_runs()] == [latest.isoformat()]
+    platform.now = latest
     assert platform.begin()
-    await turn(platform, store)
+    await turn(platform, store, 1)
     assert begins(platform) == [AFTER], "and it begins to count again"
 
 
-async def test_a_longer_pause_than_the_maximum_wait_is_kept(platform: FakePlatform, store: BaseStore) -> None:
-    await plan(ALICE, 2 * MAX_CONSOLIDATION_WAIT_SECONDS, platform.client, store)
-    assert begins(platform) == [2 * MAX_CONSOLIDATION_WAIT_SECONDS]
+async def test_a_pause_that_is_longer_than_the_maximum_wait_is_counted_from_the_last_turn_too(
+    platform: FakePlatform, store: BaseStore
+) -> None:
+    pause = 2 * MAX_CONSOLIDATION_WAIT_SECONDS
+    for _ in range(3):
+        platform.now += timedelta(seconds=60)
+        await plan(ALICE, pause, platform.client, store)
+        assert begins(platform) == [pause]
 
 
 async def test_turns_that_end_at_once_plan_one_run(platform: FakePlatform, store: BaseStore) -> None:
