@@ -65,7 +65,7 @@ CONSOLIDATIONS_KEPT = 100
 MAX_DIFF_CHARS = 20_000
 # Hashes of consolidated messages that are kept for each conversation.
 MAX_SEEN = 5_000
-# Somebody who never pauses for CONSOLIDATE_AFTER_SECONDS is consolidated this many seconds after their first turn.
+# Seconds for which further turns of somebody who never pauses postpone a consolidation at most.
 MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
 # A sweep looks back this much further than to the start of the last one: clocks differ, and a turn may be committed late.
 SWEEP_MARGIN_SECONDS = 600

@@ -154,8 +154,9 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if (reason or batch.more) and (following := await work.begin(await work.find(), batch, reason)):
             return {**_shown(following, report), "jump_to": "model"}
         await work.finish(report)
-        end: dict[str, Any] = {"batch": None, "report": asdict(report)}
-        return {**end, "messages": [AIMessage(json.dumps(asdict(report)))]} if work.dry else end
+        said = json.dumps(asdict(report)) if work.dry else f"{report.conversations} conversations were consolidated."
+        # What stays in the thread holds nothing of the conversations.
+        return {**_only(AIMessage(said)), "batch": None, "given_up": [], "report": {}}
 
     def _work(self, runtime: Runtime[Any]) -> Work:
         return Work(self._settings, runtime, self._rehearsals)

@@ -73,7 +73,7 @@ def transcript(item: Due) -> str:
 async def find_due(store: BaseStore, actor: scopes.Actor, assistant_id: str | None) -> list[Due]:
     """A person's conversations with something new; with an assistant, only those with it.
 
-    A conversation that was touched without anything being said is noted as seen.
+    A conversation without anything new is noted as read: it was touched, or nothing was said in it yet.
     """
     known = await positions(store, actor)
     metadata = {**owned_by(actor), **({"assistant_id": assistant_id} if assistant_id else {})}
@@ -93,7 +93,7 @@ async def find_due(store: BaseStore, actor: scopes.Actor, assistant_id: str | No
             new = new_part(conversation(thread, speakers=("user", "assistant")), position)
             if new.turns:
                 due.append(Due(new, updated_at))
-            elif position.seen:
+            else:
                 touched[thread_id] = Position(updated_at)
     await commit(store, actor, touched)
     return due

@@ -100,18 +100,18 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
 async def plan(owner: Owner, seconds: int, client: LangGraphClient, store: BaseStore) -> None:
     """Make the owner's next consolidation begin `seconds` from now, and the one planned before not at all.
 
-    A run that has begun, or is about to, is not cancelled, because what it wrote would stay: then one is queued behind it. Of
-    turns that never pause, one begins `MAX_CONSOLIDATION_WAIT_SECONDS` after the first at the latest.
+    A run that has begun, or is about to, is not cancelled, because what it wrote would stay: then one is queued behind it. By
+    turns that never pause it is postponed for `MAX_CONSOLIDATION_WAIT_SECONDS` at most.
     """
     async with file_lock(scopes.schedule(owner.actor), owner.key):
         thread_id, pending = await _queue(owner, client, store)
         now = datetime.now(UTC)
         planned = [run for run in pending if _begins(run) > now + _MARGIN]
         since = min((_since(run, now) for run in planned), default=now)
-        latest = since + timedelta(seconds=max(MAX_CONSOLIDATION_WAIT_SECONDS, seconds))
+        latest = since + timedelta(seconds=seconds + MAX_CONSOLIDATION_WAIT_SECONDS)
         begin = min(now + timedelta(seconds=seconds), latest)
-        if begin == latest and any(_begins(run) <= latest + _MARGIN for run in planned):
-            return
+        if begin == latest and any(_begins(run) >= latest - _MARGIN for run in planned):
+            return  # it cannot be postponed any further
         # Create, then cancel: stopped between the two, there is one too many, which finds nothing new and ends.
         wait = max(0, math.ceil((begin - now).total_seconds()))
         await _create(owner, thread_id, client, store, after_seconds=wait, since=since)
@@ -170,6 +170,7 @@ async def _create(
         "context": owner.context(),
         "metadata": {"trigger": "idle" if after_seconds else "now", "since": since.isoformat()},
         "multitask_strategy": "enqueue",
+        "durability": "exit",  # its checkpoints hold conversations: the last one is enough, which holds none
         "if_not_exists": "create",  # a run's new thread belongs to whom the run acts for, also where an operator creates it
         "after_seconds": after_seconds,
     }

@@ -89,22 +89,29 @@ async def test_a_run_that_is_about_to_begin_is_left_too(platform: FakePlatform, 
     assert begins(platform) == [1, AFTER]
 
 
-async def test_somebody_who_never_pauses_is_consolidated_after_the_maximum_wait(
+async def test_turns_that_never_pause_postpone_it_for_the_maximum_wait_and_no_longer(
     platform: FakePlatform, store: BaseStore
 ) -> None:
-    first = platform.now
-    for _ in range(MAX_CONSOLIDATION_WAIT_SECONDS // 100 - 1):
+    await turn(platform, store)
+    latest = platform.now + timedelta(seconds=AFTER + MAX_CONSOLIDATION_WAIT_SECONDS)
+    while platform.now + timedelta(seconds=110) < latest:
         await turn(platform, store, 100)
         assert len(begins(platform)) == 1
-    platform.now = first + timedelta(seconds=MAX_CONSOLIDATION_WAIT_SECONDS + 101)
+    assert [run["created_at"] for run in platform.all_runs()] == [latest.isoformat()]
+    platform.now = latest
     assert platform.begin()
-    await turn(platform, store)
+    await turn(platform, store, 1)
     assert begins(platform) == [AFTER], "and it begins to count again"
 
 
-async def test_a_longer_pause_than_the_maximum_wait_is_kept(platform: FakePlatform, store: BaseStore) -> None:
-    await plan(ALICE, 2 * MAX_CONSOLIDATION_WAIT_SECONDS, platform.client, store)
-    assert begins(platform) == [2 * MAX_CONSOLIDATION_WAIT_SECONDS]
+async def test_a_pause_that_is_longer_than_the_maximum_wait_is_counted_from_the_last_turn_too(
+    platform: FakePlatform, store: BaseStore
+) -> None:
+    pause = 2 * MAX_CONSOLIDATION_WAIT_SECONDS
+    for _ in range(3):
+        platform.now += timedelta(seconds=60)
+        await plan(ALICE, pause, platform.client, store)
+        assert begins(platform) == [pause]
 
 
 async def test_turns_that_end_at_once_plan_one_run(platform: FakePlatform, store: BaseStore) -> None:
@@ -472,8 +479,7 @@ async def test_three_turns_are_one_run_on_a_thread_that_is_their_owner_s_and_nob
 ) -> None:
     client, stranger = idle.as_user(alice), idle.as_user(f"other-{alice}")
     model.script(TASK, [READ], [Text("done")])
-    for text in ("I like fennel", "and dill", "and sorrel"):
-        await chat(client, text)
+    await asyncio.gather(*(chat(client, text) for text in ("I like fennel", "and dill", "and sorrel")))
     thread = await consolidation_thread(idle, alice)
     await until(client, thread, "success")
     shown = tool_results(model.requests[-1])[0]
@@ -492,16 +498,16 @@ async def test_a_turn_during_a_consolidation_lets_it_end_and_plans_the_next(
     idle: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     client = idle.as_user(alice)
-    model.script(TASK, [READ], Slow(3, [Text("done")]), [READ], [Text("done")])
+    model.script(TASK, Slow(4, [Text("done")]))
     await chat(client, "I like fennel")
     thread = await consolidation_thread(idle, alice)
-    await until(client, thread, "running")
-    await chat(client, "no more fennel")
+    running = await client.runs.create(thread, "consolidation_agent", input={"messages": []})
     await until(client, thread, "pending", "running")
-    await until(client, thread, "success", "success")
-    first, second = (tool_results(body)[0] for body in model.requests_for(TASK) if tool_results(body))
-    assert "no more fennel" not in first
-    assert second.count("fennel") == 1
+    await chat(client, "no more fennel")
+    await client.runs.join(thread, running["run_id"])
+    assert (await client.runs.get(thread, running["run_id"]))["status"] == "success"
+    assert "pending" in await statuses(client, thread)
+    await client.threads.delete(thread)
 
 
 @pytest.mark.server
