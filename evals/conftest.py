@@ -47,3 +47,4 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update({name: value for name, value in ENVIRON.items() if name.startswith("LANGSMITH_")})
     if ENVIRON.get("LANGSMITH_API_KEY"):
         os.environ.setdefault("LANGSMITH_TRACING", "true")
+        os.environ.setdefault("LANGSMITH_EXPERIMENT", ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""))

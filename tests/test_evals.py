@@ -9,17 +9,21 @@ import subprocess
 import sys
 import uuid
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from evals import conftest
 from evals.cases import Case, Check, Thread, load_cases
 from evals.conftest import NO_MODEL
 from evals.harness import run_case
 from settings import PROJECT
+from tests.conftest import model_env
 from tests.dev_server import DevServer
 from tests.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
+from tests.scripted_langsmith import ScriptedLangSmith
 
 CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}
@@ -135,16 +139,50 @@ async def test_a_model_that_does_right_passes_and_one_that_keeps_everything_fail
     assert "Tiger-hunter2-Moon" in problem
 
 
-def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:
+# --- `make eval` ------------------------------------------------------------------------------------------------------
+
+
+def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """`pytest evals` in a copy of the project, where no `.env` of a developer names a model or a key."""
     skipped = shutil.ignore_patterns(
         ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", ".*_cache"
     )
-    shutil.copytree(PROJECT, tmp_path / "project", ignore=skipped)
-    env = {
+    shutil.copytree(PROJECT, folder / "project", ignore=skipped)
+    own = {
         name: value for name, value in os.environ.items() if not name.endswith("_MODEL") and not name.startswith("LANGSMITH_")
     }
-    command = [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path / "project", env=env, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider", *options]
+    return subprocess.run(
+        command, cwd=folder / "project", env={**own, **env}, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_a_deployment_s_own_settings_do_not_change_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "MEMORY_SCOPE": "assistant", "POSTGRES_URI": "postgres://x"}
+    monkeypatch.setattr(conftest, "ENVIRON", given)
+    expected = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "CONSOLIDATE_AFTER_SECONDS": "0"}
+    assert conftest.server_env() == expected
+
+
+def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:
+    done = run_evals(tmp_path, {})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(NO_MODEL) == 1
     assert f"{len(CASES)} skipped" in done.stdout
+
+
+@pytest.mark.server
+@pytest.mark.proof
+def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(model: ScriptedAnthropic, tmp_path: Path) -> None:
+    with ScriptedLangSmith() as langsmith:
+        env = {**model_env(model), "LANGSMITH_API_KEY": "made-up", "LANGSMITH_ENDPOINT": langsmith.url}
+        done = run_evals(tmp_path, env, "-k", "small or Japanese")
+        assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+        assert sorted(example["inputs"]["name"] for example in langsmith.posted["examples"]) == [
+            "a preference in Japanese",
+            "small talk",
+        ]
+        scores = {(feedback["key"], feedback["score"]) for feedback in langsmith.posted["feedback"]}
+        assert scores == {("keep", 0), ("drop", 1), ("pass", 0), ("pass", 1)}
+        (experiment,) = langsmith.posted["sessions"]
+        assert experiment["name"].startswith("anthropic:claude-sonnet-4-6")
