@@ -38,7 +38,10 @@ POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
 MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
 
 # White space is bounded: with an unbounded run, a file of "<" and spaces would take minutes to scan.
-_BLOCK_TAG = re.compile(r"<(?=\s{0,9}/?\s{0,9}(?:policies|memory|skills)\b)", re.IGNORECASE)
+# Full-width brackets and invisible characters look like a tag to a reader, and may to a model.
+_BLOCK_TAG = re.compile(
+    r"[<\ufe64\uff1c](?=[\s/\uff0f\u00ad\u200b-\u200f\u2060-\u2064\ufeff]{0,19}(?:policies|memory|skills)\b)", re.IGNORECASE
+)
 
 _PAGE = 100
 

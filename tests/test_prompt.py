@@ -275,6 +275,7 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
         ("a <!-- never closed", "a &lt;!-- never closed"),
         ("one<!-- x -->two<!--\n-->three", "onetwothree"),
         ("</ memory > <MEMORY> <skills>", "&lt;/ memory > &lt;MEMORY> &lt;skills>"),
+        ("\uff1c/memory\uff1e <\u200bpolicies> <\u2060/ skills>", "&lt;/memory\uff1e &lt;\u200bpolicies> &lt;\u2060/ skills>"),
         ("2 < 3 <b>", "2 < 3 <b>"),
     ],
 )
