@@ -184,6 +184,9 @@ def _forget_lines() -> BaseTool:
             reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
             runtime: given by the platform.
         """
+        if not path.startswith("/memories/"):
+            text = f"Error: '{path}' is not memory; use a path under /memories/."
+            return Command(update={"messages": [ToolMessage(text, tool_call_id=runtime.tool_call_id)]})
         number = (runtime.state.get("batch") or {}).get("number", 0)
         given = {"batch": number, "path": path, "lines": lines, "reason": reason}
         message = ToolMessage(f"Noted {len(lines)} lines; now change {path}.", tool_call_id=runtime.tool_call_id)
