@@ -33,6 +33,7 @@ from memory.progress import LeaseHeldError, Record
 from memory.rehearsal import Rehearsals
 from memory.sweep import sweep
 from memory.triggers import current_owner, is_stray, plan
+from memory.validation import RefusedWriteError, check_path
 from memory.work import TOOL, Batch, Work
 from settings import LEASE_SECONDS, MAX_CONSOLIDATION_STEPS, Settings
 
@@ -184,15 +185,22 @@ def _forget_lines() -> BaseTool:
             reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
             runtime: given by the platform.
         """
-        if not path.startswith("/memories/"):
-            text = f"Error: '{path}' is not memory; use a path under /memories/."
-            return Command(update={"messages": [ToolMessage(text, tool_call_id=runtime.tool_call_id)]})
+        if error := _not_memory(path):
+            return Command(update={"messages": [ToolMessage(error, tool_call_id=runtime.tool_call_id)]})
         number = (runtime.state.get("batch") or {}).get("number", 0)
         given = {"batch": number, "path": path, "lines": lines, "reason": reason}
         message = ToolMessage(f"Noted {len(lines)} lines; now change {path}.", tool_call_id=runtime.tool_call_id)
         return Command(update={"messages": [message], "given_up": [given]})
 
     return forget_lines
+
+
+def _not_memory(path: str) -> str | None:
+    try:
+        check_path(path)
+    except RefusedWriteError as error:
+        return f"Error: {error}"
+    return None if path.startswith("/memories/") else f"Error: '{path}' is not memory; use a path under /memories/."
 
 
 def _shown(batch: Batch, report: Record) -> dict[str, Any]:
