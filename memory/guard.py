@@ -79,6 +79,8 @@ def objection(changed: Changed, given_up: Collection[str]) -> str | None:
         changed: the change.
         given_up: lines that the model gave as outdated or contradicted (`forget_lines`).
     """
+    if changed.key.startswith("/skills/"):
+        return f"/memories{changed.key} is a skill of the person's own, and not consolidation's to change."
     before, after = changed.before.splitlines(), changed.after.splitlines()
     for kind, *_ in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         if not _SWITCHES.get(kind, True):

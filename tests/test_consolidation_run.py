@@ -324,3 +324,7 @@ def test_undoing_leaves_what_others_wrote() -> None:
     changed = Changed("/a.md", "one\ntwo\n", "one\nthree\n")
     assert without("one\nthree\n", changed) == "one\ntwo\n"
     assert without("zero\none\nthree\n", changed) == "zero\none\ntwo\n"
+
+
+def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
+    assert "skill" in (objection(Changed("/skills/x/SKILL.md", "one\n", ""), ["one"]) or "")
