@@ -11,6 +11,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from memory.consolidation import Consolidation
 from memory.prompt import PromptBlocks
+from memory.rehearsal import Rehearsals
 from memory.routes import build_backend, build_permissions
 from memory.scopes import Context
 from memory.tools import append_memory_tool
@@ -29,7 +30,8 @@ def build_consolidation_agent(
         SettingsError: the model cannot be built.
     """
     named = (settings.consolidation_model, "CONSOLIDATION_MODEL") if settings.consolidation_model else (settings.agent_model,)
-    backend = build_backend(settings, consolidating=True)
+    rehearsals = Rehearsals()
+    backend = build_backend(settings, consolidating=True, rehearsals=rehearsals)
     blocks = PromptBlocks(settings, MEMORY_FILES)
     # As in agent.py: deepagents' default subagent would see neither policies nor memory.
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [blocks]}
@@ -41,7 +43,7 @@ def build_consolidation_agent(
         backend=backend,
         permissions=build_permissions(settings, consolidating=True),
         memory=list(MEMORY_FILES),
-        middleware=[Consolidation(settings), blocks],
+        middleware=[Consolidation(settings, rehearsals), blocks],
         subagents=[helper],
         context_schema=Context,
     )

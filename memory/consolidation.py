@@ -1,8 +1,8 @@
-"""What consolidation reads: the part of each conversation that came after the person's last consolidation.
+"""A consolidation run: batch by batch, from what is new in a person's conversations to their memory files.
 
-The position is kept per thread, in the store: the id of the last message that was consolidated and the thread's time stamp
-when it was read. There is no lookback window to keep in step with a schedule: a missed run, or a thousand of them, drops
-nothing, and a conversation that changed while it was being read is due again. The position moves when a run has ended well.
+What a client sends as messages is not read. The model is shown a batch as the answer to a call that it is spared
+making; it writes with its file tools; then what it wrote is checked (`memory/guard.py`), the positions move, and the next
+batch begins. What fails is undone, and stays due. When nothing is new the run ends before the model is called.
 
 A run is for the person it acts as. An operator's run that names nobody, such as the cron's, starts one for everybody who has
 something new.
@@ -10,221 +10,214 @@ something new.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, NotRequired
+import json
+import operator
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NotRequired
 
 from langchain.agents.middleware import hook_config
-from langchain.agents.middleware.types import AgentMiddleware, AgentState, PrivateStateAttr
+from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, ModelResponse, PrivateStateAttr
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.config import get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, PutOp
 from langgraph.types import Command
 from langgraph_sdk import get_client
-from langgraph_sdk.schema import ThreadSelectField
 
 from memory import epochs, scopes
-from memory.episodes import Conversation, conversation, owned_by
-from memory.prompt import PerRun
-from settings import BATCH_CHARS, PROJECT, Settings
+from memory.progress import LeaseHeldError, Record
+from memory.rehearsal import Rehearsals
+from memory.sweep import sweep
+from memory.triggers import current_owner, is_stray, plan
+from memory.validation import RefusedWriteError, check_path
+from memory.work import TOOL, Batch, Work
+from settings import LEASE_SECONDS, MAX_CONSOLIDATION_STEPS, Settings
 
-logger = logging.getLogger(__name__)
-
-TASK = (PROJECT / "prompts" / "consolidation_task.md").read_text("utf-8")
-TOOL = "search_recent_conversations"
-_PAGE = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """The new turns of one conversation, and the thread's time stamp when they were read. `whole`: none are left out."""
-
-    conversation: Conversation
-    updated_at: str
-    whole: bool = True
-
-    def position(self) -> dict[str, str]:
-        """What is stored once these turns are consolidated."""
-        last = self.conversation.turns[-1].message_id
-        return {"message_id": last, "updated_at": self.updated_at if self.whole else ""}
-
-
-def new_part(talk: Conversation, message_id: str | None) -> Conversation:
-    """The turns after a message; all of them where it is not in the conversation (edited, deleted, never consolidated)."""
-    ids = [turn.message_id for turn in talk.turns]
-    start = ids.index(message_id) + 1 if message_id in ids else 0
-    return Conversation(talk.thread_id, talk.date, talk.turns[start:])
-
-
-def batch(due: Sequence[Due], chars: int) -> list[Due]:
-    """As many conversations as fit, oldest first. Of the last one only the turns that fit may be in it; at least one is."""
-    taken: list[Due] = []
-    for item in sorted(due, key=lambda item: item.updated_at):
-        talk, fitting = item.conversation, 0
-        for turn in talk.turns:
-            chars -= len(turn.text)
-            if chars < 0 and (taken or fitting):
-                break
-            fitting += 1
-        if fitting:
-            part = Conversation(talk.thread_id, talk.date, talk.turns[:fitting])
-            taken.append(Due(part, item.updated_at, whole=fitting == len(talk.turns)))
-        if chars < 0:
-            break
-    return taken
+NOTHING_NEW = "Nothing is new since the last consolidation."
 
 
 class ConsolidationState(AgentState[Any]):
-    """`read_positions`: how far the model has read in this run, by thread id; kept with the tool's answer it belongs to."""
+    """What a run must not forget when its process is restarted.
 
-    read_positions: NotRequired[Annotated[dict[str, dict[str, str]], PrivateStateAttr]]
+    Args:
+        batch: what the model works on; None before the first and after the last.
+        given_up: lines that the model gave to `forget_lines`, in this and earlier batches.
+        steps: model calls in this batch.
+        report: the run's record so far.
+    """
+
+    batch: NotRequired[Annotated[dict[str, Any] | None, PrivateStateAttr]]
+    given_up: NotRequired[Annotated[list[dict[str, Any]], PrivateStateAttr, operator.add]]
+    steps: NotRequired[Annotated[int, PrivateStateAttr]]
+    report: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
 
 class Consolidation(AgentMiddleware[Any, Any, Any]):
-    """Ends a run before the model is called when nothing is new, and moves the positions when a run has ended well.
+    """Gives the model its batches, and lets stand what it made of them, or not.
 
-    What a client sends as messages is not read: a run of this graph is about the person's conversations, and nothing else.
+    Args:
+        settings: whose memory it is.
+        rehearsals: the copies that dry runs write to; this graph's backend is given them too.
     """
 
     state_schema = ConsolidationState
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, rehearsals: Rehearsals) -> None:
         super().__init__()
-        self._settings = settings
-        self._found = PerRun(self._find, runs_kept=16)  # each holds conversations, not prompts
-        self.tools = [self._tool()]
+        self._settings, self._rehearsals = settings, rehearsals
+        self.tools = [self._read_again(), _forget_lines()]
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
-        """Replace the messages by the task, or end."""
+        """Begin the first batch, or end."""
         if not scopes.on_server(runtime):
             return None  # a script that calls the graph has no conversations on a server, and says itself what to do
-        if self._settings.memory_scope == "assistant":
-            return _end("Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private.")
-        if scopes.names_nobody(self._settings, runtime):
-            return _end(f"Consolidation was started for {await self._sweep()} people.")
+        if ended := await self._without_work(runtime):
+            return _end(ended)
+        work = self._work(runtime)
         # Before anything is read: what was said before the person was forgotten is not written after it.
-        actor = scopes.current_actor(self._settings, runtime)
-        await epochs.begin_now(get_store(), actor)
-        if not (found := await self._found.get()):
-            return _end("Nothing is new since the last consolidation.")
-        return _only(HumanMessage(TASK.replace("{count}", str(len(found)))))
+        await epochs.begin_now(get_store(), work.actor)
+        if not (found := await work.find()):
+            return _end(NOTHING_NEW)
+        try:
+            found = await work.take_over(found)
+        except LeaseHeldError as error:
+            # It may have found nothing of what came since, or be dead: look again when that is known.
+            await plan(current_owner(self._settings, runtime), LEASE_SECONDS, get_client(), get_store())
+            return _end(f"{error} What is new is left to it, and to a run in {LEASE_SECONDS} s.")
+        report = Record(work.run_id, datetime.now(UTC).isoformat(), dry_run=work.dry)
+        if first := await work.begin(found):
+            return _shown(first, report)
+        await work.finish(report)
+        return _end(NOTHING_NEW)
 
-    async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> None:
-        """Move the positions of the conversations the model has read."""
-        if positions := state.get("read_positions"):
-            actor = scopes.current_actor(self._settings, runtime)
-            if await epochs.is_over(get_store(), actor):
-                return
-            namespace = scopes.consolidation(actor)
-            await get_store().abatch([PutOp(namespace, thread_id, {**at}) for thread_id, at in positions.items()])
+    async def _without_work(self, runtime: Runtime[Any]) -> str | None:
+        """What there is to say of a run that has no conversations to read; None where it has."""
+        if self._settings.memory_scope == "assistant":
+            return "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
+        if scopes.names_nobody(self._settings, runtime):
+            return f"Consolidation was started for {await sweep(self._settings, get_client(), get_store())} people."
+        if await is_stray(current_owner(self._settings, runtime), get_store()):
+            return "This run was planned for somebody who is gone, or on a thread that another has replaced."
+        return None
 
-    def _tool(self) -> BaseTool:
+    @hook_config(can_jump_to=["end"])
+    async def abefore_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Count the steps."""
+        if state.get("batch") and state["steps"] >= MAX_CONSOLIDATION_STEPS:
+            return {"steps": state["steps"] + 1, "jump_to": "end"}
+        return {"steps": state.get("steps", 0) + 1}
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Give a sign of life; where the model fails, undo what there is of the batch."""
+        state: Any = request.state
+        if not (given := state.get("batch")):
+            return await handler(request)
+        work, report = self._work(request.runtime), Record(**state["report"])
+        try:
+            await work.renew()
+            return await handler(request)
+        except Exception as error:
+            await work.undo(Batch(**given))
+            report.status, report.reason = "failed", type(error).__name__
+            await work.finish(report)
+            raise
+
+    async def aafter_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Note what the call took."""
+        if not state.get("report"):
+            return None
+        report, usage = Record(**state["report"]), getattr(state["messages"][-1], "usage_metadata", None) or {}
+        report.model_calls += 1
+        report.input_tokens += usage.get("input_tokens", 0)
+        report.output_tokens += usage.get("output_tokens", 0)
+        return {"report": asdict(report)}
+
+    @hook_config(can_jump_to=["model"])
+    async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
+        """Let the batch stand or undo it; then the next one, or this one again, or the end."""
+        if not state.get("batch"):
+            return None
+        work, report, batch = self._work(runtime), Record(**state["report"]), Batch(**state["batch"])
+        if await epochs.is_over(get_store(), work.actor):
+            return {**_only(AIMessage("The person was forgotten; nothing is kept.")), "batch": None, "report": {}}
+        given_up = [given for given in state.get("given_up", []) if given["batch"] == batch.number]
+        stopped = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if state["steps"] > MAX_CONSOLIDATION_STEPS else None
+        problem, reason = await work.accept(batch, given_up, report, stopped), None
+        if problem is not None:
+            await work.undo(batch)
+            reason = problem if batch.attempt == 1 and not stopped else None
+        if problem is not None and reason is None:
+            report.status, report.reason = "undone", problem
+            batch.skipped.extend(batch.positions)
+        if (reason or batch.more) and (following := await work.begin(await work.find(), batch, reason)):
+            return {**_shown(following, report), "jump_to": "model"}
+        await work.finish(report)
+        said = json.dumps(asdict(report)) if work.dry else f"{report.conversations} conversations were consolidated."
+        # What stays in the thread holds nothing of the conversations.
+        return {**_only(AIMessage(said)), "batch": None, "given_up": [], "report": {}}
+
+    def _work(self, runtime: Runtime[Any]) -> Work:
+        return Work(self._settings, runtime, self._rehearsals)
+
+    def _read_again(self) -> BaseTool:
         @tool(TOOL)
-        async def search_recent_conversations(runtime: ToolRuntime[scopes.Context]) -> Command[Any]:
-            """Read what this person's conversations have had that is new since the last consolidation, oldest first."""
-            found = await self._found.get() if scopes.on_server() else []
-            shown = batch(found, BATCH_CHARS)
-            left = len(found) - sum(item.whole for item in shown)
-            rest = [f"[{left} more conversations are due; the next run reads them]"] if left else []
-            text = "\n\n".join([*map(_transcript, shown), *rest]) or "Nothing is new since the last consolidation."
-            positions = {item.conversation.thread_id: item.position() for item in shown}
-            message = ToolMessage(text, name=TOOL, tool_call_id=runtime.tool_call_id)
-            return Command(update={"messages": [message], "read_positions": positions})
+        async def search_recent_conversations(runtime: ToolRuntime[scopes.Context, Any]) -> str:
+            """Read again what this person's conversations have had that is new since the last consolidation, oldest first."""
+            given = runtime.state.get("batch")
+            return str(given["text"]) if given else NOTHING_NEW
 
         return search_recent_conversations
 
-    async def _sweep(self) -> int:
-        """Start a run for everybody with a conversation that changed since its position, and wait for none of them."""
-        keys = ["user_id", "org_id", *(["assistant_id"] if self._settings.memory_scope == "user+assistant" else [])]
-        changed: dict[tuple[str, ...], dict[str, str]] = {}
-        for thread in await _threads({"graph_id": "agent"}):
-            who: Any = tuple((thread["metadata"] or {}).get(key) for key in keys)
-            if all(isinstance(part, str) for part in who):
-                changed.setdefault(who, {})[str(thread["thread_id"])] = str(thread["updated_at"])
-        started = 0
-        for who, threads in changed.items():
-            context = dict(zip(keys, who, strict=True))
-            actor = scopes.Actor(context["user_id"], context["org_id"])
-            positions = await _positions(get_store(), scopes.consolidation(actor))
-            if all(positions.get(thread_id, {}).get("updated_at") == at for thread_id, at in threads.items()):
-                continue
-            try:
-                await get_client().runs.create(None, "consolidation_agent", input={"messages": []}, context=context)
-            except Exception:  # one person's failure is not everybody's; they are due again at the next sweep
-                logger.exception("No consolidation could be started for one person.")
-            else:
-                started += 1
-        return started
 
-    async def _find(self) -> list[Due]:
-        """Conversations of the person this run acts for that changed since their position."""
-        actor, store = scopes.current_actor(self._settings), get_store()
-        namespace = scopes.consolidation(actor)
-        positions = await _positions(store, namespace)
-        metadata = owned_by(actor)
-        if self._settings.memory_scope == "user+assistant":
-            metadata["assistant_id"] = scopes.current_assistant()
-        changed = [
-            thread
-            for thread in await _threads(metadata)
-            if positions.get(str(thread["thread_id"]), {}).get("updated_at") != str(thread["updated_at"])
-        ]
-        due, unchanged = [], []
-        for start in range(0, len(changed), _PAGE):
-            ids = [str(thread["thread_id"]) for thread in changed[start : start + _PAGE]]
-            threads: Any = await get_client().threads.search(
-                ids=ids, metadata=metadata, limit=_PAGE, select=["thread_id", "updated_at", "values"]
-            )
-            for thread in threads:
-                known = positions.get(str(thread["thread_id"]), {})
-                talk = conversation(thread, speakers=("user", "assistant"))
-                item = Due(new_part(talk, known.get("message_id")), str(thread["updated_at"]))
-                if item.conversation.turns:
-                    due.append(item)
-                elif known:  # touched, but nothing was said
-                    unchanged.append(PutOp(namespace, str(thread["thread_id"]), {**known, "updated_at": item.updated_at}))
-        if unchanged:
-            await store.abatch(unchanged)
-        return due
+def _forget_lines() -> BaseTool:
+    @tool
+    async def forget_lines(
+        path: str, lines: list[str], reason: Literal["outdated", "contradicted"], runtime: ToolRuntime[scopes.Context, Any]
+    ) -> Command[Any]:
+        """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
+
+        Args:
+            path: the file, e.g. /memories/topics/cooking.md.
+            lines: each line as it stands there.
+            reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
+            runtime: given by the platform.
+        """
+        if error := _not_memory(path):
+            return Command(update={"messages": [ToolMessage(error, tool_call_id=runtime.tool_call_id)]})
+        number = (runtime.state.get("batch") or {}).get("number", 0)
+        given = {"batch": number, "path": path, "lines": lines, "reason": reason}
+        message = ToolMessage(f"Noted {len(lines)} lines; now change {path}.", tool_call_id=runtime.tool_call_id)
+        return Command(update={"messages": [message], "given_up": [given]})
+
+    return forget_lines
 
 
-async def _positions(store: BaseStore, namespace: scopes.Namespace) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    while page := await store.asearch(namespace, limit=_PAGE, offset=len(found)):
-        found |= {item.key: item.value for item in page}
-        if len(page) < _PAGE:
-            break
-    return found
+def _not_memory(path: str) -> str | None:
+    try:
+        check_path(path)
+    except RefusedWriteError as error:
+        return f"Error: {error}"
+    return None if path.startswith("/memories/") else f"Error: '{path}' is not memory; use a path under /memories/."
 
 
-async def _threads(metadata: dict[str, str]) -> list[Any]:
-    """All conversations with this metadata, without what was said in them."""
-    found: list[Any] = []
-    fields: list[ThreadSelectField] = ["thread_id", "updated_at", "metadata"]
-    while True:
-        page: Any = await get_client().threads.search(
-            metadata=metadata, limit=_PAGE, offset=len(found), sort_by="thread_id", select=fields
-        )
-        found += page
-        if len(page) < _PAGE:
-            return found
+def _shown(batch: Batch, report: Record) -> dict[str, Any]:
+    """The batch as the model gets it: as the answer to the call that it would have made first."""
+    call = AIMessage("", tool_calls=[{"name": TOOL, "args": {}, "id": f"batch-{batch.number}-{batch.attempt}"}])
+    answer = ToolMessage(batch.text, name=TOOL, tool_call_id=call.tool_calls[0]["id"])
+    update = {"batch": asdict(batch), "steps": 0, "report": asdict(report)}
+    return {**_only(HumanMessage(batch.task), call, answer), **update}
 
 
-def _transcript(item: Due) -> str:
-    talk = item.conversation
-    lines = [f"{turn.speaker}: {' '.join(turn.text[:BATCH_CHARS].split())}" for turn in talk.turns]
-    return "\n".join([f"{talk.date} thread_id={talk.thread_id}", *lines])
-
-
-def _only(message: HumanMessage | AIMessage) -> dict[str, Any]:
-    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), message], "read_positions": {}}
+def _only(*messages: AnyMessage) -> dict[str, Any]:
+    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages]}
 
 
 def _end(text: str) -> dict[str, Any]:
-    return {**_only(AIMessage(text)), "jump_to": "end"}
+    return {**_only(AIMessage(text)), "batch": None, "jump_to": "end"}

@@ -29,6 +29,7 @@ from memory import scopes
 from memory.consensus import Change, LoggedFile, Revision, Steps
 from memory.epochs import Epoch
 from memory.journal import Journal
+from memory.rehearsal import Rehearsals
 from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
 
 Gate = Callable[[], str | None]
@@ -83,6 +84,7 @@ class ScopedFiles(StoreBackend):
         author: who writes.
         epoch: the person's epoch in which the writer began, as steps (`memory/epochs.py`); None where nobody can be forgotten.
         store: as for `StoreBackend`.
+        rehearsals: the copies that dry runs write to.
     """
 
     def __init__(
@@ -94,9 +96,10 @@ class ScopedFiles(StoreBackend):
         author: Callable[[], scopes.Author],
         epoch: Callable[[], Steps[Epoch | None]] | None = None,
         store: BaseStore | None = None,
+        rehearsals: Rehearsals | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._gate, self._route, self._author, self._epoch = gate, route, author, epoch
+        self._gate, self._route, self._author, self._epoch, self._rehearsals = gate, route, author, epoch, rehearsals
 
     def check(self, path: str) -> None:
         """Raise `RefusedWriteError` where this path may not be written."""
@@ -190,6 +193,9 @@ class ScopedFiles(StoreBackend):
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+
+    def _get_store(self) -> BaseStore:
+        return (self._rehearsals.store() if self._rehearsals else None) or super()._get_store()
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return stored_file(store_item)

@@ -233,7 +233,7 @@ async def _asked(request: Request, known: set[str]) -> Asked:
     if named and not operator:
         raise RefusedRequestError(403, "user_id and org_id are for operators; without them it is about yourself.")
     try:
-        actor = scopes.acting(user, scopes.Context(**named), settings, on_server=True)
+        actor = scopes.acting(user, scopes.Context(named.get("user_id"), named.get("org_id")), settings, on_server=True)
         scopes.check_person(actor)
     except scopes.IdentityError as error:
         raise RefusedRequestError(400, str(error)) from None

@@ -29,7 +29,9 @@ MAX_IDENTITY_BYTES = 1_024
 # 2,704 bytes of a Postgres index entry, also beside the name of a vector's field.
 MAX_PERSON_CHARS = 2_050
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
-DEFAULT_AGENT_ASSISTANT = str(uuid5(UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8"), "agent"))
+_PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+DEFAULT_AGENT_ASSISTANT = str(uuid5(_PLATFORM, "agent"))
+DEFAULT_CONSOLIDATION_ASSISTANT = str(uuid5(_PLATFORM, "consolidation_agent"))
 
 _PLAIN = re.compile(rb"[A-Za-z0-9_@+-]")
 _ESCAPED = re.compile(r"~([0-9A-F]{2})|([A-Za-z0-9_@+-])")
@@ -53,13 +55,14 @@ class User(Protocol):
 class Context:
     """A run's context. On a server only operators' counts; everyone else is who their token says.
 
-    `assistant_id` is read by `consolidation_agent` alone, under `MEMORY_SCOPE=user+assistant`: the assistant whose
-    conversations it consolidates.
+    The others are read by `consolidation_agent` alone: `assistant_id`, under `MEMORY_SCOPE=user+assistant`, is the assistant
+    whose conversations it consolidates; with `dry_run` it says what it would change, and changes nothing.
     """
 
     user_id: str | None = None
     org_id: str | None = None
     assistant_id: str | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +262,16 @@ def consolidation(actor: Actor) -> Namespace:
     return ("consolidation", f"{label(actor.org_id)}:{label(actor.user_id)}")
 
 
+def consolidations(actor: Actor) -> Namespace:
+    """Namespace of what consolidation did for a person; keys are times, with the run's id."""
+    return ("consolidations", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def lease(actor: Actor) -> Namespace:
+    """Namespace of which consolidation is at work for a person; journaled, and keyed by the memory it works on."""
+    return ("lease", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
 # Key of the count in the namespace `epoch`.
 EPOCH = "epoch"
 
@@ -283,6 +296,16 @@ def unsettled(files: Namespace) -> Namespace:
     return ("unsettled", *files)
 
 
+def schedule(actor: Actor) -> Namespace:
+    """Namespace of the ids of a person's consolidation threads; keys are `memory/triggers.py`'s."""
+    return ("schedule", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+# When the last sweep began (key `mark`), and the ids of the threads that were due then.
+SWEEP: Namespace = ("sweep",)
+DUE: Namespace = ("due",)
+
+
 def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     """Every namespace with something of a person in it, or a prefix of such: what goes when they are forgotten.
 
@@ -292,8 +315,9 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
         actor: the person.
         files: namespaces of their memory files.
     """
-    of_files = [part for namespace in files for part in (namespace, journals(namespace), unsettled(namespace))]
-    return [*of_files, consolidation(actor)]
+    journaled = [*files, lease(actor)]
+    of_files = [part for namespace in journaled for part in (namespace, journals(namespace), unsettled(namespace))]
+    return [*of_files, consolidation(actor), consolidations(actor), schedule(actor)]
 
 
 def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:

@@ -19,6 +19,7 @@ from memory.profile import PROFILE_PATH, Profile
 from memory.scopes import Author
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
+OWN_SKILLS = "/memories/skills/"
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
 # Shapes that are a secret whoever wrote them: a prefix the issuer chose to be recognized by, and as many characters after it
 # as it issues, so that talk about keys and placeholders for them pass. As their issuers document them, or show them where
@@ -62,6 +63,7 @@ def before_write(path: str, content: str, actor: Author) -> None:
     """
     check_content(path, content)
     check_credentials(path, content)
+    check_skill(path, actor)
     if path == PROFILE_PATH:
         check_profile(content)
 
@@ -70,9 +72,10 @@ def check_path(path: str) -> None:
     """Refuse a path within a route that is not one file's one spelling.
 
     Raises:
-        RefusedWriteError: the root, a relative path, `//`, `.` or `..`, unprintable, or longer than `MAX_PATH_BYTES`.
+        RefusedWriteError: the root, relative, with `//`, `.`, `..` or a backslash, unprintable, longer than `MAX_PATH_BYTES`.
     """
-    if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path:
+    # deepagents' file tools read a backslash as a slash, so that no other path may be spelled with one.
+    if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path or "\\" in path:
         raise RefusedWriteError(f"'{path}' does not name a file; use one plain path such as /memories/preferences.md.")
     if not path.isprintable():
         raise RefusedWriteError(f"The path {path[:40]!r} holds characters that cannot be printed; leave them out.")
@@ -107,6 +110,18 @@ def check_credentials(path: str, content: str) -> None:
     for kind, shape in CREDENTIALS.items():
         if shape.search(content):
             raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+
+
+def check_skill(path: str, actor: Author) -> None:
+    """Refuse a skill that consolidation would make out of a conversation: its description is an instruction in every prompt.
+
+    Raises:
+        RefusedWriteError: it would.
+    """
+    if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
+        raise RefusedWriteError(
+            f"{path} was not written: skills are made with the person, not out of what was said; leave it out."
+        )
 
 
 def check_profile(content: str) -> None:

@@ -429,3 +429,12 @@ def test_without_an_address_and_without_the_package_the_error_names_both(
 def test_the_postgres_configuration_is_the_deployment_s_with_store_and_checkpointer() -> None:
     deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
     assert {key: value for key, value in CONFIG.items() if key not in OURS} == deployed
+
+
+def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> None:
+    # Not below pytest's folder, which Postgres may not enter.
+    with TemporaryDirectory(prefix="postgres-") as folder:
+        start = "from memory.postgres import _embedded; _embedded(); import os; os._exit(0)"  # as a killed worker ends
+        for command in (["-c", start], ["-m", "memory.postgres", "stop"]):
+            subprocess.run([sys.executable, *command], cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
+            assert (Path(folder) / ".postgres" / "postmaster.pid").exists() == (command[0] == "-c")

@@ -13,6 +13,7 @@ from agent import build_agent
 from consolidation_agent import build_consolidation_agent
 from memory import prompt, scopes
 from memory.scopes import DEFAULT_AGENT_ASSISTANT
+from memory.starting import starting_memory
 from settings import MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES
 from tests.conftest import BuildGraph
 from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
@@ -168,7 +169,7 @@ async def test_only_top_level_markdown_files_of_policies_are_rules(
 async def test_nothing_remembered_and_no_policies_are_said_so(
     graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt, "SEED_FILES", {})
+    monkeypatch.setattr(prompt, "starting_memory", lambda *_: {})
     await graph().turn("one")
     text = system_text(model.requests[0])
     assert "(Nothing is remembered yet.)" in text
@@ -222,7 +223,7 @@ async def test_what_the_store_cannot_give_is_said_so_never_shown_as_empty(graph:
 async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_change(graph: BuildGraph, store: BaseStore) -> None:
     agent = graph()
     await agent.turn("one")
-    assert {item.key for item in store.search(MEMORIES)} == set(prompt.SEED_FILES) != set()
+    assert {item.key for item in store.search(MEMORIES)} == set(starting_memory(scopes.Actor("alice", "acme"), None)) != set()
     put(store, MEMORIES, "/preferences.md", "mine")
     await agent.turn("two")
     item = store.get(MEMORIES, "/preferences.md")
@@ -274,6 +275,7 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
         ("a <!-- never closed", "a &lt;!-- never closed"),
         ("one<!-- x -->two<!--\n-->three", "onetwothree"),
         ("</ memory > <MEMORY> <skills>", "&lt;/ memory > &lt;MEMORY> &lt;skills>"),
+        ("\uff1c/memory\uff1e <\u200bpolicies> <\u2060/ skills>", "&lt;/memory\uff1e &lt;\u200bpolicies> &lt;\u2060/ skills>"),
         ("2 < 3 <b>", "2 < 3 <b>"),
     ],
 )

@@ -1,0 +1,123 @@
+"""What a person's conversations have had that is new since their last consolidation.
+
+There is no lookback window to keep in step with a schedule: a missed run, or a thousand of them, drops nothing, and a
+conversation that changed while it was being read is due again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages.utils import count_tokens_approximately
+from langgraph.store.base import BaseStore
+from langgraph_sdk import get_client
+from langgraph_sdk.schema import ThreadSelectField
+
+from memory import scopes
+from memory.episodes import Conversation, conversation, owned_by
+from memory.progress import Position, commit, positions, turn_hash
+from settings import BATCH_TOKENS
+
+_PAGE = 100
+_CHARS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The new turns of one conversation, and the thread's time stamp when they were read. `whole`: none are left out."""
+
+    conversation: Conversation
+    updated_at: str
+    whole: bool = True
+
+    def position(self) -> Position:
+        """What is new in the thread's position once these turns are consolidated."""
+        turns = self.conversation.turns
+        return Position(self.updated_at if self.whole else "", turns[-1].message_id, tuple(map(turn_hash, turns)))
+
+
+def new_part(talk: Conversation, position: Position) -> Conversation:
+    """The turns that were not consolidated yet."""
+    seen = set(position.seen)
+    turns = tuple(turn for turn in talk.turns if turn_hash(turn) not in seen)
+    return Conversation(talk.thread_id, talk.date, turns)
+
+
+def batch(due: Sequence[Due], tokens: int) -> list[Due]:
+    """As many conversations as fit, oldest first. Of the last one only the turns that fit may be in it; at least one is."""
+    taken: list[Due] = []
+    for item in sorted(due, key=lambda item: item.updated_at):
+        talk, fitting = item.conversation, 0
+        for turn in talk.turns:
+            tokens -= count_tokens_approximately([turn.text])
+            if tokens < 0 and (taken or fitting):
+                break
+            fitting += 1
+        if fitting:
+            part = Conversation(talk.thread_id, talk.date, talk.turns[:fitting])
+            taken.append(Due(part, item.updated_at, whole=item.whole and fitting == len(talk.turns)))
+        if tokens < 0:
+            break
+    return taken
+
+
+def transcript(item: Due) -> str:
+    """The turns as the model reads them, a line each, under the conversation's date and thread."""
+    longest = BATCH_TOKENS * _CHARS_PER_TOKEN
+    lines = [f"{turn.speaker}: {' '.join(turn.text[:longest].split())}" for turn in item.conversation.turns]
+    return "\n".join([f"{item.conversation.date} thread_id={item.conversation.thread_id}", *lines])
+
+
+async def find_due(store: BaseStore, actor: scopes.Actor, assistant_id: str | None) -> list[Due]:
+    """A person's conversations with something new; with an assistant, only those with it.
+
+    A conversation without anything new is noted as read: it was touched, or nothing was said in it yet.
+    """
+    known = await positions(store, actor)
+    metadata = {**owned_by(actor), **({"assistant_id": assistant_id} if assistant_id else {})}
+    changed = [
+        thread_id
+        for thread_id, updated_at in await _threads(metadata)
+        if thread_id not in known or known[thread_id].updated_at != updated_at
+    ]
+    due, touched = list[Due](), dict[str, Position]()
+    for start in range(0, len(changed), _PAGE):
+        threads: Any = await get_client().threads.search(
+            ids=changed[start : start + _PAGE], metadata=metadata, limit=_PAGE, select=["thread_id", "updated_at", "values"]
+        )
+        for thread in threads:
+            thread_id, updated_at = str(thread["thread_id"]), str(thread["updated_at"])
+            position = known.get(thread_id, Position())
+            new = new_part(conversation(thread, speakers=("user", "assistant")), position)
+            if new.turns:
+                due.append(Due(new, updated_at))
+            else:
+                touched[thread_id] = Position(updated_at)
+    await commit(store, actor, touched)
+    return due
+
+
+def still_due(found: Sequence[Due], known: dict[str, Position]) -> list[Due]:
+    """What is left of what was found due, after somebody else may have consolidated some of it."""
+    left = []
+    for item in found:
+        position = known.get(item.conversation.thread_id, Position())
+        new = new_part(item.conversation, position)
+        if new.turns:
+            left.append(Due(new, item.updated_at, item.whole))
+    return left
+
+
+async def _threads(metadata: dict[str, str]) -> list[tuple[str, str]]:
+    """Id and time stamp of all conversations with this metadata."""
+    found: list[tuple[str, str]] = []
+    fields: list[ThreadSelectField] = ["thread_id", "updated_at"]
+    while True:
+        page: Any = await get_client().threads.search(
+            metadata=metadata, limit=_PAGE, offset=len(found), sort_by="thread_id", select=fields
+        )
+        found += [(str(thread["thread_id"]), str(thread["updated_at"])) for thread in page]
+        if len(page) < _PAGE:
+            return found

@@ -1,0 +1,204 @@
+"""The work of one consolidation run: for whom, on which files, and what it does with the store between model calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from langgraph.config import get_store
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
+
+from memory import epochs, guard, scopes
+from memory.due import Due, batch, find_due, still_due, transcript
+from memory.files import acarry_out
+from memory.lexical import rank
+from memory.progress import Lease, Record, commit, positions, record, release_lease, take_lease
+from memory.prompt import within_budget
+from memory.rehearsal import Rehearsals
+from memory.validation import RefusedWriteError, stored_file
+from settings import BATCH_TOKENS, MAX_MEMORY_FILES, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN, Settings
+
+TASK = (PROJECT / "prompts" / "consolidation_task.md").read_text("utf-8")
+RETRY = (PROJECT / "prompts" / "consolidation_retry.md").read_text("utf-8")
+TOOL = "search_recent_conversations"
+TOPICS, INDEX = "/topics/", "/topics/index.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the model is given at once.
+
+    Args:
+        number: from 1; a second attempt at the same conversations has a number of its own.
+        attempt: 1, or 2 after the first was undone.
+        task: the message it begins with.
+        text: the conversations, and the files about the same topics.
+        positions: where the threads stand once it is done, by thread id.
+        base: where the memory files stood.
+        messages: how many turns there are.
+        skipped: threads that are left out in the rest of this run, because what was made of them was undone twice.
+        more: whether other conversations are due.
+    """
+
+    number: int
+    attempt: int
+    task: str
+    text: str
+    positions: dict[str, dict[str, Any]]
+    base: guard.Base
+    messages: int
+    skipped: list[str]
+    more: bool
+
+
+class Work:
+    """One run's work.
+
+    Args:
+        settings: whose memory it is.
+        runtime: the run's.
+        rehearsals: the copies that dry runs write to.
+
+    Raises:
+        IdentityError: nobody is named.
+    """
+
+    def __init__(self, settings: Settings, runtime: Runtime[Any], rehearsals: Rehearsals) -> None:
+        self.actor = scopes.current_actor(settings, runtime)
+        self._assistant = scopes.current_assistant(runtime)
+        self.files = scopes.memories(self.actor, self._assistant, settings)
+        self.run_id = scopes.current_run_id() or ""
+        self.dry = isinstance(runtime.context, scopes.Context) and runtime.context.dry_run
+        self._apart, self._rehearsals, self._store = settings.memory_scope == "user+assistant", rehearsals, get_store()
+        self._key = f"/{self.files[-1]}"
+
+    async def find(self) -> list[Due]:
+        """What is new in the person's conversations."""
+        return await find_due(self._store, self.actor, self._assistant if self._apart else None)
+
+    async def take_over(self, found: Sequence[Due]) -> list[Due]:
+        """Take the lease, and undo what a dead run left half done; what is due then. For a dry run, copy the files.
+
+        Raises:
+            LeaseHeldError: another run is at work.
+        """
+        if self.dry:
+            await self._rehearsals.begin(self.run_id, self._store, self.files)
+            return list(found)
+        before = await self._take()
+        if before.moved is not None:
+            await commit(self._store, self.actor, before.positions())
+        elif before.base is not None:
+            await self._undo(before.base, before.run_id)
+        return still_due(found, await positions(self._store, self.actor))
+
+    async def renew(self) -> None:
+        """Give a sign of life.
+
+        Raises:
+            LeaseHeldError: too late: another run has taken over.
+        """
+        if not self.dry:
+            await self._take()
+
+    async def begin(self, found: Sequence[Due], after: Batch | None = None, reason: str | None = None) -> Batch | None:
+        """The next batch, noted in the lease. None where nothing is due.
+
+        Args:
+            found: what is due.
+            after: the batch before it.
+            reason: why that was undone, and is to be done again.
+        """
+        skipped = after.skipped if after else []
+        shown = batch([item for item in found if item.conversation.thread_id not in skipped], BATCH_TOKENS)
+        if not shown:
+            return None
+        base = await guard.base(self._files_store(), self.files)
+        if not self.dry:
+            await self._take(base=base, moved=None, rejected=None)
+        task = TASK.replace("{count}", str(len(shown)))
+        return Batch(
+            number=after.number + 1 if after else 1,
+            attempt=2 if reason else 1,
+            task=f"{task}\n{RETRY.replace('{reason}', reason)}" if reason else task,
+            text=await self._text(shown),
+            positions={item.conversation.thread_id: asdict(item.position()) for item in shown},
+            base=base,
+            messages=sum(len(item.conversation.turns) for item in shown),
+            skipped=skipped,
+            more=len(found) > len(skipped) + sum(item.whole for item in shown),
+        )
+
+    async def accept(self, done: Batch, given_up: Sequence[dict[str, Any]], report: Record, problem: str | None) -> str | None:
+        """Move the positions, if what was written may stand; otherwise the reason why not.
+
+        What is decided is noted in the lease first: a run that is interrupted here decides the same when it goes on.
+
+        Args:
+            done: the batch.
+            given_up: what the model gave to `forget_lines`.
+            report: where what was done is added.
+            problem: a reason why not that is known already.
+        """
+        changed = await guard.changes(self._files_store(), self.files, done.base, self.run_id)
+        for change in changed:
+            lines = [line for given in given_up if given["path"] == f"/memories{change.key}" for line in given["lines"]]
+            problem = problem or guard.objection(change, lines)
+        if not self.dry:
+            try:
+                before = await self._take()
+                problem = before.rejected or problem
+                await self._take(**({"rejected": problem} if problem else {"moved": done.positions}))
+            except RefusedWriteError as error:  # another run has taken over, or the person was forgotten
+                return str(error)
+        if problem:
+            return problem
+        if not self.dry:
+            await commit(self._store, self.actor, Lease(moved=done.positions).positions())
+        report.conversations += len(done.positions)
+        report.messages += done.messages
+        report.files = guard.merged(report.files, guard.diffs(changed))
+        return None
+
+    async def undo(self, undone: Batch) -> None:
+        """Take back what was written in a batch."""
+        await self._undo(undone.base, self.run_id)
+
+    async def finish(self, report: Record) -> None:
+        """Keep the record of a run that had something to do, and give the lease back."""
+        report.ended_at = datetime.now(UTC).isoformat()
+        if self.dry:
+            self._rehearsals.end(self.run_id)
+            return
+        if await epochs.is_over(self._store, self.actor):
+            return
+        if report.conversations or report.model_calls or report.reason:
+            await record(self._store, self.actor, report)
+        await release_lease(self._store, self.actor, self._key, self.run_id)
+
+    async def _undo(self, base: guard.Base, run_id: str) -> None:
+        store = self._files_store()
+        author = scopes.Author("consolidation", self.actor.user_id, run_id)
+        for change in await guard.changes(store, self.files, base, run_id):
+            await guard.undo(store, self.files, change, author)
+
+    async def _text(self, shown: Sequence[Due]) -> str:
+        """The conversations, and the topic files that share most words with them."""
+        said = "\n\n".join(map(transcript, shown))
+        items = await self._files_store().asearch(self.files, limit=MAX_MEMORY_FILES)
+        topics = [item for item in items if item.key.startswith(TOPICS) and item.key != INDEX]
+        texts = [f"{item.key} {item.value.get('content')}" for item in topics]
+        best = (await asyncio.to_thread(rank, said, texts))[:TOPIC_FILES_SHOWN]
+        known = [(f"/memories{topics[i].key}", stored_file(topics[i])["content"]) for i, _ in best]
+        return f"{said}\n\n# Files about the same\n\n{within_budget(known, MEMORY_BUDGET_BYTES)}" if known else said
+
+    async def _take(self, **noted: Any) -> Lease:
+        epoch = await acarry_out(self._store, epochs.of_run(self.actor))
+        return await take_lease(self._store, self.actor, self._key, self.run_id, epoch, **noted)
+
+    def _files_store(self) -> BaseStore:
+        return self._rehearsals.store() or self._store
