@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
@@ -95,7 +95,7 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
     return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
 
 
-def is_operator(user: User, settings: Settings) -> bool:
+def is_operator(user: User | StudioUser, settings: Settings) -> bool:
     """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
     if isinstance(user, StudioUser):
         return True
@@ -306,6 +306,21 @@ SWEEP: Namespace = ("sweep",)
 DUE: Namespace = ("due",)
 
 
+RecallPart = Literal["documents", "new", "segments", "texts"]
+RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
+
+
+def recall(actor: Actor, part: RecallPart) -> Namespace:
+    """Namespaces of the index of a person's past conversations (`memory/recall.py` says what each part holds)."""
+    return (f"recall_{part}", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def recalled(org_id: str, namespace: Namespace) -> Actor | None:
+    """Whose index a namespace of `recall` is part of, if they are of this organization."""
+    org, _, user = namespace[-1].partition(":")
+    return Actor(part_of(user), org_id) if org == label(org_id) else None
+
+
 def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     """Every namespace with something of a person in it, or a prefix of such: what goes when they are forgotten.
 
@@ -317,7 +332,8 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     """
     journaled = [*files, lease(actor)]
     of_files = [part for namespace in journaled for part in (namespace, journals(namespace), unsettled(namespace))]
-    return [*of_files, consolidation(actor), consolidations(actor), schedule(actor)]
+    index = [recall(actor, part) for part in RECALL_PARTS]
+    return [*of_files, *index, consolidation(actor), consolidations(actor), schedule(actor)]
 
 
 def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
