@@ -20,6 +20,7 @@ from starlette.routing import Route
 
 from memory.consensus import Revision
 from memory.export import ROUTE, all_items, diff, document, entries, plan, told
+from memory.on_demand import consolidate, consolidations
 from memory.person import StillWrittenError, forget
 from memory.requests import PRIVATE, Asked, RefusedRequestError, answers, key_of
 from memory.validation import stored_file
@@ -284,6 +285,8 @@ def build_api(settings: Settings) -> Starlette:
             Route("/memory/undo", undo, methods=["POST"]),
             Route("/memory/export", export, methods=["GET"]),
             Route("/memory/import", import_files, methods=["POST"]),
+            Route("/memory/consolidate", consolidate, methods=["POST"]),
+            Route("/memory/consolidations", consolidations, methods=["GET"]),
         ]
     )
     api.state.settings = settings

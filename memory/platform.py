@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
 from langgraph.store.base import BaseStore
+from starlette.requests import Request
 
 
 async def store() -> BaseStore:
@@ -14,3 +17,11 @@ async def store() -> BaseStore:
 
     found: BaseStore = await get_store()
     return found
+
+
+def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
+    """In it, in-process clients are the request's user, whom handlers of `auth.py` see. Without it they are nobody."""
+    from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+
+    entered: AbstractAsyncContextManager[None] = with_user(request.user, request.auth)
+    return entered

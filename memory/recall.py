@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from langgraph.store.base import BaseStore, PutOp
 
-from memory import scopes, semantic
+from memory import epochs, scopes, semantic
 from memory.conversations import Conversation, conversation, owned_by
 from memory.documents import document, key_of, postings, version_of
 from memory.postings import FORMAT, tombstone
@@ -41,7 +41,9 @@ async def index_conversation(store: BaseStore, actor: scopes.Actor, talk: Conver
 
 
 async def index_conversations(store: BaseStore, actor: scopes.Actor, talks: Sequence[Conversation]) -> list[Part]:
-    """`index_conversation` for several at once; their new postings."""
+    """`index_conversation` for several at once; their new postings. Of somebody forgotten since the run began, nothing."""
+    if await epochs.is_over(store, actor):
+        return []
     documents = await asyncio.to_thread(lambda: [document(talk) for talk in talks])
     texts = await semantic.text_ops(store, actor, talks)
     ops: list[PutOp] = [*texts]

@@ -72,9 +72,15 @@ class Asked:
             raise RefusedRequestError(
                 409, "MEMORY_SCOPE=assistant: memory is shared by all users here, and nobody has files of their own."
             )
-        return scopes.memories(self.actor, self._assistant(), self.settings)
+        return scopes.memories(self.actor, self.assistant, self.settings)
 
-    def _assistant(self) -> str:
+    @property
+    def assistant(self) -> str:
+        """The assistant whose memory of the person it is about, under `MEMORY_SCOPE=user+assistant`.
+
+        Raises:
+            RefusedRequestError: another scope, or no id.
+        """
         given = self.parameters.get("assistant_id")
         if given is None:
             return scopes.DEFAULT_AGENT_ASSISTANT

@@ -27,7 +27,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Run, RunSelectField
 
-from memory import scopes
+from memory import epochs, scopes
 from memory.files import file_lock
 from settings import MAX_CONSOLIDATION_WAIT_SECONDS, Settings
 
@@ -92,6 +92,8 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
     async def _plan(self, owner: Owner, store: BaseStore, delay: float) -> None:
         try:
             await asyncio.sleep(delay)
+            if await epochs.is_over(store, owner.actor):
+                return
             await plan(owner, self._settings.consolidate_after_seconds, get_client(), store)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any
 from langgraph.config import get_store
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
+from langgraph_sdk import get_client
 
 from memory import epochs, guard, scopes
 from memory.due import Due, batch, find_due, still_due, transcript
@@ -18,9 +20,12 @@ from memory.files import acarry_out
 from memory.lexical import rank
 from memory.progress import Lease, Record, commit, positions, record, release_lease, take_lease
 from memory.prompt import within_budget
+from memory.recall import catch_up
 from memory.rehearsal import Rehearsals
 from memory.validation import RefusedWriteError, stored_file
 from settings import BATCH_TOKENS, MAX_MEMORY_FILES, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN, Settings
+
+logger = logging.getLogger(__name__)
 
 TASK = (PROJECT / "prompts" / "consolidation_task.md").read_text("utf-8")
 RETRY = (PROJECT / "prompts" / "consolidation_retry.md").read_text("utf-8")
@@ -178,7 +183,16 @@ class Work:
             return
         if report.conversations or report.model_calls or report.reason:
             await record(self._store, self.actor, report)
+        if report.conversations:
+            await self._index()
         await release_lease(self._store, self.actor, self._key, self.run_id)
+
+    async def _index(self) -> None:
+        """Have what went quiet indexed for recall, which is not worth failing for: a search does it too."""
+        try:
+            await catch_up(self._store, get_client().threads, self.actor)
+        except Exception as error:  # whatever it is, memory is consolidated
+            logger.warning("Conversations were not indexed for recall: %r. The next search does it.", error, exc_info=True)
 
     async def _undo(self, base: guard.Base, run_id: str) -> None:
         store = self._files_store()
