@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
@@ -281,6 +281,17 @@ def journal(files: Namespace, key: str) -> Namespace:
 def unsettled(files: Namespace) -> Namespace:
     """Namespace of marks at files that may be copies of an old revision; keys are the files' own."""
     return ("unsettled", *files)
+
+
+def recall(actor: Actor, part: Literal["documents", "new", "segments", "texts"]) -> Namespace:
+    """Namespaces of the index of a person's past conversations (`memory/recall.py` says what each part holds)."""
+    return (f"recall_{part}", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def recalled(org_id: str, namespace: Namespace) -> Actor | None:
+    """Whose index a namespace of `recall` is part of, if they are of this organization."""
+    org, _, user = namespace[-1].partition(":")
+    return Actor(part_of(user), org_id) if org == label(org_id) else None
 
 
 def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
