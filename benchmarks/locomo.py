@@ -3,8 +3,8 @@
     --conversations 1-5    which of the file's, counted from 1
 
 Data: `locomo10.json` in the public format (Maharana and others, "Evaluating Very Long-Term Conversational Memory of LLM
-Agents", ACL 2024), which is not part of the project. Each conversation becomes one user's threads, a thread a session: the first
-speaker's turns are the user's, the other's the assistant's, with their names; the caption of a shared image is part of its turn.
+Agents", ACL 2024), which is not part of the project. Each conversation becomes one user's threads, a thread a session: the
+first speaker's turns are the user's, the other's the assistant's, with their names; a shared image's caption is part of its turn.
 Every question of categories 1-4 with evidence is asked through the function that the tool calls; an evidence turn counts as
 quoted if at least 200 of its characters, or all of them, are in the result.
 
@@ -39,6 +39,7 @@ from tests.threads import Threads
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 CUTS = (1, 3, 5, 10)
+FEW = 5
 MOST = max(CUTS)
 _QUOTED_CHARS = 200
 
@@ -145,7 +146,7 @@ def share(values: list[float]) -> float:
 def figures(every: list[Asked]) -> dict[str, float]:
     """The measures of some questions, in percent."""
     found = {f"session_all@{cut}": share([float(max(item.ranks) < cut) for item in every]) for cut in CUTS}
-    found["session_frac@5"] = share([statistics.mean(rank < 5 for rank in item.ranks) for item in every])
+    found["session_frac@5"] = share([statistics.mean(rank < FEW for rank in item.ranks) for item in every])
     found["mrr"] = share([0.0 if min(item.ranks) >= MOST else 1 / (1 + min(item.ranks)) for item in every])
     for limit in (5, 10):
         if every and every[0].turns:

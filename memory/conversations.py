@@ -1,4 +1,4 @@
-"""A thread of graph `agent` as a conversation: numbered turns of text, with what tools were called for and what they answered."""
+"""A thread of graph `agent` as a conversation: turns of text, with what tools were called for and what they said."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALL_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Something that was said: by whom (user, assistant, tool), what, the id of its message, and the speaker's name if given."""
+    """Something that was said: by whom (user, assistant, tool), what, the id of its message, and the speaker's name, if any."""
 
     speaker: str
     text: str

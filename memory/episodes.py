@@ -115,7 +115,7 @@ def build_episode_tools(settings: Settings) -> list[BaseTool]:
         """Search earlier conversations with this user for what was said in them.
 
         Args:
-            query: what it was about, in the words that were probably used; a time helps ("last week", "in May", "on 8 May 2023").
+            query: what it was about, in the words that were probably used; a time helps ("last week", "in May 2023").
             runtime: given by the platform.
             limit: how many conversations to quote, at most 20.
         """

@@ -15,7 +15,8 @@ import numpy as np
 
 from memory import dates, lexical
 from memory.conversations import SPEAKERS
-from memory.postings import Array, Document, hash_of
+from memory.documents import Document, hash_of
+from memory.postings import Array
 
 # Characters and distinct words of a query that are looked at.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
@@ -189,7 +190,7 @@ def _most_alike(hashes: Array) -> int:
     return int(np.unique(hashes, return_counts=True)[1].max())
 
 
-def fused(lexical_scores: Mapping[str, float], dense_scores: Mapping[str, float], weight: float) -> dict[str, float]:
+def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], weight: float) -> dict[int, float]:
     """Weighted sum of both, each brought to 0 to 1 first. Measured: rank fusion with equal votes is worse than either."""
     best = max(lexical_scores.values(), default=0.0) or 1.0
     low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)

@@ -10,14 +10,15 @@ The watermark is a time: all conversations that changed up to it are in the inde
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from langgraph.store.base import BaseStore, PutOp
 
 from memory import scopes, semantic
 from memory.conversations import Conversation, conversation, owned_by
-from memory.postings import FORMAT, document, key_of, postings, tombstone, version_of
+from memory.documents import document, key_of, postings, version_of
+from memory.postings import FORMAT, tombstone
 from memory.segments import PUT_PAGE, WATERMARK, Index, Part, document_key, load, merge, new_part
 
 # Seconds by which the clocks of two servers may differ.
@@ -30,7 +31,8 @@ FOREVER = 2**63 - 1
 class Threads(Protocol):
     """The part of the platform's client (`get_client().threads`) that is used here."""
 
-    async def search(self, **kwargs: Any) -> Any: ...
+    @property
+    def search(self) -> Callable[..., Awaitable[Any]]: ...
 
 
 async def index_conversation(store: BaseStore, actor: scopes.Actor, talk: Conversation) -> None:

@@ -13,10 +13,12 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp, PutOp
+from langgraph_sdk.auth.types import StudioUser
 
 from memory import ranking, scopes, semantic
 from memory.conversations import Conversation
-from memory.postings import Array, DamagedError, Document, document, key_of, read_document, version_of
+from memory.documents import Document, document, key_of, read_document, version_of
+from memory.postings import Array, DamagedError
 from memory.recall import Threads, catch_up, drop_conversations, index_conversations, read_conversations
 from memory.segments import WATERMARK, Index, document_key, load, read_buckets
 from settings import Settings
@@ -88,7 +90,8 @@ async def search(
     near.pop(key_of(str(current)), None)
     documents = await _documents(store, actor, [*keys, *(key for key in near if key not in keys)])
     total = int(index.live().sum())
-    found = await _verified(store, threads, actor, _Ranking(asked, found_in, total, near), documents, limit)
+    how = _Ranking(asked, found_in, total, near)
+    found = await _verified(store, threads, actor, documents, how=how, limit=limit)
     return Results(found, total, index.outstanding)
 
 
@@ -180,7 +183,7 @@ class _Ranking:
 
 
 async def _verified(
-    store: BaseStore, threads: Threads, actor: scopes.Actor, how: _Ranking, documents: list[Document], limit: int
+    store: BaseStore, threads: Threads, actor: scopes.Actor, documents: list[Document], *, how: _Ranking, limit: int
 ) -> list[Found]:
     """The best of the candidates that are still there, with what is said in them now."""
     ranked = await asyncio.to_thread(how.ranked, documents)
@@ -222,7 +225,7 @@ async def _without_damage(store: BaseStore, actor: scopes.Actor) -> Index:
 
 
 async def search_organization(
-    store: BaseStore, threads: Threads, user: scopes.User, settings: Settings, org_id: str, query: str, limit: int
+    store: BaseStore, threads: Threads, user: scopes.User | StudioUser, settings: Settings, org_id: str, query: str, limit: int
 ) -> list[tuple[scopes.Actor, Found]]:
     """Conversations of everybody in an organization that match, best first. For code on the server's side, not for a model.
 

@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore, GetOp, PutOp
 
 from memory import scopes
 from memory.conversations import Conversation
-from memory.postings import key_of
+from memory.documents import key_of
 
 # Characters of a passage: a few turns, and well within what embedding models read.
 PASSAGE_CHARS = 800

@@ -15,8 +15,9 @@ from langgraph_sdk.auth.types import StudioUser
 
 from memory import dates, recall, scopes, segments
 from memory.conversations import conversation
+from memory.documents import document, key_of, postings, read_document
 from memory.lexical import alternatives, language, rank, stems
-from memory.postings import DamagedError, document, key_of, merged, postings, read_bucket, read_document, stored
+from memory.postings import DamagedError, merged, read_bucket, stored
 from memory.search import CANDIDATES, search, search_organization
 from settings import Settings
 from tests.dev_server import PROJECT
@@ -314,9 +315,11 @@ async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore,
 async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> None:
     threads = threads_of(
         "fix the build please",
-        {"type": "ai", "id": "1", "content": [{"type": "image", "base64": "zebra"}], "tool_calls": [{"name": "sh", "args": {"c": "make"}}]},
+        {"type": "ai", "id": "1", "content": [{"type": "image", "base64": "zebra"}],
+         "tool_calls": [{"name": "sh", "args": {"c": "make"}}]},
         {"type": "tool", "id": "2", "status": "error", "content": "missing libfoo"},
-        {"type": "ai", "id": "3", "content": "", "tool_calls": [{"name": "sh", "args": {"c": "apt install libfoo-dev"}}, {}, "x"]},
+        {"type": "ai", "id": "3", "content": "",
+         "tool_calls": [{"name": "sh", "args": {"c": "apt install libfoo-dev"}}, {}, "x"]},
         {"type": "tool", "id": "4", "content": "Setting up libfoo-dev"},
         {"type": "strange", "content": {"x": 1}},
         "not a message",
@@ -334,12 +337,13 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
 
 
 async def test_conversations_in_other_languages_are_found(store: BaseStore, threads: Threads) -> None:
-    say(threads, "zh", "我想养一只猫，你觉得哪种猫适合公寓？", "英国短毛猫很安静。")
+    say(threads, "zh", "我想养一只猫 你觉得哪种猫适合公寓", "英国短毛猫很安静。")
     say(threads, "ja", "来週、京都で紅葉を見に行きます")
     say(threads, "th", "ฉันอยากไปเที่ยวทะเลที่ภูเก็ต")
     say(threads, "de", "Wir haben die Häuser in der Altstadt besichtigt und dann ist der Zug ausgefallen", "Das ist nicht gut")
     for query, thread_id in [
-        ("猫", "zh"), ("短毛猫", "zh"), ("京都の紅葉", "ja"), ("ภูเก็ต", "th"), ("Haus", "de"), ("Welches Haus war in der Altstadt?", "de"),
+        ("猫", "zh"), ("短毛猫", "zh"), ("京都の紅葉", "ja"), ("ภูเก็ต", "th"),
+        ("Haus", "de"), ("Welches Haus war in der Altstadt?", "de"),
         ("züge", "de"), ("puppy", "dog"),
     ]:  # fmt: skip
         assert (await found(store, threads, query))[:1] == [thread_id], query
@@ -348,8 +352,10 @@ async def test_conversations_in_other_languages_are_found(store: BaseStore, thre
 @pytest.mark.parametrize(
     ("text", "spoken"),
     [
-        ("Where did we put the keys of the car?", "english"), ("Ich habe die Schlüssel nicht gefunden", "german"), ("", "english"),
-        ("où est-ce que nous avons mis les clés", "french"), ("猫", "english"), ("dónde están las llaves de la casa", "spanish"),
+        ("Where did we put the keys of the car?", "english"), ("Ich habe die Schlüssel nicht gefunden", "german"),
+        ("", "english"),
+        ("où est-ce que nous avons mis les clés", "french"),
+        ("猫", "english"), ("dónde están las llaves de la casa", "spanish"),
     ],
 )  # fmt: skip
 def test_the_language_is_that_of_the_stop_words(text: str, spoken: str) -> None:
