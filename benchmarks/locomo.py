@@ -4,7 +4,7 @@
 
 Data: `locomo10.json` in the public format (Maharana and others, "Evaluating Very Long-Term Conversational Memory of LLM
 Agents", ACL 2024), which is not part of the project. Each conversation becomes one user's threads, a thread a session: the
-first speaker's turns are the user's, the other's the assistant's, with their names; a shared image's caption is part of its turn.
+first speaker's turns are the user's, the other's the assistant's, with their names; an image's caption is part of its turn.
 Every question of categories 1-4 with evidence is asked through the function that the tool calls; an evidence turn counts as
 quoted if at least 200 of its characters, or all of them, are in the result.
 

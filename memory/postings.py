@@ -1,7 +1,7 @@
 """Which word is in which conversation, as it is stored: arrays of numbers, packed as text.
 
-Words are 32-bit hashes: nobody reads them, and an array of them is small and quick to compare. Two words of one hash cost a wrong
-candidate at worst. Postings of many conversations are spread over buckets by word, so that a query reads only those of its words.
+Words are 32-bit hashes: nobody reads them, and an array of them is small and quick to compare. Two words of one hash cost a
+wrong candidate at worst. Postings of many conversations are spread over buckets by word: a query reads only its words' own.
 """
 
 from __future__ import annotations

@@ -225,7 +225,14 @@ async def _without_damage(store: BaseStore, actor: scopes.Actor) -> Index:
 
 
 async def search_organization(
-    store: BaseStore, threads: Threads, user: scopes.User | StudioUser, settings: Settings, org_id: str, query: str, limit: int
+    store: BaseStore,
+    threads: Threads,
+    user: scopes.User | StudioUser,
+    settings: Settings,
+    *,
+    org_id: str,
+    query: str,
+    limit: int,
 ) -> list[tuple[scopes.Actor, Found]]:
     """Conversations of everybody in an organization that match, best first. For code on the server's side, not for a model.
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from typing import Any
 
 import pytest
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import PermissionDeniedError
 
 from memory import scopes
 from memory.episodes import Conversation, Turn, answer, conversation, page
 from memory.search import search
 from settings import MAX_SEARCH_RESULT_CHARS
-from tests.dev_server import DevServer, run_turn
+from tests.dev_server import PROJECT, DevServer, run_turn
 from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from tests.threads import Threads
 
@@ -168,3 +171,20 @@ async def test_an_operator_s_run_finds_the_conversations_of_the_person_it_acts_f
 async def test_nothing_found_is_said_so(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     answer, _ = await ask(server.as_user(alice), model, ToolCall("search_past_conversations", {"query": "submarines"}))
     assert answer == "Nothing found in 0 earlier conversations."
+
+
+@pytest.mark.server
+async def test_an_operator_makes_an_index_anew_by_one_command(
+    server: DevServer, model: ScriptedAnthropic, alice: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = await chat(server.as_user(alice), "my zebra is called Zoe")
+    command = [sys.executable, "-m", "memory.reindex", "--user", alice, "--org", "acme", "--url", server.url]
+    process = await asyncio.create_subprocess_exec(*command, cwd=PROJECT)
+    assert await process.wait() == 0
+    assert capfd.readouterr().out == f"1 conversations of {alice} are indexed.\n"
+    operator = server.as_operator()
+    namespace = scopes.recall(scopes.Actor(alice, "acme"), "documents")
+    found = await operator.store.search_items(namespace)
+    assert own in [item["value"].get("thread_id") for item in found["items"]]
+    with pytest.raises(PermissionDeniedError):
+        await server.as_user(alice).store.search_items(namespace)

@@ -292,14 +292,14 @@ async def test_a_whole_organization_is_searched_by_operators_only(store: BaseSto
     for actor in (ALICE, bob, eve):
         await recall.catch_up(store, threads, actor)
     settings = Settings()
-    results = await search_organization(store, threads, StudioUser("root"), settings, "acme", "puppies", 5)
+    results = await search_organization(store, threads, StudioUser("root"), settings, org_id="acme", query="puppies", limit=5)
     assert {(actor.user_id, item.conversation.thread_id) for actor, item in results} == {("alice", "dog"), ("bob", "b")}
 
     class Person(dict[str, Any]):
         identity = "alice"
 
     with pytest.raises(PermissionError, match="operator"):
-        await search_organization(store, threads, Person(), settings, "acme", "puppies", 5)
+        await search_organization(store, threads, Person(), settings, org_id="acme", query="puppies", limit=5)
 
 
 async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore, threads: Threads) -> None:

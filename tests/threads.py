@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ class Threads:
         self.kept: dict[str, dict[str, Any]] = {}
         self._order: list[str] | None = None
         self.asked = self.messages = 0
+        # Whether what is handed out is read from JSON, as the platform's client does.
+        self.as_json = False
 
     def put(self, actor: scopes.Actor, thread_id: str, updated_at: str, messages: Sequence[dict[str, Any]]) -> None:
         """A thread as the platform gives it."""
@@ -55,4 +58,5 @@ class Threads:
         found = [thread for thread in found if metadata.items() <= thread["metadata"].items()][offset : offset + limit]
         if not select or "values" in select:
             self.messages += sum(len(thread["values"]["messages"]) for thread in found)
-        return [{name: thread[name] for name in select or thread} for thread in found]
+        chosen = [{name: thread[name] for name in select or thread} for thread in found]
+        return json.loads(json.dumps(chosen)) if self.as_json else chosen
