@@ -62,9 +62,10 @@ class Document:
 
     def stored(self) -> dict[str, Any]:
         """The item's value."""
-        numbers = {name: packed(getattr(self, name).astype(kind)) for name, kind in _FIELDS.items()}
+        numbers = b"".join(getattr(self, name).astype(kind).tobytes() for name, kind in _FIELDS.items())
         about = {"thread_id": self.thread_id, "version": self.version, "language": self.language}
-        return {"format": FORMAT, **about, "days": [day.toordinal() - _EPOCH for day in self.days], **numbers}
+        days, passages = [day.toordinal() - _EPOCH for day in self.days], len(self.turns)
+        return {"format": FORMAT, **about, "days": days, "passages": passages, "data": packed(np.frombuffer(numbers, "u1"))}
 
 
 _FIELDS = {"turns": "<u4", "speakers": "u1", "names": "<u4", "lengths": "<u4", "words": "<u4"}
@@ -115,13 +116,17 @@ def read_document(value: Mapping[str, Any]) -> Document:
     """
     try:
         check_format(value)
-        numbers = {name: unpacked(value[name], kind) for name, kind in _FIELDS.items()}
+        data, start, passages = unpacked(value["data"], "u1").tobytes(), 0, int(value["passages"])
+        numbers = {}
+        for name, kind in _FIELDS.items():
+            # The words, which come last, are as many as there is room for.
+            numbers[name] = np.frombuffer(data, kind, passages if name != "words" else -1, start)
+            start += numbers[name].nbytes
         first, last = (date.fromordinal(_EPOCH + int(day)) for day in value["days"])
         read = Document(str(value["thread_id"]), int(value["version"]), str(value["language"]), (first, last), **numbers)
     except (KeyError, TypeError, ValueError, OverflowError, binascii.Error, zlib.error) as error:
         raise DamagedError(f"no document: {error}") from error
-    passages = {len(read.turns), len(read.speakers), len(read.names), len(read.lengths)}
-    if len(passages) != 1 or int(read.lengths.sum()) != len(read.words) or read.language not in lexical.STOP_WORDS:
+    if int(read.lengths.sum()) != len(read.words) or read.language not in lexical.STOP_WORDS:
         raise DamagedError("a document whose parts do not fit")
     return read
 

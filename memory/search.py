@@ -102,7 +102,7 @@ async def _candidates(store: BaseStore, index: Index, asked: ranking.Question, l
     large = [part for part in index.parts if not part.bucket]
     wanted = [(part, n) for part in large for n in sorted({hashed % part.buckets for hashed in hashes})]
     read = iter(await read_buckets(store, index.actor, wanted))
-    contents = {part.name: [next(read) for _ in {hashed % part.buckets for hashed in hashes}] for part in large}
+    contents = {part.name: [next(read) for owner, _ in wanted if owner is part] for part in large}
     return await asyncio.to_thread(_matching, index, contents, groups, len(asked.words), leave_out)
 
 
@@ -118,13 +118,15 @@ def _matching(
         return [], np.zeros(len(groups))
     keys, lengths = (np.concatenate([getattr(part.table, name) for part in index.parts]) for name in ("keys", "words"))
     counts = np.zeros((len(groups), len(live)), np.float32)
+    pairs = sorted({(hashed, number) for number, group in enumerate(groups) for hashed in group})
+    hashes = np.array([hashed for hashed, _ in pairs], "<u4")
     start = 0
     for part in index.parts:
         for terms, places, found in [part.bucket] if part.bucket else contents[part.name]:
-            for number, group in enumerate(groups):
-                for hashed in set(group):
-                    low, high = np.searchsorted(terms, [hashed, hashed + 1])
-                    counts[number, start + places[low:high]] += found[low:high]
+            lows, highs = np.searchsorted(terms, hashes), np.searchsorted(terms, hashes, "right")
+            for hit in np.flatnonzero(highs > lows):
+                run = slice(lows[hit], highs[hit])
+                counts[pairs[hit][1], start + places[run]] += found[run]
         start += len(part.table.keys)
     counts[:, ~live | (keys == leave_out)] = 0
     found_in = (counts > 0).sum(axis=1)

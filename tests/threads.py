@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from memory import scopes
@@ -50,13 +51,15 @@ class Threads:
         """The platform's, as far as it is used."""
         self.asked += 1
         if ids is not None:
-            found = [self.kept[thread_id] for thread_id in ids if thread_id in self.kept]
+            found: Iterable[dict[str, Any]] = [self.kept[thread_id] for thread_id in ids if thread_id in self.kept]
         else:
             if self._order is None:
                 self._order = sorted(self.kept, key=lambda key: str(self.kept[key][sort_by]), reverse=sort_order == "desc")
-            found = [self.kept[thread_id] for thread_id in self._order]
-        found = [thread for thread in found if metadata.items() <= thread["metadata"].items()][offset : offset + limit]
+            # One by one, so that the first few do not cost a look at all, as in a database with an index.
+            found = (self.kept[thread_id] for thread_id in self._order)
+        owned = (thread for thread in found if metadata.items() <= thread["metadata"].items())
+        page = list(islice(owned, offset, offset + limit))
         if not select or "values" in select:
-            self.messages += sum(len(thread["values"]["messages"]) for thread in found)
-        chosen = [{name: thread[name] for name in select or thread} for thread in found]
+            self.messages += sum(len(thread["values"]["messages"]) for thread in page)
+        chosen = [{name: thread[name] for name in select or thread} for thread in page]
         return json.loads(json.dumps(chosen)) if self.as_json else chosen
