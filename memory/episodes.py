@@ -24,6 +24,7 @@ _TURN_CHARS = 450
 # A shorter excerpt is not worth its line.
 _LEAST_CHARS = 60
 _HEAD_CHARS = 64
+_NAME_CHARS = 40
 
 
 def quote(query: str, found: Sequence[Found]) -> str:
@@ -42,7 +43,8 @@ def quote(query: str, found: Sequence[Found]) -> str:
         turns = found[number].conversation.turns
         if turn in chosen[number] or not 0 <= turn < len(turns):
             return
-        start = f"\n  {turn + 1}. {turns[turn].name or turns[turn].speaker}: "
+        name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
+        start = f"\n  {turn + 1}. {name or turns[turn].speaker}: "
         chars = min(chars, room - len(start))
         if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
             chosen[number][turn] = line = start + _excerpt(turns[turn].text, query, chars)

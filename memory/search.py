@@ -74,7 +74,7 @@ async def search(
         today: what "yesterday" is the day before; by the clock in UTC if not given.
     """
     index = await catch_up(store, threads, actor, current=current, most=MAX_CATCH_UP)
-    today = today or datetime.now(UTC).date()
+    outstanding, today = index.outstanding, today or datetime.now(UTC).date()
     for _ in range(_ATTEMPTS):
         asked = ranking.question(query, index.languages, today)
         try:
@@ -92,7 +92,7 @@ async def search(
     total = int(index.live().sum())
     how = _Ranking(asked, found_in, total, near)
     found = await _verified(store, threads, actor, documents, how=how, limit=limit)
-    return Results(found, total, index.outstanding)
+    return Results(found, total, outstanding)
 
 
 async def _candidates(store: BaseStore, index: Index, asked: ranking.Question, leave_out: int) -> tuple[list[int], Array]:

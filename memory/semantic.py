@@ -30,8 +30,7 @@ async def has_index(store: BaseStore, actor: scopes.Actor) -> bool:
     """Whether the store ranks by meaning. No store says so, but one that does gives a score; asked once for each store."""
     if store not in _has_index:
         namespace = scopes.recall(actor, "texts")
-        if not await store.asearch(namespace, limit=1):
-            await store.aput(namespace, _PROBE, {"text": _PROBE}, index=["text"])
+        await store.aput(namespace, _PROBE, {"text": _PROBE}, index=["text"])
         found = await store.asearch(namespace, query=_PROBE, limit=1)
         _has_index[store] = bool(found) and found[0].score is not None
         await store.adelete(namespace, _PROBE)
@@ -85,6 +84,8 @@ def _passages(talk: Conversation) -> Iterator[tuple[int, str]]:
     first, lines = 0, list[str]()
     for number, turn in enumerate(talk.turns):
         line = f"{turn.name or turn.speaker}: {turn.text}"[:PASSAGE_CHARS]
+        # Postgres holds neither NUL nor half a character.
+        line = line.replace("\0", " ").encode(errors="replace").decode()
         if lines and sum(map(len, lines)) + len(line) > PASSAGE_CHARS:
             yield first, "\n".join(lines)
             first, lines = number, []

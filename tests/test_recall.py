@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 from langgraph.store.base import BaseStore, IndexConfig
 from langgraph.store.memory import InMemoryStore
@@ -17,6 +18,7 @@ from memory import dates, recall, scopes, segments
 from memory.conversations import conversation
 from memory.documents import document, key_of, postings, read_document
 from memory.lexical import alternatives, language, rank, stems
+from memory.postgres import open_store
 from memory.postings import DamagedError, merged, read_bucket, stored
 from memory.search import CANDIDATES, search, search_organization
 from settings import Settings
@@ -233,7 +235,7 @@ async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, p
     assert threads.messages == 10  # of the threads shown: none was read to be indexed again
 
 
-DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"bucket": "AAAA"}, {"bucket": 7}, {"keys": "!"}, {"words": "AAAA"}]
+DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"bucket": "AAAA"}, {"bucket": 7}, {"keys": "!"}, {"data": "AAAA"}]
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=str)
@@ -434,6 +436,17 @@ async def test_meaning_is_asked_where_the_store_knows_it(threads: Threads) -> No
     assert "puppies" not in str([item.value for item in texts])
     await recall.forget(store, ALICE)
     assert await left(store) == []
+
+
+@pytest.mark.postgres
+async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads: Threads, postgres_uri: str) -> None:
+    uri = postgres_uri.replace("/postgres?", "/recall?")
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE recall")
+    say(threads, "odd", "bread \0 \ud800", days=0)
+    async with open_store(Settings(memory_postgres_uri=uri), {"embed": embed, "dims": len(SUBJECTS), "fields": ["x"]}) as store:
+        assert (await found(store, threads, "vehicle"))[0] == "car"
+        assert (await found(store, threads, "baking"))[0] == "odd"
 
 
 async def test_without_a_semantic_index_nothing_is_stored_for_it(store: BaseStore, threads: Threads) -> None:
