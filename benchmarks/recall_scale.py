@@ -239,7 +239,11 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     left.plot(counts, [row["first_form_ms"] for row in mine], "--", color="gray", label="reading the threads (at most 1,000)")
     left.plot(counts, [row["recipe_ms"] for row in mine], ":", color="gray", label="recipe: the newest five")
     for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel="past conversations", ylabel="milliseconds")
+        axes.set(xscale="log", xlabel="past conversations", ylabel="milliseconds")
+    # Room for the legend above the slowest.
+    left.set(yscale="log", ylim=(1, 20 * max(row["first_form_ms"] for row in rows)))
+    right.set(ylim=(0, None))
+    for axes in (left, right):
         axes.legend(fontsize=7.5)
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
