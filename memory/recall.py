@@ -1,6 +1,6 @@
 """The index of a person's past conversations: made of their threads, kept in the store, never older than a search needs.
 
-Everything in it is derived: `python -m memory.recall --user ... --org ...` makes it again from the threads, `forget` drops it.
+Everything in it is derived: `python -m memory.reindex --user ... --org ...` makes it again from the threads, `forget` drops it.
 `index_conversation` is for whoever notices that a conversation went quiet; a search indexes what nobody has.
 
 The watermark is a time: all conversations that changed up to it are in the index. What changed later, or shortly before it
