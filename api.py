@@ -228,6 +228,7 @@ async def import_files(asked: Asked) -> Response:
     requestBody: {content: {application/json: {schema: {type: object, required: [version, files]}}}}
     responses:
       "200": {description: "`dry_run`, and `files`: path, action (create, append, keep, same), diff"}
+      "409": {description: Memory changed meanwhile so that one of the files could not be written; call again}
       "422": {description: One of the files could not be written; none was}
     """
     dry_run = asked.parameters.get("dry_run", "true")
@@ -237,7 +238,10 @@ async def import_files(asked: Asked) -> Response:
     planned = await plan(await all_items(asked.store, asked.namespace), wanted, asked.author)
     for entry, step in zip(wanted, planned, strict=True):
         if dry_run == "false" and step["action"] in {"create", "append"}:
-            await asked.revise(entry.key, entry.merged)
+            try:
+                await asked.files.arevise(entry.key, entry.merged)
+            except ValueError as error:  # somebody else wrote since it was planned
+                raise RefusedRequestError(409, f"{error} Files before it were imported; call again.") from None
     return _json({"dry_run": dry_run == "true", "files": planned})
 
 

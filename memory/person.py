@@ -16,7 +16,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
-from langgraph_sdk.schema import ThreadSelectField
+from langgraph_sdk.schema import RunStatus, ThreadSelectField
 
 from memory import epochs, scopes
 from settings import FORGET_GRACE_SECONDS, Settings
@@ -134,8 +134,9 @@ async def _busy(client: LangGraphClient, actor: scopes.Actor) -> list[str]:
 async def _cancel(client: LangGraphClient, thread_id: str) -> int:
     """How many runs of a thread were cancelled."""
     with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
-        runs = await client.runs.list(thread_id, limit=_PAGE, select=["run_id", "status"])
-        going = [str(run["run_id"]) for run in runs if run["status"] in {"pending", "running"}]
+        states: tuple[RunStatus, ...] = ("pending", "running")
+        runs = [run for state in states for run in await client.runs.list(thread_id, limit=_PAGE, status=state)]
+        going = [str(run["run_id"]) for run in runs]
         if going:
             await client.runs.cancel_many(thread_id=thread_id, run_ids=going)
         return len(going)

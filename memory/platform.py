@@ -1,6 +1,7 @@
-"""What is the platform's own and has no public name: here, and nowhere else that serves requests. A test fails when it moves.
+"""What is the platform's own and has no public name: here, and nowhere else that serves requests.
 
-(`memory/postgres.py`, which only `langgraph.postgres.json` loads, has two more of its own.)
+The server tests of tests/test_api.py and tests/test_postgres.py fail when it moves. (`memory/postgres.py`, which only
+`langgraph.postgres.json` loads, has two more such names.)
 """
 
 from __future__ import annotations

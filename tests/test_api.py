@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from api import build_api
 from memory import epochs, platform, scopes
 from memory.consensus import LoggedFile
+from memory.export import document
 from memory.files import acarry_out
 from memory.journal import Journal
 from settings import (
@@ -399,6 +401,56 @@ async def test_a_request_that_was_on_its_way_when_the_person_was_forgotten_write
     assert [place for place in kept(store) if place[0][0] != "epoch"] == []
 
 
+HOSTILE = 'quote " backslash \\ NUL \x00 surrogate \ud800 \u6c34 ]}'
+
+
+class Threads:
+    """The platform's client, of somebody with that many conversations."""
+
+    def __init__(self, number: int) -> None:
+        self.threads = self
+        self.all = [
+            {
+                "thread_id": f"{n:04}",
+                "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+                "updated_at": "2026-01-02",
+                "values": {"messages": [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}]} if n else None,
+            }
+            for n in range(number)
+        ]
+        self.most = 0
+
+    async def search(self, *, ids: Any = None, limit: int, offset: int = 0, **query: Any) -> list[dict[str, Any]]:
+        assert query["metadata"] == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
+        if ids is None:
+            return [{"thread_id": thread["thread_id"]} for thread in self.all[offset : offset + limit]]
+        self.most = max(self.most, len(ids))
+        return [thread for thread in self.all if thread["thread_id"] in ids]
+
+
+async def test_an_export_is_one_document_whatever_is_in_it_and_never_in_memory_as_a_whole(store: BaseStore) -> None:
+    settings = Settings(memory_scope="user+assistant")
+    namespaces = [scopes.memories(scopes.Actor("alice", "acme"), assistant, settings) for assistant in ("a", "b")]
+    for namespace in namespaces:
+        journal = Journal(LoggedFile(namespace, "/notes.md"))
+        await acarry_out(store, journal.change(lambda _: create_file_data('quote " \u6c34 ]}'), scopes.Author("agent")))
+    store.put(namespaces[0], "/odd.md", {"content": 7})
+    store.put(scopes.memories(scopes.Actor("bob", "acme"), "a", settings), "/notes.md", {**create_file_data("bob's")})
+    client: Any = Threads(1_045)
+    parts = [part async for part in document(store, client, scopes.Actor("alice", "acme"), settings)]
+    whole = json.loads("".join(parts))
+    assert len(parts) > 2
+    assert client.most == 20
+    assert [(file["path"], file["assistant_id"]) for file in whole["files"]] == [
+        ("/memories/notes.md", "a"), ("/memories/odd.md", "a"), ("/memories/notes.md", "b"),
+    ]  # fmt: skip
+    assert whole["files"][1]["value"] == {"content": 7}
+    assert whole["files"][2]["revisions"][0]["content"] == 'quote " \u6c34 ]}'
+    assert len({talk["thread_id"] for talk in whole["conversations"]}) == 1_045
+    assert whole["conversations"][0]["messages"] == []
+    assert whole["conversations"][1]["messages"][0]["content"][0]["text"] == HOSTILE
+
+
 def exported(*files: Any) -> dict[str, Any]:
     return {"version": 1, "files": list(files)}
 
@@ -506,23 +558,23 @@ async def test_what_the_agent_wrote_is_seen_corrected_undone_and_taken_along(
         assert (await mine.get("/memory/file", params=NOTES)).json()["content"] == "- flies gliders\n"
 
         answer = await mine.get("/memory/export")
-        document = answer.json()
+        told = answer.json()
         assert "memory.json" in answer.headers["content-disposition"]
-        assert (document["version"], document["user_id"], document["org_id"]) == (1, alice, "acme")
-        files = {file["path"]: file for file in document["files"]}
+        assert (told["version"], told["user_id"], told["org_id"]) == (1, alice, "acme")
+        files = {file["path"]: file for file in told["files"]}
         assert files["/memories/notes.md"]["content"] == "- flies gliders\n"
         assert [entry["revision"] for entry in files["/memories/notes.md"]["revisions"]] == [3, 2, 1]
         assert files["/memories/notes.md"]["revisions"][1]["content"] == "- flies balloons\n"
-        assert len(document["conversations"]) == 2
-        (talk,) = (talk for talk in document["conversations"] if talk["thread_id"] == thread)
-        assert talk["created_at"] <= talk["updated_at"] <= document["exported_at"]
+        assert len(told["conversations"]) == 2
+        (talk,) = (talk for talk in told["conversations"] if talk["thread_id"] == thread)
+        assert talk["created_at"] <= talk["updated_at"] <= told["exported_at"]
         assert [message["type"] for message in talk["messages"]] == ["human", "ai", "tool", "ai"]
         assert "not to be exported" not in answer.text
 
-        planned = (await theirs.post("/memory/import", json=document)).json()
+        planned = (await theirs.post("/memory/import", json=told)).json()
         assert {step["path"]: step["action"] for step in planned["files"]}["/memories/notes.md"] == "create"
         assert (await theirs.get("/memory/file", params=NOTES)).status_code == 404
-        assert (await theirs.post("/memory/import?dry_run=false", json=document)).status_code == 200
+        assert (await theirs.post("/memory/import?dry_run=false", json=told)).status_code == 200
         assert (await theirs.get("/memory/file", params=NOTES)).json()["content"] == "- flies gliders\n"
 
 
@@ -538,7 +590,7 @@ async def test_somebody_forgotten_leaves_nothing_and_a_run_that_was_going_writes
     model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
     await run_turn(sdk, await new_thread(sdk), "", assistant="consolidation_agent")
     slow, waiting = await new_thread(sdk), await new_thread(sdk)
-    model.script("take your time", Slow(4, [note("- after")]))
+    model.script("take your time", Slow(3, [note("- after")]))
     question: Any = {"messages": [{"role": "user", "content": "take your time"}]}
     await sdk.runs.create(slow, "agent", input=question)
     await sdk.runs.create(slow, "agent", input=question, multitask_strategy="enqueue")
@@ -555,7 +607,7 @@ async def test_somebody_forgotten_leaves_nothing_and_a_run_that_was_going_writes
         assert deleted["memories"] == 2, "what was seeded, and the notes"
         assert deleted["consolidation"] == 1
         assert any("Traces" in reason for reason in answer.json()["kept"])
-        await asyncio.sleep(4)  # by now the model has answered
+        await asyncio.sleep(3)  # by now the model has answered
         assert (await client.get("/memory")).json()["files"] == []
         assert (await client.get("/memory/history", params=NOTES)).status_code == 404
         assert (await client.get("/memory/export")).json()["conversations"] == []
