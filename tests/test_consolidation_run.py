@@ -63,6 +63,7 @@ def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(scopes, "names_nobody", lambda *_: False)
     monkeypatch.setattr(memory.consolidation, "is_stray", never)
     monkeypatch.setattr(memory.work, "find_due", find)
+    monkeypatch.setattr(memory.work.Work, "_index", never)
     built = graph(build=build_consolidation_agent).graph
 
     async def run_once(run_id: str, due: Sequence[Due], *, dry: bool = False) -> str:
