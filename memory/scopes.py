@@ -172,8 +172,11 @@ def current_assistant(runtime: Runtime[Any] | None = None) -> str:
 
 
 def current_run_id() -> str | None:
-    """The server's id of the run this is called in; None without a server."""
-    run_id = get_config().get("configurable", {}).get("run_id")
+    """The server's id of the run this is called in; None without a server, or outside of a run."""
+    try:
+        run_id = get_config().get("configurable", {}).get("run_id")
+    except RuntimeError:
+        return None
     return str(run_id) if run_id else None
 
 

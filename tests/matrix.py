@@ -105,6 +105,7 @@ class Row:
     acts: bool = False  # a run as its caller: the owner's answer, and no operator's, shows what is remembered
     changes: bool = False  # a "yes" is seen in what the owner has
     headers: dict[str, str] = field(default_factory=dict, hash=False)
+    queues: bool = False  # a "yes" starts a run that goes on after the answer
     last: bool = False  # disturbs everybody, so it runs when all others have
 
     @property
@@ -197,6 +198,10 @@ def memory() -> Iterator[Row]:
          {"body": named, "shows": "append"}),
         (Row("POST /memory/import", "import", each_their_own(), own, query="dry_run=false", shows="create", changes=True),
          {"body": named, "shows": "append"}),
+        (Row("POST /memory/consolidate", "consolidate now", each_their_own(202), shows="queued", queues=True), {}),
+        (Row("POST /memory/consolidate", "see what consolidation would change", each_their_own(), needs="thread",
+             query="dry_run=true", shows="dry_run"), {}),
+        (Row("GET /memory/consolidations", "what consolidation did", each_their_own(), shows="consolidations"), {}),
         (Row("DELETE /memory", "be forgotten", each_their_own(), needs="thread", shows="deleted", changes=True, last=True),
          {"last": False}),
     ]
@@ -205,7 +210,8 @@ def memory() -> Iterator[Row]:
         yield row
         by_name: dict[str, Any] = {"query": row.query, **otherwise}
         by_name["query"] = "&".join(filter(None, [by_name["query"], "user_id=<owner>&org_id=<org>"]))
-        yield replace(row, what=f"{row.what}, of the owner by name", rule=operators(), **by_name)
+        yes = max(cell.status for cell in row.rule if cell.status < 300)
+        yield replace(row, what=f"{row.what}, of the owner by name", rule=operators(yes), **by_name)
 
 
 def a2a(path: str) -> Iterator[Row]:

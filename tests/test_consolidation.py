@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
@@ -16,7 +17,7 @@ from memory.episodes import Conversation, Turn
 from memory.progress import Position, turn_hash
 from seeds.__main__ import seed
 from settings import Settings
-from tests.dev_server import DevServer, run_turn
+from tests.dev_server import DevServer, dev_token, run_turn
 from tests.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, tool_results
 
 READ = ToolCall("search_recent_conversations", {})
@@ -197,3 +198,30 @@ async def test_a_person_s_run_that_names_nobody_is_their_own_and_starts_no_sweep
 ) -> None:
     await chat(server.as_user(f"other-{alice}"), "words of somebody else")
     assert await consolidate(server.as_user(alice), model, context={"user_id": "", "org_id": "acme"}) == []
+
+
+@pytest.mark.server
+async def test_a_person_sees_what_it_would_change_has_it_done_now_and_reads_what_was_done(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, headers = server.as_user(alice), {"authorization": f"Bearer {dev_token('acme', alice)}"}
+    await chat(client, "I like dill")
+    add = ToolCall("append_memory", {"path": "/memories/topics/food.md", "text": "- likes dill"})
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=30) as http:
+        model.script(TASK, [add], [Text("done")])
+        rehearsed = await http.post("/memory/consolidate", params={"dry_run": "true"})
+        assert "+- likes dill" in rehearsed.json()["files"]["/memories/topics/food.md"]
+        assert (await http.get("/memory/file", params={"path": "/memories/topics/food.md"})).status_code == 404
+        assert (await http.get("/memory/consolidations")).json() == {"consolidations": []}
+        model.clear()
+        model.script(TASK, [add], [Text("done")])
+        assert (await http.post("/memory/consolidate")).json() == {"queued": True}
+        async with asyncio.timeout(20):
+            while not (done := (await http.get("/memory/consolidations")).json()["consolidations"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert (done[0]["status"], done[0]["conversations"], done[0]["model_calls"]) == ("done", 1, 2)
+        assert (await http.get("/memory/file", params={"path": "/memories/topics/food.md"})).json()[
+            "content"
+        ] == "- likes dill\n"
+        assert "Nothing is new" in (await http.post("/memory/consolidate", params={"dry_run": "true"})).json()["reason"]
+        assert (await http.post("/memory/consolidate", params={"dry_run": "yes"})).status_code == 400

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import pytest
@@ -16,7 +17,7 @@ import memory.consolidation
 import memory.progress
 import memory.work
 from consolidation_agent import build_consolidation_agent
-from memory import guard, scopes
+from memory import epochs, guard, scopes
 from memory.consensus import LoggedFile
 from memory.due import Due, still_due
 from memory.episodes import Conversation, Turn
@@ -285,6 +286,24 @@ async def test_a_dry_run_that_lost_its_copy_writes_nothing(
     with pytest.raises(ValueError, match="interrupted"):
         await run("r1", [talk("t", "dill")], dry=True)
     assert await everything(store) == before
+
+
+async def test_somebody_forgotten_meanwhile_is_left_nothing(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    async def forgotten() -> None:
+        await epochs.count_up(store, ALICE)
+        for item in await store.asearch((), limit=1000):
+            if item.namespace[0] != "epoch":
+                await store.adelete(item.namespace, item.key)
+
+    def forget_then_write(body: dict[str, Any]) -> Any:
+        asyncio.run_coroutine_threadsafe(forgotten(), loop).result()
+        return [append("- dill")]
+
+    loop = asyncio.get_running_loop()
+    model.script(TASK, forget_then_write, READY)
+    with suppress(Exception):  # the next sign of life fails: nothing is left to work for
+        await run("r1", [talk("t", "dill")])
+    assert {item.namespace[0] for item in await store.asearch((), limit=1000)} == {"epoch"}
 
 
 async def test_credentials_never_reach_memory(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:

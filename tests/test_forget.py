@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from deepagents.backends.utils import create_file_data
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import START, StateGraph
-from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, PutOp
 from typing_extensions import TypedDict
 
@@ -20,7 +18,6 @@ from agent import build_agent
 from consolidation_agent import build_consolidation_agent
 from memory import epochs, person, scopes
 from memory.consensus import LoggedFile
-from memory.consolidation import Consolidation
 from memory.files import acarry_out
 from memory.journal import Journal
 from memory.person import StillWrittenError, forget
@@ -250,22 +247,6 @@ async def test_an_epoch_costs_a_run_no_batch_of_its_own(
     of_epoch = [ops for ops in batches if any(getattr(op, "namespace", ()) == scopes.epoch(ALICE) for op in ops)]
     assert len(of_epoch) == 2
     assert all(len(ops) > 1 for ops in of_epoch), "read along with the prompt's files, and with the quota's"
-
-
-@pytest.mark.parametrize(("forgotten", "moved"), [(True, False), (False, True)])
-async def test_consolidation_moves_no_position_of_somebody_forgotten_since_it_began(
-    store: BaseStore, forgotten: bool, moved: bool
-) -> None:
-    async def node(state: Empty, runtime: Runtime[Context]) -> None:
-        await epochs.begin_now(store, ALICE)
-        if forgotten:
-            await epochs.count_up(store, ALICE)
-        await Consolidation(DEFAULTS).aafter_agent({"read_positions": {"thread": {"message_id": "1"}}}, runtime)
-
-    compiled = StateGraph(Empty, context_schema=Context).add_node("node", node).add_edge(START, "node").compile(store=store)
-    config: RunnableConfig = {"configurable": {"run_id": str(uuid.uuid4())}}
-    await compiled.ainvoke({}, config, context=Context(user_id="alice", org_id="acme"))
-    assert bool(left(store)) is moved
 
 
 def test_runs_that_were_long_ago_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

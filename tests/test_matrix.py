@@ -131,6 +131,12 @@ class World:
         value = {"content": self.names[content], "encoding": "utf-8"}
         await self.api("studio", "PUT", "/store/items", {"namespace": namespace, "key": key, "value": value})
 
+    async def wait_until_idle(self) -> None:
+        """Until what the owner has queued themselves is done."""
+        wanted = {"metadata": {"user_id": self.owner, "org_id": self.org}, "status": "busy"}
+        while await self.api("studio", "POST", "/threads/count", wanted):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
     async def make(self, kind: str) -> None:
         """Something of the owner's (or of what owners cannot have, an operator's) that a row acts on."""
         if kind == "assistant":
@@ -298,6 +304,8 @@ async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell
             await world.furnish()
             await world.make(row.needs)
         mine = await world.own_thread(caller, row)
+        if row.queues:
+            await world.wait_until_idle()
         before = await world.owned()
         until = filled("<kept>" if row.acts and caller == "owner" else row.shows, world.names) if succeeds else ""
         found += judged(world, row, caller, cell, await world.send(caller, row, mine=mine, until=until))
