@@ -144,7 +144,7 @@ class Journal:
             yield [PutOp(self._file.log, item.key, None) for item in found]
 
     def _published(self, item: Item | None) -> Revision | None:
-        """The revision that the file's item is a copy of; `NOTHING` where there is no item; None if it was put by other means."""
+        """The revision that the file's item is a copy of; `NOTHING` where there is none; None if it was put by other means."""
         if item is None:
             return NOTHING
         number, revision_id = item.value.get("revision"), item.value.get("revision_id")
