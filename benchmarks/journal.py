@@ -78,9 +78,11 @@ async def alone(uri: str, wanted: int) -> list[Pairs]:
                 for whose in ("ours", "theirs") if pair % 2 else ("theirs", "ours"):
                     number, backend = pair + WARM_UP_PAIRS, backends[whose]
                     begun = time.perf_counter()
-                    assert not (await backend.aedit("/0.md", f"number {number}\n", f"number {number + 1}\n")).error
+                    edited = await backend.aedit("/0.md", f"number {number}\n", f"number {number + 1}\n")
                     middle = time.perf_counter()
                     await backend.aread("/0.md")
+                    if edited.error:
+                        raise RuntimeError(edited.error)
                     if pair >= 0:
                         getattr(edits, whose).append(middle - begun)
                         getattr(reads, whose).append(time.perf_counter() - middle)

@@ -314,7 +314,7 @@ class Writer:
             previous=base.id,
             content=None if file is None else file["content"],
             encoding=file["encoding"] if file else "utf-8",
-            created_at=(base.created_at if base.content is not None else (file or {}).get("created_at", "")) or now,
+            created_at=(base.created_at if base.content is not None else file.get("created_at", "") if file else "") or now,
             at=now,
             author=self._author,
             adopted=self._adopted,

@@ -5,9 +5,12 @@ processes on one store, whatever their clocks say, and whoever dies when (`memor
 costs a writer who is alone: one read of all files (for the quota, the file among them), two puts and two listings of the
 log, and the put that a file without a journal needs as well. Reading a file costs what it did.
 
-**Around the journal.** A value without a revision was put by other means (an operator, a script). The next writer first
-makes it a revision of its own, once: by its digest. A file that is gone though its newest revision is `OUTSIDE_SECONDS` old
-was deleted by other means. Neither loses an acknowledged change; deciding that is the only use of a clock.
+**Around the journal.** A value without a revision, or with one of another file's, was put by other means (an operator, a
+script). The next writer first makes it a revision of its own, once: by its digest, looked for among what was chosen. A file
+that is gone though its newest revision is `OUTSIDE_SECONDS` old, and that no mark says a writer may have deleted late, was
+deleted by other means. Neither takes an acknowledged change out of the history. Deciding that, and when a mark may go, is the
+only use of a clock: a writer that stops for longer than `OUTSIDE_SECONDS` between two operations, and then dies right after
+putting an old revision, leaves it to be read until the next write.
 
 **Compaction** deletes slots below the last `REVISIONS_KEPT`. Who is still in such a slot finds higher ones, and never wins;
 if its own was accepted there and the next slot is gone, it says that it cannot know, rather than guess.
@@ -144,7 +147,7 @@ class Journal:
             yield [PutOp(self._file.log, item.key, None) for item in found]
 
     def _published(self, item: Item | None) -> Revision | None:
-        """The revision that the file's item is a copy of; `NOTHING` where there is no item; None if it was put by other means."""
+        """The revision that the file's item is a copy of; `NOTHING` where there is none; None if it was put by other means."""
         if item is None:
             return NOTHING
         number, revision_id = item.value.get("revision"), item.value.get("revision_id")

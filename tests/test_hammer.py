@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ async def _write(uri: str, name: str, edits: int, told: Path) -> None:
             for number in range(edits):
                 tag, kind, begun = f"<{name}.{number}>", mine.choice(["append", "insert", "race", "write"]), time.perf_counter()
                 if kind == "append":
-                    error = await files.achange(PATH, lambda text, tag=tag: f"{text}{tag}\n")
+                    error = await files.achange(PATH, partial(_append, tag))
                 elif kind == "insert":  # everybody's edits have the same old text, which all of them keep
                     error = (await files.aedit(PATH, "<top>\n", f"<top>\n{tag}\n")).error
                 elif kind == "race":  # only one of those who read the same text may have it
@@ -64,6 +65,10 @@ async def _write(uri: str, name: str, edits: int, told: Path) -> None:
                     error = (await files.awrite(LAST, tag)).error
                 took = time.perf_counter() - begun
                 notes.write(f"{kind} {tag} {'refused' if error else 'acknowledged'} {took:.4f} {error!r}\n")
+
+
+def _append(tag: str, text: str) -> str:
+    return f"{text}{tag}\n"
 
 
 class Hammer:

@@ -1,13 +1,15 @@
-"""What the journal costs in store operations, and who its history says it was."""
+"""What the journal costs in store operations, who its history says it was, and where it works."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from deepagents.backends import StoreBackend
-from langgraph.store.base import BaseStore, Op, Result
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore, Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
 from consolidation_agent import build_consolidation_agent
@@ -16,7 +18,7 @@ from memory.consensus import LoggedFile, Revision
 from memory.files import ScopedFiles, acarry_out
 from memory.journal import Journal
 from memory.scopes import DEFAULT_AGENT_ASSISTANT, Author
-from settings import Settings
+from settings import MAX_FILE_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES, Settings
 from tests.conftest import BuildGraph
 from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 
@@ -146,3 +148,69 @@ async def test_writes_of_skills_have_a_history_too(graph: BuildGraph, store: Bas
     await graph(Settings(shared_writes="allow")).turn("teach")
     (revision,) = await history(store, ("skills", DEFAULT_AGENT_ASSISTANT), "/letters/SKILL.md")
     assert (revision.content, revision.author.user_id) == ("how", "alice")
+
+
+# --- Where it runs ------------------------------------------------------------------------------------------------------
+
+
+class Cancelling(InMemoryStore):
+    """Cancels its caller before or after a batch, as a run that is cancelled in the middle of a write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.carried_out = -1, False
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        self.left -= 1
+        if self.left == 0 and not self.carried_out:
+            raise asyncio.CancelledError
+        results = await super().abatch(ops)
+        if self.left == 0:
+            raise asyncio.CancelledError
+        return results
+
+
+@pytest.mark.parametrize("carried_out", [False, True])
+@pytest.mark.parametrize("after", range(1, 7))
+async def test_a_write_that_is_cancelled_anywhere_is_whole_or_not_there_and_holds_nobody_up(
+    after: int, carried_out: bool
+) -> None:
+    store = Cancelling()
+    await ours(store).awrite("/a.md", "one\n")
+    store.left, store.carried_out = after, carried_out
+    with pytest.raises(asyncio.CancelledError):
+        await ours(store).aedit("/a.md", "one", "one and two")
+    store.left = -1
+    assert not (await ours(store).aedit("/a.md", "one", "1")).error
+    assert (await history(store, FILES, "/a.md"))[0].content in {"1\n", "1 and two\n"}
+    assert store.get(FILES, "/a.md").value["content"] == (await history(store, FILES, "/a.md"))[0].content  # type: ignore[union-attr]
+
+
+async def test_threads_and_tasks_that_write_one_file_at_once_lose_nothing() -> None:
+    store = InMemoryStore()
+    await ours(store).awrite("/a.md", "<top>\n")
+    tags = [f"<{number}>" for number in range(24)]
+    results = await asyncio.gather(
+        *(ours(store).aedit("/a.md", "<top>\n", f"<top>\n{tag}\n") for tag in tags[:12]),
+        *(asyncio.to_thread(ours(store).edit, "/a.md", "<top>\n", f"<top>\n{tag}\n") for tag in tags[12:]),
+    )
+    assert [result.error for result in results] == [None] * len(tags)
+    item = store.get(FILES, "/a.md")
+    assert item
+    assert sorted(item.value["content"].split()) == sorted(["<top>", *tags])
+
+
+@pytest.mark.parametrize(
+    "path", ["/größe 📏.md", "/a%b_c*[d]?.md", "/a'; DROP TABLE store;--.md", "/" + "x" * (MAX_PATH_BYTES - 1)]
+)
+async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, path: str) -> None:
+    large = "é" * (MAX_FILE_BYTES // 2)
+    assert not (await ours(store).awrite(path, large)).error
+    assert not (await ours(store).awrite(path, "small")).error
+    assert [revision.content for revision in await history(store, FILES, path)] == ["small", large]
+
+
+async def test_with_as_many_files_as_there_may_be_each_can_be_written(store: BaseStore) -> None:
+    await store.abatch([PutOp(FILES, f"/{number}.md", {**create_file_data("x")}) for number in range(MAX_MEMORY_FILES)])
+    assert not (await ours(store).aedit("/499.md", "x", "y")).error
+    assert [revision.content for revision in await history(store, FILES, "/499.md")] == ["y", "x"]

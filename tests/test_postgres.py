@@ -23,6 +23,7 @@ import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.postgres import AsyncPostgresStore
+from langgraph_sdk.client import LangGraphClient
 
 from memory import postgres, scopes
 from memory.postgres import open_checkpointer, open_store
@@ -191,6 +192,29 @@ async def test_what_one_server_remembers_the_other_shows(pair: list[DevServer], 
     await run_turn(one, (await one.threads.create())["thread_id"], "remember")
     await run_turn(two, (await two.threads.create())["thread_id"], "hello from the other")
     assert "- metric units" in system_text(model.requests_for("hello from the other")[-1])
+
+
+@pytest.mark.server
+async def test_twenty_runs_on_two_servers_that_edit_one_file_at_once_all_find_their_edits_in_it(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    clients = [server.as_user(alice) for server in pair]
+    path, runs = "/memories/topics/shared.md", 20
+
+    async def turn(client: LangGraphClient, text: str, call: ToolCall) -> None:
+        model.script(text, [call], [Text("done")])
+        await run_turn(client, (await client.threads.create())["thread_id"], text)
+
+    await turn(clients[0], "begin", ToolCall("write_file", {"file_path": path, "content": "<top>\n"}))
+    edits = [
+        ToolCall("edit_file", {"file_path": path, "old_string": "<top>\n", "new_string": f"<top>\n<{number}>\n"})
+        for number in range(runs)
+    ]
+    await asyncio.gather(*(turn(clients[number % 2], f"edit {number}.", edit) for number, edit in enumerate(edits)))
+    namespace = list(scopes.memories(scopes.Actor(alice, "acme"), "", Settings()))
+    item = await pair[0].as_operator().store.get_item(namespace, "/topics/shared.md")
+    assert sorted(item["value"]["content"].splitlines()) == sorted(["<top>", *(f"<{number}>" for number in range(runs))])
+    assert item["value"]["revision"] == runs + 1
 
 
 @pytest.mark.server

@@ -25,7 +25,7 @@ AGENT = Author("agent")
 NOTE = "/memories/topics/note.md"
 PROFILE = "/memories/profile.json"
 
-_DICE = random.Random(7)  # noqa: S311  # made up once, the same every time
+_DICE = random.Random(7)  # made up once, the same every time
 WORD, LOWER_HEX, BASE32 = string.ascii_letters + string.digits, "0123456789abcdef", string.ascii_uppercase + "234567"
 
 
@@ -83,11 +83,11 @@ AROUND = [
 
 digest = hashlib.sha256(b"x").hexdigest()
 ORDINARY = [
-    "# Preferences\n\n- Prefers short answers. Sends keys by Signal, never by mail.\n- Sk8er; ask-anything-you-like-about-boards.",
+    "# Preferences\n\n- Prefers short answers. Sends keys by Signal, never by mail.\n- Ask-anything-you-like-about-boards.",
     "Her AKIA bag; AKIAHHHHHH is a shout. See AIza in the docs: keys begin with sk-ant-, sk-proj-, ghp_, glpat-, xoxb- or hf_.",
     f'uuid {uuid.UUID(int=7)}, run_{uuid.UUID(int=8).hex}, sha256:{digest}, commit {digest[:40]}, etag "{digest[:32]}"',
     "https://docs.example.com/a/sk-learn-tutorial-for-beginners-2024-edition-part-one?utm_source=mail&id=0123456789abcdef0123456789",
-    "Reads task-management-for-distributed-teams-2nd-edition-2023-paperback-unabridged and risk-2024-assessment-for-everybody-who-asks.",
+    "Reads task-management-for-distributed-teams-2nd-edition-2023-paperback-unabridged and risk-2024-assessment-for-everybody.",
     "sk-learn-pipelines-for-2024-and-how-we-use-them-at-work is the name of her talk.",
     "sk-abc; sk-test-key; sk-your-key-here; sk-ant-...; sk_live_...; ghp_xxxxxxxxxxxx; hf_model_hub_download_cache_directory",
     "def hf_transformers_tokenizer_from_pretrained_model(path): return path",
