@@ -202,7 +202,7 @@ async def export(asked: Asked) -> Response:
     summary: Everything of yours as one JSON document
     tags: [Memory]
     responses:
-      "200": {description: "version, exported_at, user_id, org_id, files (with revisions), conversations (with messages)"}
+      "200": {description: "version, exported_at, user_id, org_id, files with revisions, conversations (threads with values)"}
     """
 
     async def parts() -> Any:

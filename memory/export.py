@@ -2,7 +2,7 @@
 
 The document: `version` (1), `exported_at` (ISO time, UTC), `user_id`, `org_id`, `files`, `conversations`. A file has `path` as
 the agent sees it, `content`, `encoding`, times, `revisions` (newest first), and under `user+assistant` its `assistant_id`. A
-conversation has `thread_id`, times, `messages`, and `files` where its thread has some.
+conversation is a thread as the platform tells it: `thread_id`, `created_at`, `updated_at`, and `values` with its `messages`.
 
 Merging takes nothing away: a file that is not there is created; to one in Markdown the lines that it lacks are appended, in
 their order; every other file that is there stays as it is.
@@ -16,7 +16,7 @@ import binascii
 import difflib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -36,7 +36,7 @@ from settings import MAX_DIFF_LINES, MAX_MEMORY_FILES, Settings
 VERSION = 1
 ROUTE = "/memories"
 _PAGE = 20
-_CHUNK_CHARS = 65_536
+_CHUNK_BYTES = 65_536
 
 
 async def all_items(store: BaseStore, namespace: scopes.Namespace) -> list[Item]:
@@ -49,41 +49,39 @@ async def all_items(store: BaseStore, namespace: scopes.Namespace) -> list[Item]
     return sorted(found, key=lambda item: item.key)
 
 
-async def document(store: BaseStore, client: LangGraphClient, actor: scopes.Actor, settings: Settings) -> AsyncIterator[str]:
-    """The document in parts: one file's revision, or `_PAGE` conversations, in memory at a time."""
-    chunk = ""
+async def document(store: BaseStore, client: LangGraphClient, actor: scopes.Actor, settings: Settings) -> AsyncIterator[bytes]:
+    """The document in parts: one file's history, or `_PAGE` conversations, in memory at a time."""
+    chunk = b""
     async for part in _parts(store, client, actor, settings):
         chunk += part
-        if len(chunk) >= _CHUNK_CHARS:
+        if len(chunk) >= _CHUNK_BYTES:
             yield chunk
-            chunk = ""
+            chunk = b""
     yield chunk
 
 
-async def _parts(store: BaseStore, client: LangGraphClient, actor: scopes.Actor, settings: Settings) -> AsyncIterator[str]:
+async def _parts(store: BaseStore, client: LangGraphClient, actor: scopes.Actor, settings: Settings) -> AsyncIterator[bytes]:
     head = {"version": VERSION, "exported_at": datetime.now(UTC).isoformat(), "user_id": actor.user_id, "org_id": actor.org_id}
-    yield f'{json.dumps(head)[:-1]}, "files": ['
-    comma = ""
+    yield _open(head) + b', "files": ['
+    comma = b""
     for namespace in await memory_namespaces(store, actor, settings):
         for item in await all_items(store, namespace):
-            yield f"{comma}\n{json.dumps(_file(item, settings))[:-1]}, "
-            history = await acarry_out(store, Journal(LoggedFile(namespace, item.key)).history())
-            for part in _list("revisions", ({**told(revision), "content": revision.content} for revision in history)):
-                yield part
-            yield "}"
-            comma = ","
-    yield '\n], "conversations": ['
-    comma = ""
-    async for thread in conversations(client, actor, _PAGE):
-        values = thread.get("values") or {}
-        head = {key: thread[key] for key in ("thread_id", "created_at", "updated_at")}
-        files = {"files": values["files"]} if values.get("files") else {}
-        yield f"{comma}\n{json.dumps({**head, **files}, default=str)[:-1]}, "
-        for part in _list("messages", values.get("messages") or []):
-            yield part
-        yield "}"
-        comma = ","
-    yield "\n]}\n"
+            yield comma + b"\n" + _open(_file(item, settings)) + b', "revisions": ['
+            for index, revision in enumerate(await acarry_out(store, Journal(LoggedFile(namespace, item.key)).history())):
+                yield (b", " if index else b"") + json.dumps({**told(revision), "content": revision.content}).encode()
+            yield b"]}"
+            comma = b","
+    yield b'\n], "conversations": ['
+    comma = b""
+    async for objects in conversations(client, actor, _PAGE):
+        yield comma + b"\n" + objects
+        comma = b","
+    yield b"\n]}\n"
+
+
+def _open(value: dict[str, Any]) -> bytes:
+    """A JSON object that goes on."""
+    return json.dumps(value, default=str)[:-1].encode()
 
 
 def _file(item: Item, settings: Settings) -> dict[str, Any]:
@@ -94,13 +92,6 @@ def _file(item: Item, settings: Settings) -> dict[str, Any]:
         return {"path": f"{ROUTE}{item.key}", **stored_file(item), **assistant}
     except ValueError:  # what other code put there is the person's too
         return {"path": f"{ROUTE}{item.key}", "value": item.value, **assistant}
-
-
-def _list(name: str, entries: Iterable[Any]) -> Iterable[str]:
-    yield f"{json.dumps(name)}: ["
-    for index, entry in enumerate(entries):
-        yield f"{', ' if index else ''}{json.dumps(entry, default=str)}"
-    yield "]"
 
 
 def told(revision: Revision) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -401,31 +400,28 @@ async def test_a_request_that_was_on_its_way_when_the_person_was_forgotten_write
     assert [place for place in kept(store) if place[0][0] != "epoch"] == []
 
 
-HOSTILE = 'quote " backslash \\ NUL \x00 surrogate \ud800 \u6c34 ]}'
+HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'
 
 
 class Threads:
-    """The platform's client, of somebody with that many conversations."""
+    """The platform's client, of somebody with that many conversations, of which the last two are deleted meanwhile."""
 
     def __init__(self, number: int) -> None:
-        self.threads = self
-        self.all = [
-            {
-                "thread_id": f"{n:04}",
-                "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-                "updated_at": "2026-01-02",
-                "values": {"messages": [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}]} if n else None,
-            }
-            for n in range(number)
-        ]
-        self.most = 0
+        self.threads = self.http = self
+        self.client = httpx.AsyncClient(base_url="http://test", transport=httpx.MockTransport(self._page))
+        self.ids, self.most = [f"{n:04}" for n in range(number)], 0
 
-    async def search(self, *, ids: Any = None, limit: int, offset: int = 0, **query: Any) -> list[dict[str, Any]]:
-        assert query["metadata"] == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
-        if ids is None:
-            return [{"thread_id": thread["thread_id"]} for thread in self.all[offset : offset + limit]]
-        self.most = max(self.most, len(ids))
-        return [thread for thread in self.all if thread["thread_id"] in ids]
+    async def search(self, *, limit: int, offset: int, metadata: dict[str, str], **_: Any) -> list[dict[str, Any]]:
+        assert metadata == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
+        return [{"thread_id": thread_id} for thread_id in self.ids[offset : offset + limit]]
+
+    def _page(self, request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)
+        assert asked["metadata"] == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
+        self.most = max(self.most, asked["limit"])
+        left = [thread_id for thread_id in asked["ids"] if thread_id in self.ids[:-2]]
+        values = {"messages": [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}]}
+        return httpx.Response(200, json=[{"thread_id": thread_id, "values": values} for thread_id in left])
 
 
 async def test_an_export_is_one_document_whatever_is_in_it_and_never_in_memory_as_a_whole(store: BaseStore) -> None:
@@ -436,9 +432,9 @@ async def test_an_export_is_one_document_whatever_is_in_it_and_never_in_memory_a
         await acarry_out(store, journal.change(lambda _: create_file_data('quote " \u6c34 ]}'), scopes.Author("agent")))
     store.put(namespaces[0], "/odd.md", {"content": 7})
     store.put(scopes.memories(scopes.Actor("bob", "acme"), "a", settings), "/notes.md", {**create_file_data("bob's")})
-    client: Any = Threads(1_045)
+    client: Any = Threads(1_042)
     parts = [part async for part in document(store, client, scopes.Actor("alice", "acme"), settings)]
-    whole = json.loads("".join(parts))
+    whole = json.loads(b"".join(parts))
     assert len(parts) > 2
     assert client.most == 20
     assert [(file["path"], file["assistant_id"]) for file in whole["files"]] == [
@@ -446,9 +442,9 @@ async def test_an_export_is_one_document_whatever_is_in_it_and_never_in_memory_a
     ]  # fmt: skip
     assert whole["files"][1]["value"] == {"content": 7}
     assert whole["files"][2]["revisions"][0]["content"] == 'quote " \u6c34 ]}'
-    assert len({talk["thread_id"] for talk in whole["conversations"]}) == 1_045
-    assert whole["conversations"][0]["messages"] == []
-    assert whole["conversations"][1]["messages"][0]["content"][0]["text"] == HOSTILE
+    assert [talk["thread_id"] for talk in whole["conversations"]] == client.ids[:-2]
+    assert whole["conversations"][0]["values"]["messages"][0]["content"][0]["text"] == HOSTILE
+    await client.client.aclose()
 
 
 def exported(*files: Any) -> dict[str, Any]:
@@ -568,7 +564,7 @@ async def test_what_the_agent_wrote_is_seen_corrected_undone_and_taken_along(
         assert len(told["conversations"]) == 2
         (talk,) = (talk for talk in told["conversations"] if talk["thread_id"] == thread)
         assert talk["created_at"] <= talk["updated_at"] <= told["exported_at"]
-        assert [message["type"] for message in talk["messages"]] == ["human", "ai", "tool", "ai"]
+        assert [message["type"] for message in talk["values"]["messages"]] == ["human", "ai", "tool", "ai"]
         assert "not to be exported" not in answer.text
 
         planned = (await theirs.post("/memory/import", json=told)).json()
