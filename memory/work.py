@@ -146,7 +146,7 @@ class Work:
         changed = await guard.changes(self._files_store(), self.files, done.base, self.run_id)
         for change in changed:
             lines = [line for given in given_up if given["path"] == f"/memories{change.key}" for line in given["lines"]]
-            problem = problem or guard.objection(change, lines)
+            problem = problem or await asyncio.to_thread(guard.objection, change, lines)
         if not self.dry:
             try:
                 before = await self._take()
@@ -160,7 +160,7 @@ class Work:
             await commit(self._store, self.actor, Lease(moved=done.positions).positions())
         report.conversations += len(done.positions)
         report.messages += done.messages
-        report.files = guard.merged(report.files, guard.diffs(changed))
+        report.files = guard.merged(report.files, await asyncio.to_thread(guard.diffs, changed))
         return None
 
     async def undo(self, undone: Batch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from random import Random
 from typing import Any, Protocol
 
 import pytest
@@ -21,8 +22,9 @@ from memory.consensus import LoggedFile
 from memory.due import Due, still_due
 from memory.episodes import Conversation, Turn
 from memory.files import acarry_out
-from memory.guard import Changed, objection, without
+from memory.guard import Changed, objection
 from memory.journal import Journal
+from memory.lines import diff, edits, without
 from memory.progress import LeaseHeldError, positions, records, take_lease
 from settings import LEASE_SECONDS, Settings
 from tests.conftest import BuildGraph
@@ -320,10 +322,128 @@ def test_what_is_switched_off_is_refused(monkeypatch: pytest.MonkeyPatch, kind: 
     assert "switched off" in (objection(changed, ["one"]) or "")
 
 
+async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", encoding: str = "utf-8") -> None:
+    """A file saved by the person, by way of the journal."""
+    file = {**create_file_data(content), "encoding": encoding}
+    change = Journal(LoggedFile(FILES, key)).change(lambda _: file, scopes.Author("person", "alice"))  # type: ignore[arg-type,return-value]
+    await acarry_out(store, change)
+
+
+async def test_what_the_person_wrote_between_two_writes_of_a_run_is_not_the_run_s(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await saved(store, "one\ntwo\nthree\nfour\n")
+    loop = asyncio.get_running_loop()
+
+    def empty(_: object) -> list[ToolCall]:
+        asyncio.run_coroutine_threadsafe(saved(store, "one\ntwo\nthree\nfour\n- dill\nmine\n"), loop).result()
+        return [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "one\n"})]
+
+    model.script(AGAIN, READY)
+    model.script(TASK, [append("- dill")], empty, READY)
+    await run("r1", [talk("t", "dill")])
+    assert await text(store) == "one\ntwo\nthree\nfour\nmine\n"
+    (record,) = await records(store, ALICE)
+    assert record["files"] == {}
+
+
+async def test_a_run_that_was_undone_once_has_nothing_left_to_undo(store: BaseStore) -> None:
+    author = scopes.Author("consolidation", "alice", "r1")
+    await saved(store, "one\n")
+    base = await guard.base(store, FILES)
+    add = Journal(LoggedFile(FILES, "/topics/food.md")).change(lambda _: create_file_data("one\ntwo\n"), author)
+    await acarry_out(store, add)
+    await saved(store, "one\ntwo\nmine\n")
+    for _ in range(2):
+        for changed in await guard.changes(store, FILES, base, "r1"):
+            await guard.undo(store, FILES, changed, author)
+        assert await text(store) == "one\nmine\n"
+    assert len(await acarry_out(store, Journal(LoggedFile(FILES, "/topics/food.md")).history())) == 4
+
+
+async def test_a_topic_that_one_batch_deleted_is_new_to_the_next(store: BaseStore) -> None:
+    author = scopes.Author("consolidation", "alice", "r1")
+    await saved(store, "one\ntwo\n")
+    journal = Journal(LoggedFile(FILES, "/topics/food.md"))
+    await acarry_out(store, journal.change(lambda _: None, author))
+    base = await guard.base(store, FILES)
+    await acarry_out(store, journal.change(lambda _: create_file_data("three\n"), author))
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    assert (changed.before, changed.after) == ("", "three\n")
+
+
+async def test_what_is_not_text_is_put_back_as_it_was(store: BaseStore) -> None:
+    author = scopes.Author("consolidation", "alice", "r1")
+    await saved(store, "AP8=", "/photo.png", "base64")
+    base = await guard.base(store, FILES)
+    await acarry_out(store, Journal(LoggedFile(FILES, "/photo.png")).change(lambda _: None, author))
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    assert objection(changed, [])
+    await guard.undo(store, FILES, changed, author)
+    item = await store.aget(FILES, "/photo.png")
+    assert item
+    assert (item.value["content"], item.value["encoding"]) == ("AP8=", "base64")
+
+
+async def test_a_profile_stays_a_profile_when_a_change_is_taken_back_from_under_another(store: BaseStore) -> None:
+    author, journal = scopes.Author("consolidation", "alice", "r1"), Journal(LoggedFile(FILES, "/profile.json"))
+    await saved(store, '{"name": "Ann", "role": "cook"}\n', "/profile.json")
+    base = await guard.base(store, FILES)
+    await acarry_out(store, journal.change(lambda _: create_file_data('{"name": "Eve", "role": "cook"}\n'), author))
+    await saved(store, '{"name": "Eve", "role": "baker", "units": "metric"}\n', "/profile.json")
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    await guard.undo(store, FILES, changed, author)
+    assert json.loads(await text(store, "/profile.json")) == {"name": "Ann", "role": "baker", "units": "metric"}
+
+
+async def test_where_the_journal_does_not_go_back_far_enough_nothing_may_stand_and_nothing_is_deleted(store: BaseStore) -> None:
+    author, journal = scopes.Author("consolidation", "alice", "r1"), Journal(LoggedFile(FILES, "/topics/food.md"))
+    await saved(store, "one\ntwo\n")
+    base = await guard.base(store, FILES)
+    for number in range(80):
+        await acarry_out(store, journal.change(lambda _, n=number: create_file_data(f"{n}\n"), author))  # type: ignore[misc]
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    assert "so often" in (objection(changed, ["one", "two"]) or "")
+    await guard.undo(store, FILES, changed, author)
+    assert await text(store)
+
+
+def test_lines_given_as_one_text_count_line_by_line() -> None:
+    assert objection(Changed("/a.md", "one\ntwo\n", ""), ["one\ntwo\n"]) is None
+
+
 def test_undoing_leaves_what_others_wrote() -> None:
-    changed = Changed("/a.md", "one\ntwo\n", "one\nthree\n")
-    assert without("one\nthree\n", changed) == "one\ntwo\n"
-    assert without("zero\none\nthree\n", changed) == "zero\none\ntwo\n"
+    assert without("one\nthree\n", "one\ntwo\n", "one\nthree\n") == "one\ntwo\n"
+    assert without("zero\none\nthree\n", "one\ntwo\n", "one\nthree\n") == "zero\none\ntwo\n"
+    assert without("a\r\nb\r\nc", "a\r\n", "a\r\nb\r\n") == "a\r\nc", "line endings, and no line feed at the end"
+    assert without("1\n3\nmine\n", "1\n2\n3\n", "1\n3\n") == "1\n2\n3\nmine\n", "in their place"
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_edits_make_one_text_of_the_other_and_are_undone(seed: int) -> None:
+    random = Random(seed)  # noqa: S311
+    before, after = (random.choices("abcd", k=random.randrange(9)) for _ in range(2))
+    made, at = list[str](), 0
+    for _, i, i_end, j, j_end in edits(before, after):
+        made += [*before[at:i], *after[j:j_end]]
+        at = i_end
+    assert made + before[at:] == after
+    old, new = "\n".join(before), "\n".join(after)
+    assert sorted(without(f"Z\n{new}", old, new).split("\n")) == sorted(f"Z\n{old}".split("\n"))
+
+
+def test_a_diff_is_unified() -> None:
+    assert diff("1\n2\n3\n4\n", "1\n2\nthree\n4\n5\n").split("\n") == [
+        "@@ -2,3 +2,3 @@", " 2", "-3", "+three", " 4", "@@ -4,1 +4,2 @@", " 4", "+5",
+    ]  # fmt: skip
+
+
+def test_a_file_of_very_many_equal_lines_is_compared_like_any_other() -> None:
+    # With a quadratic comparison this test does not end.
+    lines = ["abc"[number % 3] for number in range(120_000)]
+    before, after = "\n".join(lines), "\n".join([*lines[:60_000], "new", *lines[60_000:]])
+    assert objection(Changed("/a.md", before, after), []) is None
+    assert Changed("/a.md", before, after).diff() == "@@ -60000,2 +60000,3 @@\n c\n+new\n a"
 
 
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
