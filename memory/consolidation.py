@@ -98,6 +98,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if self._settings.memory_scope == "assistant":
             return "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
         if scopes.names_nobody(self._settings, runtime):
+            if self._work(runtime).dry:
+                return "A dry run is for one person: name them in its context (user_id, org_id)."
             return f"Consolidation was started for {await sweep(self._settings, get_client(), get_store())} people."
         if await is_stray(current_owner(self._settings, runtime), get_store()):
             return "This run was planned for somebody who is gone, or on a thread that another has replaced."
@@ -152,7 +154,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if problem is not None and reason is None:
             report.status, report.reason = "undone", problem
             batch.skipped.extend(batch.positions)
-        if (reason or batch.more) and (following := await work.begin(await work.find(), batch, reason)):
+        if (reason or batch.more) and (following := await work.begin(await work.find(batch), batch, reason)):
             return {**_shown(following, report), "jump_to": "model"}
         await work.finish(report)
         said = json.dumps(asdict(report)) if work.dry else f"{report.conversations} conversations were consolidated."

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,7 +28,7 @@ from memory.files import acarry_out
 from memory.guard import Base
 from memory.journal import Journal
 from memory.validation import RefusedWriteError
-from settings import CONSOLIDATIONS_KEPT, LEASE_SECONDS, MAX_SEEN
+from settings import CONSOLIDATIONS_KEPT, LEASE_SECONDS
 
 _PAGE = 100
 _AUTHOR = scopes.Author("consolidation")
@@ -41,7 +41,7 @@ class Position:
     Args:
         updated_at: its time stamp when it was read. Empty: it is due whatever its time stamp says.
         message_id: the last message that was consolidated.
-        seen: hashes of all of them.
+        seen: hashes of all of them. However many: without one its message would be new again, for ever.
     """
 
     updated_at: str = ""
@@ -66,6 +66,12 @@ async def positions(store: BaseStore, actor: scopes.Actor) -> dict[str, Position
     return found
 
 
+async def positions_of(store: BaseStore, actor: scopes.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:
+    """The positions of some threads, each as it is at this moment."""
+    items = await store.abatch([GetOp(scopes.consolidation(actor), thread_id) for thread_id in thread_ids])
+    return {thread_id: _position(item) for thread_id, item in zip(thread_ids, items, strict=True)}
+
+
 async def commit(store: BaseStore, actor: scopes.Actor, moved: Mapping[str, Position]) -> None:
     """Add what was consolidated to the threads' positions. Doing it again changes nothing.
 
@@ -79,7 +85,7 @@ async def commit(store: BaseStore, actor: scopes.Actor, moved: Mapping[str, Posi
     puts = list[PutOp]()
     for (key, new), item in zip(moved.items(), items, strict=True):
         seen = dict.fromkeys((*_position(item).seen, *new.seen))
-        position = Position(new.updated_at, new.message_id or _position(item).message_id, tuple(seen)[-MAX_SEEN:])
+        position = Position(new.updated_at, new.message_id or _position(item).message_id, tuple(seen))
         puts.append(PutOp(namespace, key, asdict(position), index=False))
     if puts:
         await store.abatch(puts)

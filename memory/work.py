@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from memory import guard, scopes
 from memory.due import Due, batch, find_due, still_due, transcript
 from memory.lexical import rank
-from memory.progress import Lease, LeaseHeldError, Record, commit, positions, record, release_lease, take_lease
+from memory.progress import Lease, LeaseHeldError, Record, commit, positions_of, record, release_lease, take_lease
 from memory.prompt import within_budget
 from memory.rehearsal import Rehearsals
 from memory.validation import stored_file
@@ -75,9 +75,17 @@ class Work:
         self._apart, self._rehearsals, self._store = settings.memory_scope == "user+assistant", rehearsals, get_store()
         self._key = f"/{self.files[-1]}"
 
-    async def find(self) -> list[Due]:
-        """What is new in the person's conversations."""
-        return await find_due(self._store, self.actor, self._assistant if self._apart else None)
+    async def find(self, after: Batch | None = None) -> list[Due]:
+        """What is new in the person's conversations, after a batch of this run."""
+        return await find_due(
+            self._store,
+            self.actor,
+            self._assistant if self._apart else None,
+            BATCH_TOKENS,
+            skipped=after.skipped if after else [],
+            rehearsed=self._rehearsals.store() if after else None,
+            dry=self.dry,
+        )
 
     async def take_over(self, found: Sequence[Due]) -> list[Due]:
         """Take the lease, and undo what a dead run left half done; what is due then. For a dry run, copy the files.
@@ -93,7 +101,8 @@ class Work:
             await commit(self._store, self.actor, before.positions())
         elif before.base is not None:
             await self._undo(before.base, before.run_id)
-        return still_due(found, await positions(self._store, self.actor))
+        known = await positions_of(self._store, self.actor, [item.conversation.thread_id for item in found])
+        return still_due(found, known) or await self.find()
 
     async def renew(self) -> None:
         """Give a sign of life.
@@ -112,8 +121,7 @@ class Work:
             after: the batch before it.
             reason: why that was undone, and is to be done again.
         """
-        skipped = after.skipped if after else []
-        shown = batch([item for item in found if item.conversation.thread_id not in skipped], BATCH_TOKENS)
+        shown = await asyncio.to_thread(batch, found, BATCH_TOKENS)
         if not shown:
             return None
         base = await guard.base(self._files_store(), self.files)
@@ -128,8 +136,8 @@ class Work:
             positions={item.conversation.thread_id: asdict(item.position()) for item in shown},
             base=base,
             messages=sum(len(item.conversation.turns) for item in shown),
-            skipped=skipped,
-            more=len(found) > len(skipped) + sum(item.whole for item in shown),
+            skipped=after.skipped if after else [],
+            more=len(found) > sum(item.whole for item in shown),
         )
 
     async def accept(self, done: Batch, given_up: Sequence[dict[str, Any]], report: Record, problem: str | None) -> str | None:
@@ -156,8 +164,7 @@ class Work:
                 return str(error)
         if problem:
             return problem
-        if not self.dry:
-            await commit(self._store, self.actor, Lease(moved=done.positions).positions())
+        await commit(self._files_store(), self.actor, Lease(moved=done.positions).positions())
         report.conversations += len(done.positions)
         report.messages += done.messages
         report.files = guard.merged(report.files, await asyncio.to_thread(guard.diffs, changed))
@@ -185,7 +192,7 @@ class Work:
 
     async def _text(self, shown: Sequence[Due]) -> str:
         """The conversations, and the topic files that share most words with them."""
-        said = "\n\n".join(map(transcript, shown))
+        said = await asyncio.to_thread(lambda: "\n\n".join(map(transcript, shown)))
         items = await self._files_store().asearch(self.files, limit=MAX_MEMORY_FILES)
         topics = [item for item in items if item.key.startswith(TOPICS) and item.key != INDEX]
         texts = [f"{item.key} {item.value.get('content')}" for item in topics]
