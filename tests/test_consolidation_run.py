@@ -55,8 +55,10 @@ def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) ->
     """Runs consolidation for Alice, whose conversations are `due` as far as they were not consolidated; the last message."""
     talks: list[Due] = []
 
-    async def find(*_: Any) -> list[Due]:
-        return still_due(talks, await positions(store, ALICE))
+    async def find(*_: Any, rehearsed: BaseStore | None, skipped: Sequence[str], **__: Any) -> list[Due]:
+        left = still_due(talks, await positions(store, ALICE))
+        left = still_due(left, await positions(rehearsed, ALICE)) if rehearsed else left
+        return [item for item in left if item.conversation.thread_id not in skipped]
 
     async def never(*_: Any) -> bool:
         return False
@@ -276,6 +278,46 @@ async def test_a_dry_run_says_what_it_would_change_and_changes_nothing(
     assert "+- dill" in said["files"]["/memories/topics/food.md"]
     assert said["dry_run"] is True
     assert await everything(store) == before
+
+
+async def test_a_dry_run_of_a_backlog_comes_to_an_end_and_says_all(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await saved(store, "fennel\n")
+    await saved(store, "fennel\nmint\n")
+    before = await everything(store)
+    monkeypatch.setattr(memory.work, "BATCH_TOKENS", 150)
+    model.script(TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)])
+    said = json.loads(await run("r1", [talk(f"t{number}", "x" * 400) for number in range(3)], dry=True))
+    assert (said["conversations"], said["model_calls"]) == (3, 6)
+    assert " mint\n+- fact 0" in said["files"]["/memories/topics/food.md"], "what is in the journal is in the copy, too"
+    assert " - fact 1\n+- fact 2" in said["files"]["/memories/topics/food.md"]
+    assert await everything(store) == before
+
+
+async def test_a_dry_run_writes_no_first_memory(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    model.script(TASK, READY)
+    await run("r1", [talk("t", "dill")], dry=True)
+    assert await everything(store) == set()
+
+
+async def test_a_dry_run_for_nobody_starts_nothing(
+    run: Runs, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scopes, "names_nobody", lambda *_: True)
+    assert "for one person" in await run("r1", [talk("t", "dill")], dry=True)
+    assert model.requests == []
+
+
+async def test_a_conversation_of_very_many_messages_is_consolidated_once(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.work, "BATCH_TOKENS", 25_000)
+    model.script(TASK, *[READY] * 20)
+    await run("r1", [talk("t", *map(str, range(12_000)))])
+    calls = len(model.requests)
+    assert "Nothing is new" in await run("r2", [talk("t", *map(str, range(12_000)))])
+    assert 1 < calls == len(model.requests) < 8
 
 
 async def test_a_dry_run_that_lost_its_copy_writes_nothing(
