@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -15,11 +16,11 @@ from langgraph.store.base import BaseStore
 from memory import guard, scopes
 from memory.due import Due, batch, find_due, still_due, transcript
 from memory.lexical import rank
-from memory.progress import Lease, LeaseHeldError, Record, commit, positions_of, record, release_lease, take_lease
+from memory.progress import Lease, Record, commit, holds_lease, positions_of, record, release_lease, take_lease
 from memory.prompt import within_budget
 from memory.rehearsal import Rehearsals
 from memory.validation import stored_file
-from settings import BATCH_TOKENS, MAX_MEMORY_FILES, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN, Settings
+from settings import BATCH_TOKENS, LEASE_SECONDS, MAX_MEMORY_FILES, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN, Settings
 
 TASK = (PROJECT / "prompts" / "consolidation_task.md").read_text("utf-8")
 RETRY = (PROJECT / "prompts" / "consolidation_retry.md").read_text("utf-8")
@@ -100,7 +101,7 @@ class Work:
         if before.moved is not None:
             await commit(self._store, self.actor, before.positions())
         elif before.base is not None:
-            await self._undo(before.base, before.run_id)
+            await self._undo(before.base, before.worker)
         known = await positions_of(self._store, self.actor, [item.conversation.thread_id for item in found])
         return still_due(found, known) or await self.find()
 
@@ -111,7 +112,31 @@ class Work:
             LeaseHeldError: too late: another run has taken over.
         """
         if not self.dry:
-            await self._take()
+            await self._renew()
+
+    async def holds(self) -> bool:
+        """Whether this run may write."""
+        return self.dry or await holds_lease(self._store, self.actor, self._key, self.run_id)
+
+    @contextlib.asynccontextmanager
+    async def alive(self) -> AsyncIterator[None]:
+        """Gives signs of life while something takes long, such as a model call.
+
+        Raises:
+            LeaseHeldError: too late: another run has taken over.
+        """
+        await self.renew()
+        signs = asyncio.create_task(self._signs())
+        try:
+            yield
+        finally:
+            signs.cancel()
+
+    async def _signs(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 5)
+            with contextlib.suppress(Exception):  # whatever it is, who needs the lease next finds out
+                await self.renew()
 
     async def begin(self, found: Sequence[Due], after: Batch | None = None, reason: str | None = None) -> Batch | None:
         """The next batch, noted in the lease. None where nothing is due.
@@ -120,13 +145,16 @@ class Work:
             found: what is due.
             after: the batch before it.
             reason: why that was undone, and is to be done again.
+
+        Raises:
+            LeaseHeldError: another run has taken over.
         """
         shown = await asyncio.to_thread(batch, found, BATCH_TOKENS)
         if not shown:
             return None
         base = await guard.base(self._files_store(), self.files)
         if not self.dry:
-            await self._take(base=base, moved=None, rejected=None)
+            await self._renew(worker=self.run_id, base=base, moved=None, **({} if after else {"decided": None}))
         task = TASK.replace("{count}", str(len(shown)))
         return Batch(
             number=after.number + 1 if after else 1,
@@ -150,18 +178,20 @@ class Work:
             given_up: what the model gave to `forget_lines`.
             report: where what was done is added.
             problem: a reason why not that is known already.
+
+        Raises:
+            LeaseHeldError: another run has taken over.
         """
         changed = await guard.changes(self._files_store(), self.files, done.base, self.run_id)
         for change in changed:
             lines = [line for given in given_up if given["path"] == f"/memories{change.key}" for line in given["lines"]]
             problem = problem or await asyncio.to_thread(guard.objection, change, lines)
         if not self.dry:
-            try:
-                before = await self._take()
-                problem = before.rejected or problem
-                await self._take(**({"rejected": problem} if problem else {"moved": done.positions}))
-            except LeaseHeldError as error:
-                return str(error)
+            before = await self._renew()
+            if before.decided and before.decided["batch"] == done.number:
+                problem = before.decided["reason"]
+            decided = {"batch": done.number, "reason": problem}
+            await self._renew(decided=decided, moved=None if problem else done.positions)
         if problem:
             return problem
         await commit(self._files_store(), self.actor, Lease(moved=done.positions).positions())
@@ -200,8 +230,11 @@ class Work:
         known = [(f"/memories{topics[i].key}", stored_file(topics[i])["content"]) for i, _ in best]
         return f"{said}\n\n# Files about the same\n\n{within_budget(known, MEMORY_BUDGET_BYTES)}" if known else said
 
-    async def _take(self, **noted: Any) -> Lease:
-        return await take_lease(self._store, self.actor, self._key, self.run_id, **noted)
+    async def _take(self) -> Lease:
+        return await take_lease(self._store, self.actor, self._key, self.run_id)
+
+    async def _renew(self, **noted: Any) -> Lease:
+        return await take_lease(self._store, self.actor, self._key, self.run_id, renewing=True, **noted)
 
     def _files_store(self) -> BaseStore:
         return self._rehearsals.store() or self._store

@@ -47,7 +47,9 @@ def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
 
 
 class Runs(Protocol):
-    async def __call__(self, run_id: str, due: Sequence[Due], *, dry: bool = False) -> str: ...
+    async def __call__(
+        self, run_id: str, due: Sequence[Due], *, dry: bool = False, thread: str | None = None, resumed: bool = False
+    ) -> str: ...
 
 
 @pytest.fixture
@@ -69,11 +71,14 @@ def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(memory.work, "find_due", find)
     built = graph(build=build_consolidation_agent).graph
 
-    async def run_once(run_id: str, due: Sequence[Due], *, dry: bool = False) -> str:
+    async def run_once(
+        run_id: str, due: Sequence[Due], *, dry: bool = False, thread: str | None = None, resumed: bool = False
+    ) -> str:
         talks[:] = due
-        config: RunnableConfig = {"configurable": {"thread_id": run_id, "run_id": run_id}}
+        config: RunnableConfig = {"configurable": {"thread_id": thread or run_id, "run_id": run_id}}
         context = scopes.Context(user_id="alice", org_id="acme", dry_run=dry)
-        result = await built.ainvoke({"messages": [{"role": "user", "content": "store X"}]}, config, context=context)
+        given = None if resumed else {"messages": [{"role": "user", "content": "store X"}]}
+        result = await built.ainvoke(given, config, context=context)
         return str(result["messages"][-1].text)
 
     return run_once
@@ -248,6 +253,119 @@ async def test_what_a_dead_run_had_decided_is_committed_and_not_shown_again(
     assert "Nothing is new" in await run("r2", [talk("t", "dill")])
     assert model.requests == []
     assert await text(store) == "- dill\n"
+
+
+async def test_a_run_that_was_slow_changes_nothing_after_another_has_taken_over(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.progress, "LEASE_SECONDS", 0)
+    model.script(TASK, [append("- dill")], Slow(2, [append("- late")]))
+    slow = asyncio.create_task(run("slow", [talk("t", "dill")]))
+    while len(model.requests) < 2:  # noqa: ASYNC110  # another thread's
+        await asyncio.sleep(0.02)
+    model.script(TASK, [append("- dill again")], READY)
+    await run("quick", [talk("t", "dill")])
+    with pytest.raises(LeaseHeldError, match="taken over"):
+        await slow
+    assert await text(store) == "- dill again\n"
+    history = await acarry_out(store, Journal(LoggedFile(FILES, "/topics/food.md")).history())
+    assert not any("late" in str(revision.content) for revision in history), "not even for a moment"
+    assert [(record["run_id"], record["status"]) for record in await records(store, ALICE)] == [
+        ("quick", "done"),
+        ("slow", "failed"),
+    ]
+
+
+async def test_a_run_whose_model_takes_long_gives_signs_of_life(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed: list[str] = []
+
+    async def renew(work: Any) -> None:
+        renewed.append(work.run_id)
+
+    monkeypatch.setattr(memory.work, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(memory.work.Work, "renew", renew)
+    model.script(TASK, Slow(1, READY))
+    await run("r1", [talk("t", "dill")])
+    assert len(renewed) > 2
+
+
+async def test_who_dies_while_taking_over_leaves_the_first_one_s_work_to_be_undone(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.progress, "LEASE_SECONDS", 0)
+    await killed(run, model, [talk("t", "dill")])
+
+    async def dies(*_: Any) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(guard, "changes", dies)
+        with pytest.raises(ConnectionError):
+            await run("second", [talk("t", "dill")])
+    model.script(TASK, [append("- dill")], READY)
+    await run("third", [talk("t", "dill")])
+    assert await text(store) == "- dill\n"
+
+
+def stopped_once_after(monkeypatch: pytest.MonkeyPatch, step: str, *, of: int) -> None:
+    """The process is gone when `Work` has done this for the nth time."""
+    done, original = [], getattr(memory.work.Work, step)
+
+    async def do(*args: Any) -> Any:
+        result = await original(*args)
+        done.append(result)
+        if len(done) == of:
+            raise ConnectionError
+        return result
+
+    monkeypatch.setattr(memory.work.Work, step, do)
+
+
+EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
+
+
+async def test_what_was_rejected_and_undone_is_not_accepted_by_going_on(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await remembered(store, "likes fennel\n")
+    model.script(AGAIN, [append("- dill")], READY)
+    model.script(TASK, EMPTIED, READY)
+    stopped_once_after(monkeypatch, "begin", of=2)
+    with pytest.raises(ConnectionError):
+        await run("r1", [talk("t", "dill")])
+    await run("r1", [talk("t", "dill")], resumed=True)
+    assert await text(store) == "likes fennel\n- dill\n"
+    assert set(await positions(store, ALICE)) == {"t"}
+
+
+@pytest.mark.parametrize(("replies", "after"), [([EMPTIED, READY] * 2, set[str]()), ([[append("- dill")], READY], {"t"})])
+async def test_what_was_decided_when_a_run_ended_is_decided_the_same_by_going_on(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch, *, replies: Any, after: set[str]
+) -> None:
+    await remembered(store, "likes fennel\n")
+    model.script(TASK, *replies)
+    stopped_once_after(monkeypatch, "finish", of=1)
+    with pytest.raises(ConnectionError):
+        await run("r1", [talk("t", "dill")])
+    before = await text(store)
+    await run("r1", [talk("t", "dill")], resumed=True)
+    assert await text(store) == before
+    assert set(await positions(store, ALICE)) == after
+
+
+async def test_another_run_that_goes_on_with_a_failed_one_decides_nothing(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    model.script(TASK, [append("- dill")], Failure(400, "invalid_request_error", "no"))
+    with pytest.raises(Exception, match="no"):
+        await run("r1", [talk("t", "dill")])
+    model.clear()
+    model.script(TASK, READY)
+    with pytest.raises(LeaseHeldError, match="taken over"):
+        await run("r2", [talk("t", "dill")], thread="r1", resumed=True)
+    assert await positions(store, ALICE) == {}
 
 
 async def test_of_two_runs_at_once_the_second_leaves_it_to_the_first_and_looks_again_later(
