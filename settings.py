@@ -71,8 +71,6 @@ LEASE_SECONDS = 300
 # What is kept of finished consolidations: so many a person, with so many characters of diff a file.
 CONSOLIDATIONS_KEPT = 100
 MAX_DIFF_CHARS = 20_000
-# Hashes of consolidated messages that are kept for each conversation.
-MAX_SEEN = 5_000
 # Seconds for which further turns of somebody who never pauses postpone a consolidation at most.
 MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
 # A sweep looks back this much further than to the start of the last one: clocks differ, and a turn may be committed late.

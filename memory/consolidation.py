@@ -24,6 +24,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from langchain_core.tools import BaseTool, tool
 from langgraph.config import get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 from langgraph_sdk import get_client
@@ -100,6 +101,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if self._settings.memory_scope == "assistant":
             return "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
         if scopes.names_nobody(self._settings, runtime):
+            if self._work(runtime).dry:
+                return "A dry run is for one person: name them in its context (user_id, org_id)."
             return f"Consolidation was started for {await sweep(self._settings, get_client(), get_store())} people."
         if await is_stray(current_owner(self._settings, runtime), get_store()):
             return "This run was planned for somebody who is gone, or on a thread that another has replaced."
@@ -115,19 +118,27 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Give a sign of life; where the model fails, undo what there is of the batch."""
+        """Give signs of life; where the model fails, or another run has taken over, undo what there is of the batch."""
         state: Any = request.state
         if not (given := state.get("batch")):
             return await handler(request)
         work, report = self._work(request.runtime), Record(**state["report"])
         try:
-            await work.renew()
-            return await handler(request)
+            async with work.alive():
+                return await handler(request)
         except Exception as error:
             await work.undo(Batch(**given))
             report.status, report.reason = "failed", type(error).__name__
             await work.finish(report)
             raise
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
+        """Change nothing any more for a run that another has taken over from while its model took its time."""
+        runtime: Any = request.runtime
+        if request.state.get("batch") and not await self._work(runtime).holds():
+            text = "Error: another consolidation has taken over from this one; nothing more can be changed."
+            return ToolMessage(text, tool_call_id=request.tool_call["id"], name=request.tool_call["name"], status="error")
+        return await handler(request)
 
     async def aafter_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Note what the call took."""
@@ -149,19 +160,35 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return {**_only(AIMessage("The person was forgotten; nothing is kept.")), "batch": None, "report": {}}
         given_up = [given for given in state.get("given_up", []) if given["batch"] == batch.number]
         stopped = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if state["steps"] > MAX_CONSOLIDATION_STEPS else None
-        problem, reason = await work.accept(batch, given_up, report, stopped), None
-        if problem is not None:
-            await work.undo(batch)
-            reason = problem if batch.attempt == 1 and not stopped else None
-        if problem is not None and reason is None:
-            report.status, report.reason = "undone", problem
-            batch.skipped.extend(batch.positions)
-        if (reason or batch.more) and (following := await work.begin(await work.find(), batch, reason)):
+        if following := await self._decide(work, batch, given_up, report, stopped):
             return {**_shown(following, report), "jump_to": "model"}
         await work.finish(report)
         said = json.dumps(asdict(report)) if work.dry else f"{report.conversations} conversations were consolidated."
         # What stays in the thread holds nothing of the conversations.
         return {**_only(AIMessage(said)), "batch": None, "given_up": [], "report": {}}
+
+    async def _decide(
+        self, work: Work, batch: Batch, given_up: list[dict[str, Any]], report: Record, stopped: str | None
+    ) -> Batch | None:
+        """Whether the batch stands, noted in the report; and what comes after it."""
+        reason, lost = None, False
+        try:
+            problem = await work.accept(batch, given_up, report, stopped)
+        except LeaseHeldError as error:
+            problem, lost = str(error), True
+        if problem is not None:
+            await work.undo(batch)
+            reason = problem if batch.attempt == 1 and not stopped and not lost else None
+        if problem is not None and reason is None:
+            report.status, report.reason = "undone", problem
+            batch.skipped.extend(batch.positions)
+        if lost or not (reason or batch.more):
+            return None
+        try:
+            return await work.begin(await work.find(batch), batch, reason)
+        except LeaseHeldError as error:  # what was decided so far stays decided
+            report.reason = report.reason or str(error)
+            return None
 
     def _work(self, runtime: Runtime[Any]) -> Work:
         return Work(self._settings, runtime, self._rehearsals)

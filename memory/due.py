@@ -6,7 +6,8 @@ conversation that changed while it was being read is due again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +17,13 @@ from langgraph_sdk import get_client
 from langgraph_sdk.schema import ThreadSelectField
 
 from memory import scopes
-from memory.episodes import Conversation, conversation, owned_by
-from memory.progress import Position, commit, positions, turn_hash
+from memory.episodes import Conversation, Turn, conversation, owned_by
+from memory.progress import Position, commit, positions, positions_of, turn_hash
 from settings import BATCH_TOKENS
 
 _PAGE = 100
+# Conversations that are read at once, with all that was said in them.
+_READ = 20
 _CHARS_PER_TOKEN = 4
 
 
@@ -51,7 +54,7 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     for item in sorted(due, key=lambda item: item.updated_at):
         talk, fitting = item.conversation, 0
         for turn in talk.turns:
-            tokens -= count_tokens_approximately([turn.text])
+            tokens -= _tokens(turn)
             if tokens < 0 and (taken or fitting):
                 break
             fitting += 1
@@ -65,41 +68,84 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
 
 def transcript(item: Due) -> str:
     """The turns as the model reads them, a line each, under the conversation's date and thread."""
-    longest = BATCH_TOKENS * _CHARS_PER_TOKEN
-    lines = [f"{turn.speaker}: {' '.join(turn.text[:longest].split())}" for turn in item.conversation.turns]
+    lines = [f"{turn.speaker}: {_on_one_line(turn.text)}" for turn in item.conversation.turns]
     return "\n".join([f"{item.conversation.date} thread_id={item.conversation.thread_id}", *lines])
 
 
-async def find_due(store: BaseStore, actor: scopes.Actor, assistant_id: str | None) -> list[Due]:
-    """A person's conversations with something new; with an assistant, only those with it.
+def _on_one_line(text: str) -> str:
+    longest = BATCH_TOKENS * _CHARS_PER_TOKEN
+    shown = " ".join(text[:longest].split())
+    return shown if len(text) <= longest else f"{shown} [{len(text) - longest:,} more characters are left out]"
+
+
+def _tokens(turn: Turn) -> int:
+    return count_tokens_approximately([turn.text])
+
+
+async def find_due(
+    store: BaseStore,
+    actor: scopes.Actor,
+    assistant_id: str | None,
+    tokens: int,
+    *,
+    skipped: Collection[str] = (),
+    rehearsed: BaseStore | None = None,
+    dry: bool = False,
+) -> list[Due]:
+    """A person's conversations with something new, the longest unchanged first: more than fit into a batch, if there are.
 
     A conversation without anything new is noted as read: it was touched, or nothing was said in it yet.
+
+    Args:
+        store: the real one.
+        actor: the person.
+        assistant_id: only conversations with this assistant.
+        tokens: how much fits into a batch. What is beyond it is not read: a backlog is read once, not once a batch.
+        skipped: ids of threads that do not count.
+        rehearsed: where a dry run has noted what it did.
+        dry: note nothing.
     """
     known = await positions(store, actor)
+    tried = await positions(rehearsed, actor) if rehearsed else {}
     metadata = {**owned_by(actor), **({"assistant_id": assistant_id} if assistant_id else {})}
-    changed = [
-        thread_id
-        for thread_id, updated_at in await _threads(metadata)
-        if thread_id not in known or known[thread_id].updated_at != updated_at
-    ]
-    due, touched = list[Due](), dict[str, Position]()
-    for start in range(0, len(changed), _PAGE):
+    stamps = {thread_id: at for thread_id, at in await _threads(metadata) if thread_id not in skipped}
+    changed = [key for key, at in stamps.items() if key not in known or known[key].updated_at != at]
+    changed.sort(key=lambda thread_id: stamps[thread_id])
+    due, read = list[Due](), 0
+    for start in range(0, len(changed), _READ):
+        ids = changed[start : start + _READ]
         threads: Any = await get_client().threads.search(
-            ids=changed[start : start + _PAGE], metadata=metadata, limit=_PAGE, select=["thread_id", "updated_at", "values"]
+            ids=ids, metadata=metadata, limit=_READ, select=["thread_id", "updated_at", "values"]
         )
-        for thread in threads:
-            thread_id, updated_at = str(thread["thread_id"]), str(thread["updated_at"])
-            position = known.get(thread_id, Position())
-            new = new_part(conversation(thread, speakers=("user", "assistant")), position)
-            if new.turns:
-                due.append(Due(new, updated_at))
-            else:
-                touched[thread_id] = Position(updated_at)
-    await commit(store, actor, touched)
+        # Read again, by their keys: while pages of a listing are read, what another run notes can move from one to the next.
+        exact = await positions_of(store, actor, ids)
+        found, touched = await asyncio.to_thread(_new_parts, threads, exact, tried)
+        due += found
+        if not dry:
+            await commit(store, actor, touched)
+        read += sum(_tokens(turn) for item in found for turn in item.conversation.turns)
+        if read > tokens and len(due) > 1:
+            break
     return due
 
 
-def still_due(found: Sequence[Due], known: dict[str, Position]) -> list[Due]:
+def _new_parts(
+    threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position], tried: Mapping[str, Position]
+) -> tuple[list[Due], dict[str, Position]]:
+    """What is new in these threads; and the positions of those in which nothing is."""
+    due, touched = list[Due](), dict[str, Position]()
+    for thread in threads:
+        thread_id, updated_at = str(thread["thread_id"]), str(thread["updated_at"])
+        talk = new_part(conversation(thread, speakers=("user", "assistant")), known.get(thread_id, Position()))
+        new = new_part(talk, tried.get(thread_id, Position()))
+        if new.turns:
+            due.append(Due(new, updated_at))
+        elif not talk.turns:
+            touched[thread_id] = Position(updated_at)
+    return due, touched
+
+
+def still_due(found: Sequence[Due], known: Mapping[str, Position]) -> list[Due]:
     """What is left of what was found due, after somebody else may have consolidated some of it."""
     left = []
     for item in found:

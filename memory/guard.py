@@ -6,19 +6,23 @@ agent or the person made meanwhile, and taken back without them.
 
 from __future__ import annotations
 
-import difflib
+import asyncio
+import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
 
 from memory import scopes
-from memory.consensus import LoggedFile, Revision
+from memory.consensus import NOTHING, LoggedFile, Revision
 from memory.files import acarry_out
 from memory.journal import Journal
-from memory.validation import RefusedWriteError
+from memory.lines import diff, edits, without
+from memory.profile import PROFILE_PATH
+from memory.validation import RefusedWriteError, check_profile
 from settings import (
     CONSOLIDATION_ADDS,
     CONSOLIDATION_REMOVES,
@@ -36,17 +40,25 @@ _NAMES = {"insert": "adding", "replace": "updating", "delete": "removing"}
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A file that a run changed: its key, and its text before the run's first revision and after its last ("" for no file)."""
+    """What a run did to a file, whatever others did to it meanwhile.
+
+    Args:
+        key: the file's.
+        before: its text as it would be without the run's steps; "" for no file.
+        after: its text with them.
+        encoding: of `before`.
+        whole: False where the journal does not go back as far as the run's first step. `before` is then what it made early on.
+    """
 
     key: str
     before: str
     after: str
+    encoding: str = "utf-8"
+    whole: bool = True
 
     def diff(self) -> str:
         """A unified diff, cut at `MAX_DIFF_CHARS`."""
-        lines = difflib.unified_diff(self.before.splitlines(), self.after.splitlines(), "before", "after", lineterm="", n=1)
-        text = "\n".join(lines)
-        return text if len(text) <= MAX_DIFF_CHARS else f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
+        return _cut(diff(self.before, self.after))
 
 
 async def base(store: BaseStore, files: scopes.Namespace) -> Base:
@@ -56,20 +68,42 @@ async def base(store: BaseStore, files: scopes.Namespace) -> Base:
 
 
 async def changes(store: BaseStore, files: scopes.Namespace, since: Base, run_id: str) -> list[Changed]:
-    """The files whose text a run has changed since then."""
+    """What a run has changed since then."""
     now, found = await base(store, files), list[Changed]()
     for key in sorted({*since, *now}):
         if now.get(key) == since.get(key):
             continue
         history = await acarry_out(store, Journal(LoggedFile(files, key)).history())
-        own = [revision for revision in history if revision.number > since.get(key, 0) and _wrote(run_id, revision)]
-        if not own:
-            continue
-        before = next((revision for revision in history if revision.number == own[-1].number - 1), None)
-        changed = Changed(key, (before.content if before else None) or "", own[0].content or "")
-        if changed.before != changed.after:
+        changed = await asyncio.to_thread(_by_run, key, history[::-1], since.get(key, 0), run_id)
+        if changed and changed.before != changed.after:
             found.append(changed)
     return found
+
+
+def _by_run(key: str, history: Sequence[Revision], since: int, run_id: str) -> Changed | None:
+    """What a run did after revision `since`: its steps, one after the other taken back from the text that there is now.
+
+    Args:
+        key: the file's.
+        history: its revisions, oldest first.
+        since: 0 where there was no file, or one that had been put around the journal: then from the last such point on.
+        run_id: the run.
+    """
+    since = since or max((revision.number for revision in history if revision.content is None or revision.adopted), default=0)
+    known = [revision for revision in (NOTHING, *history) if revision.number >= since]
+    whole = [revision.number for revision in known[:2]] in ([since], [since, since + 1])
+    if not whole and known[:1] == [NOTHING]:
+        known = known[1:]
+    own = [n for n, revision in enumerate(known) if revision.number > since and _wrote(run_id, revision)]
+    if not own:
+        return None
+    known = known[max(own[0] - 1, 0) :]
+    text = after = known[-1].content or ""
+    for old, new in reversed([*pairwise(known)]):
+        if _wrote(run_id, new):
+            text = _without(key, text, old.content or "", new.content or "")
+    encoding = known[0].encoding if text == known[0].content else "utf-8"
+    return Changed(key, text, after, encoding, whole)
 
 
 def objection(changed: Changed, given_up: Collection[str]) -> str | None:
@@ -81,12 +115,14 @@ def objection(changed: Changed, given_up: Collection[str]) -> str | None:
     """
     if changed.key.startswith("/skills/"):
         return f"/memories{changed.key} is a skill of the person's own, and not consolidation's to change."
+    if not changed.whole:
+        return f"/memories{changed.key} was changed so often that its journal does not say what it was; change it once."
     before, after = changed.before.splitlines(), changed.after.splitlines()
-    for kind, *_ in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if not _SWITCHES.get(kind, True):
+    for kind, *_ in edits(before, after):
+        if not _SWITCHES[kind]:
             return f"/memories{changed.key}: {_NAMES[kind]} lines is switched off in this deployment."
     gone = [*(Counter(_plain(before)) - Counter(_plain(after))).elements()]
-    unexplained = [*(Counter(gone) - Counter(_plain(given_up))).elements()]
+    unexplained = [*(Counter(gone) - Counter(_plain("\n".join(given_up).splitlines()))).elements()]
     kept = sum(map(len, _plain(before))) - sum(map(len, gone)) + sum(map(len, unexplained))
     left = sum(map(len, _plain(after)))
     if unexplained and left < kept * (1 - MAX_SHRINKING):
@@ -102,10 +138,11 @@ async def undo(store: BaseStore, files: scopes.Namespace, changed: Changed, auth
     """Take a change back, and leave what others have written since."""
 
     def reverted(file: FileData | None) -> FileData | None:
-        text = without(file["content"] if file else "", changed)
-        if file is None and not text:
+        if file is None and not changed.before:
             raise RefusedWriteError("There is no file, and there was none.")
-        return FileData(content=text, encoding="utf-8") if text else None
+        text = _without(changed.key, file["content"] if file else "", changed.before, changed.after)
+        encoding = changed.encoding if text == changed.before else "utf-8"
+        return FileData(content=text, encoding=encoding) if text else None
 
     try:
         await acarry_out(store, Journal(LoggedFile(files, changed.key)).change(reverted, author))
@@ -113,20 +150,19 @@ async def undo(store: BaseStore, files: scopes.Namespace, changed: Changed, auth
         return
 
 
-def without(current: str, changed: Changed) -> str:
-    """A text as it would be without a change that was made on its way here."""
-    if current == changed.after:
-        return changed.before
-    before, after = Counter(changed.before.splitlines()), Counter(changed.after.splitlines())
-    added, removed = after - before, before - after
-    kept = list[str]()
-    for line in current.splitlines():
-        if added[line] > 0:
-            added[line] -= 1
-        else:
-            kept.append(line)
-    lines = [*kept, *removed.elements()]
-    return "\n".join(lines) + "\n" if lines else ""
+def _without(key: str, current: str, before: str, after: str) -> str:
+    """`without` for a file: a profile, which is not lines but fields, stays one that code can read."""
+    if f"/memories{key}" != PROFILE_PATH or current == after:
+        return without(current, before, after)
+    try:
+        now, old, new = (json.loads(text or "{}") for text in (current, before, after))
+        kept = {name: value for name, value in now.items() if value == old.get(name) or value != new.get(name)}
+        back = {name: value for name, value in old.items() if now.get(name) == new.get(name)}
+        text = json.dumps({**kept, **back}, indent=2, ensure_ascii=False) + "\n"
+        check_profile(text)
+    except (ValueError, AttributeError):  # one of them is no profile: what is there now is not made worse
+        return current
+    return text
 
 
 def diffs(found: Collection[Changed]) -> dict[str, str]:
@@ -136,7 +172,13 @@ def diffs(found: Collection[Changed]) -> dict[str, str]:
 
 def merged(earlier: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
     """The diffs of two batches, one after the other."""
-    return {path: "\n".join(filter(None, (earlier.get(path), later.get(path)))) for path in {**earlier, **later}}
+    return {path: _cut("\n".join(filter(None, (earlier.get(path), later.get(path))))) for path in {**earlier, **later}}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_DIFF_CHARS:
+        return text
+    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
 
 
 def _wrote(run_id: str, revision: Revision) -> bool:

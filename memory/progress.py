@@ -6,14 +6,15 @@ read. A message is new if its hash is not there: forks, edited and deleted messa
 **The lease.** Runs for one person are queued on one thread, but anybody may start one on another. A run takes the lease before
 it changes anything, by the journal, which makes that an atomic step, and renews it. In it is noted where every file stood
 when the batch began, and then what was decided of the batch. Who finds the lease of a dead run finishes what was decided, or
-undoes what the run wrote since: no conversation is dropped, and none is consolidated twice.
+undoes what the run wrote since: no conversation is dropped, and none is consolidated twice. A run that was only slow finds
+that it is no longer its own, takes back what it has written since, and ends.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,8 +29,8 @@ from memory.epochs import Epoch
 from memory.files import acarry_out
 from memory.guard import Base
 from memory.journal import Journal
-from memory.validation import RefusedWriteError
-from settings import CONSOLIDATIONS_KEPT, LEASE_SECONDS, MAX_SEEN
+from memory.validation import RefusedWriteError, stored_file
+from settings import CONSOLIDATIONS_KEPT, LEASE_SECONDS
 
 _PAGE = 100
 _AUTHOR = scopes.Author("consolidation")
@@ -42,7 +43,7 @@ class Position:
     Args:
         updated_at: its time stamp when it was read. Empty: it is due whatever its time stamp says.
         message_id: the last message that was consolidated.
-        seen: hashes of all of them.
+        seen: hashes of all of them. However many: without one its message would be new again, for ever.
     """
 
     updated_at: str = ""
@@ -67,6 +68,12 @@ async def positions(store: BaseStore, actor: scopes.Actor) -> dict[str, Position
     return found
 
 
+async def positions_of(store: BaseStore, actor: scopes.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:
+    """The positions of some threads, each as it is at this moment."""
+    items = await store.abatch([GetOp(scopes.consolidation(actor), thread_id) for thread_id in thread_ids])
+    return {thread_id: _position(item) for thread_id, item in zip(thread_ids, items, strict=True)}
+
+
 async def commit(store: BaseStore, actor: scopes.Actor, moved: Mapping[str, Position]) -> None:
     """Add what was consolidated to the threads' positions. Doing it again changes nothing.
 
@@ -80,7 +87,7 @@ async def commit(store: BaseStore, actor: scopes.Actor, moved: Mapping[str, Posi
     puts = list[PutOp]()
     for (key, new), item in zip(moved.items(), items, strict=True):
         seen = dict.fromkeys((*_position(item).seen, *new.seen))
-        position = Position(new.updated_at, new.message_id or _position(item).message_id, tuple(seen)[-MAX_SEEN:])
+        position = Position(new.updated_at, new.message_id or _position(item).message_id, tuple(seen))
         puts.append(PutOp(namespace, key, asdict(position), index=False))
     if puts:
         await store.abatch(puts)
@@ -93,17 +100,19 @@ class Lease:
     Args:
         run_id: the run; "" for none.
         until: ISO time after which it is taken for dead.
-        base: where the files stood when its batch began; None where it has not begun one. What it wrote since is undone, if
+        worker: the run that began the batch: `run_id`, or the dead one that it took over from.
+        base: where the files stood when that batch began; None where there is none. What the worker wrote since is undone, if
             it dies.
         moved: the positions of the batch, once it was decided that the batch stands. Then those are committed instead.
-        rejected: why the batch does not stand, once that was decided.
+        decided: the last batch of the worker's that was decided: its `batch` number, and the `reason` why it does not stand.
     """
 
     run_id: str = ""
     until: str = ""
+    worker: str = ""
     base: Base | None = None
     moved: dict[str, dict[str, Any]] | None = None
-    rejected: str | None = None
+    decided: dict[str, Any] | None = None
 
     def alive(self) -> bool:
         """Whether the run must be left alone."""
@@ -115,11 +124,18 @@ class Lease:
 
 
 class LeaseHeldError(RefusedWriteError):
-    """Another run is at work for this person."""
+    """Another run is at work for this person, or was since."""
 
 
 async def take_lease(
-    store: BaseStore, actor: scopes.Actor, key: str, run_id: str, epoch: Epoch | None = None, **noted: Any
+    store: BaseStore,
+    actor: scopes.Actor,
+    key: str,
+    run_id: str,
+    epoch: Epoch | None = None,
+    *,
+    renewing: bool = False,
+    **noted: Any,
 ) -> Lease:
     """Take or renew the lease; what it was before.
 
@@ -129,16 +145,19 @@ async def take_lease(
         key: which memory of theirs.
         run_id: who takes it.
         epoch: the run's.
+        renewing: it must be that run's still.
         noted: fields of the lease to set. The others stay as they are, a dead run's included.
 
     Raises:
-        LeaseHeldError: it is another living run's.
+        LeaseHeldError: it is another living run's; or renewing, and another run's, whether that lives or not.
         RefusedWriteError: the person was forgotten.
     """
     earlier = [Lease()]
 
     def taken(file: FileData | None) -> FileData:
         earlier[0] = was = _lease(file)
+        if renewing and was.run_id != run_id:
+            raise LeaseHeldError("Another consolidation has taken over from this one.")
         if was.run_id != run_id and was.alive():
             raise LeaseHeldError(f"The consolidation {was.run_id} is at work.")
         until = (datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)).isoformat()
@@ -149,13 +168,22 @@ async def take_lease(
 
 
 async def release_lease(store: BaseStore, actor: scopes.Actor, key: str, run_id: str) -> None:
-    """Give the lease back, unless it is another run's by now."""
+    """Give the lease back, unless it is another run's by now.
+
+    It keeps saying what was decided: a run that is stopped right after this, and goes on before it, decides the same.
+    """
 
     def released(file: FileData | None) -> FileData:
         was = _lease(file)
-        return _file(Lease() if was.run_id == run_id else was)
+        return _file(replace(was, until="", base=None, moved=None) if was.run_id == run_id else was)
 
     await _change(store, actor, key, released)
+
+
+async def holds_lease(store: BaseStore, actor: scopes.Actor, key: str, run_id: str) -> bool:
+    """Whether the lease is still this run's, as far as one read shows."""
+    item = await store.aget(scopes.lease(actor), key)
+    return item is not None and _lease(stored_file(item)).run_id == run_id
 
 
 @dataclass

@@ -209,11 +209,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         """Write `starting_memory` for somebody who has no memory at all. Shared memory has no new users.
 
         A failure is logged and leaves them without: it must not stop their run. What another first run's agent has written
-        meanwhile stays.
+        meanwhile stays. A dry run of consolidation writes nothing.
         """
-        if self._settings.memory_scope == "assistant":
+        context = get_runtime().context
+        if self._settings.memory_scope == "assistant" or (isinstance(context, scopes.Context) and context.dry_run):
             return False
-        author, files = scopes.Author("seed", actor.user_id), starting_memory(actor, get_runtime().context)
+        author, files = scopes.Author("seed", actor.user_id), starting_memory(actor, context)
         try:
             if await store.asearch(namespace, limit=1):
                 return False

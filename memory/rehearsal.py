@@ -13,6 +13,7 @@ from memory.validation import RefusedWriteError
 from settings import MAX_MEMORY_FILES
 
 _KEPT = 16
+_REVISION = {"revision", "revision_id"}
 
 
 class Rehearsals:
@@ -25,7 +26,9 @@ class Rehearsals:
         """Copy the files of a namespace for a run."""
         copy = InMemoryStore()
         items = await store.asearch(files, limit=MAX_MEMORY_FILES + 1)
-        await copy.abatch([PutOp(files, item.key, item.value) for item in items])
+        # Without their revisions: the copy has no journal in which those would be found.
+        puts = [PutOp(files, item.key, {name: item.value[name] for name in item.value.keys() - _REVISION}) for item in items]
+        await copy.abatch(puts)
         self._stores[run_id] = copy
         while len(self._stores) > _KEPT:
             self._stores.popitem(last=False)
@@ -35,7 +38,7 @@ class Rehearsals:
         self._stores.pop(run_id, None)
 
     def store(self) -> BaseStore | None:
-        """Where the run this is called in reads and writes memory files; None for the real store.
+        """Where the run this is called in reads and writes memory files, and notes its positions; None for the real store.
 
         Raises:
             RefusedWriteError: it is a dry run whose copy is gone, with the process that had it.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,12 +19,12 @@ from memory import epochs, guard, scopes
 from memory.due import Due, batch, find_due, still_due, transcript
 from memory.files import acarry_out
 from memory.lexical import rank
-from memory.progress import Lease, Record, commit, positions, record, release_lease, take_lease
+from memory.progress import Lease, Record, commit, holds_lease, positions_of, record, release_lease, take_lease
 from memory.prompt import within_budget
 from memory.recall import catch_up
 from memory.rehearsal import Rehearsals
-from memory.validation import RefusedWriteError, stored_file
-from settings import BATCH_TOKENS, MAX_MEMORY_FILES, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN, Settings
+from memory.validation import stored_file
+from settings import BATCH_TOKENS, LEASE_SECONDS, MAX_MEMORY_FILES, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +82,17 @@ class Work:
         self._apart, self._rehearsals, self._store = settings.memory_scope == "user+assistant", rehearsals, get_store()
         self._key = f"/{self.files[-1]}"
 
-    async def find(self) -> list[Due]:
-        """What is new in the person's conversations."""
-        return await find_due(self._store, self.actor, self._assistant if self._apart else None)
+    async def find(self, after: Batch | None = None) -> list[Due]:
+        """What is new in the person's conversations, after a batch of this run."""
+        return await find_due(
+            self._store,
+            self.actor,
+            self._assistant if self._apart else None,
+            BATCH_TOKENS,
+            skipped=after.skipped if after else [],
+            rehearsed=self._rehearsals.store() if after else None,
+            dry=self.dry,
+        )
 
     async def take_over(self, found: Sequence[Due]) -> list[Due]:
         """Take the lease, and undo what a dead run left half done; what is due then. For a dry run, copy the files.
@@ -98,8 +107,9 @@ class Work:
         if before.moved is not None:
             await commit(self._store, self.actor, before.positions())
         elif before.base is not None:
-            await self._undo(before.base, before.run_id)
-        return still_due(found, await positions(self._store, self.actor))
+            await self._undo(before.base, before.worker)
+        known = await positions_of(self._store, self.actor, [item.conversation.thread_id for item in found])
+        return still_due(found, known) or await self.find()
 
     async def renew(self) -> None:
         """Give a sign of life.
@@ -108,7 +118,31 @@ class Work:
             LeaseHeldError: too late: another run has taken over.
         """
         if not self.dry:
-            await self._take()
+            await self._renew()
+
+    async def holds(self) -> bool:
+        """Whether this run may write."""
+        return self.dry or await holds_lease(self._store, self.actor, self._key, self.run_id)
+
+    @contextlib.asynccontextmanager
+    async def alive(self) -> AsyncIterator[None]:
+        """Gives signs of life while something takes long, such as a model call.
+
+        Raises:
+            LeaseHeldError: too late: another run has taken over.
+        """
+        await self.renew()
+        signs = asyncio.create_task(self._signs())
+        try:
+            yield
+        finally:
+            signs.cancel()
+
+    async def _signs(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECONDS / 5)
+            with contextlib.suppress(Exception):  # whatever it is, who needs the lease next finds out
+                await self.renew()
 
     async def begin(self, found: Sequence[Due], after: Batch | None = None, reason: str | None = None) -> Batch | None:
         """The next batch, noted in the lease. None where nothing is due.
@@ -117,14 +151,16 @@ class Work:
             found: what is due.
             after: the batch before it.
             reason: why that was undone, and is to be done again.
+
+        Raises:
+            LeaseHeldError: another run has taken over.
         """
-        skipped = after.skipped if after else []
-        shown = batch([item for item in found if item.conversation.thread_id not in skipped], BATCH_TOKENS)
+        shown = await asyncio.to_thread(batch, found, BATCH_TOKENS)
         if not shown:
             return None
         base = await guard.base(self._files_store(), self.files)
         if not self.dry:
-            await self._take(base=base, moved=None, rejected=None)
+            await self._renew(worker=self.run_id, base=base, moved=None, **({} if after else {"decided": None}))
         task = TASK.replace("{count}", str(len(shown)))
         return Batch(
             number=after.number + 1 if after else 1,
@@ -134,8 +170,8 @@ class Work:
             positions={item.conversation.thread_id: asdict(item.position()) for item in shown},
             base=base,
             messages=sum(len(item.conversation.turns) for item in shown),
-            skipped=skipped,
-            more=len(found) > len(skipped) + sum(item.whole for item in shown),
+            skipped=after.skipped if after else [],
+            more=len(found) > sum(item.whole for item in shown),
         )
 
     async def accept(self, done: Batch, given_up: Sequence[dict[str, Any]], report: Record, problem: str | None) -> str | None:
@@ -148,25 +184,26 @@ class Work:
             given_up: what the model gave to `forget_lines`.
             report: where what was done is added.
             problem: a reason why not that is known already.
+
+        Raises:
+            LeaseHeldError: another run has taken over.
         """
         changed = await guard.changes(self._files_store(), self.files, done.base, self.run_id)
         for change in changed:
             lines = [line for given in given_up if given["path"] == f"/memories{change.key}" for line in given["lines"]]
-            problem = problem or guard.objection(change, lines)
+            problem = problem or await asyncio.to_thread(guard.objection, change, lines)
         if not self.dry:
-            try:
-                before = await self._take()
-                problem = before.rejected or problem
-                await self._take(**({"rejected": problem} if problem else {"moved": done.positions}))
-            except RefusedWriteError as error:  # another run has taken over, or the person was forgotten
-                return str(error)
+            before = await self._renew()
+            if before.decided and before.decided["batch"] == done.number:
+                problem = before.decided["reason"]
+            decided = {"batch": done.number, "reason": problem}
+            await self._renew(decided=decided, moved=None if problem else done.positions)
         if problem:
             return problem
-        if not self.dry:
-            await commit(self._store, self.actor, Lease(moved=done.positions).positions())
+        await commit(self._files_store(), self.actor, Lease(moved=done.positions).positions())
         report.conversations += len(done.positions)
         report.messages += done.messages
-        report.files = guard.merged(report.files, guard.diffs(changed))
+        report.files = guard.merged(report.files, await asyncio.to_thread(guard.diffs, changed))
         return None
 
     async def undo(self, undone: Batch) -> None:
@@ -202,7 +239,7 @@ class Work:
 
     async def _text(self, shown: Sequence[Due]) -> str:
         """The conversations, and the topic files that share most words with them."""
-        said = "\n\n".join(map(transcript, shown))
+        said = await asyncio.to_thread(lambda: "\n\n".join(map(transcript, shown)))
         items = await self._files_store().asearch(self.files, limit=MAX_MEMORY_FILES)
         topics = [item for item in items if item.key.startswith(TOPICS) and item.key != INDEX]
         texts = [f"{item.key} {item.value.get('content')}" for item in topics]
@@ -210,9 +247,12 @@ class Work:
         known = [(f"/memories{topics[i].key}", stored_file(topics[i])["content"]) for i, _ in best]
         return f"{said}\n\n# Files about the same\n\n{within_budget(known, MEMORY_BUDGET_BYTES)}" if known else said
 
-    async def _take(self, **noted: Any) -> Lease:
+    async def _take(self, **options: Any) -> Lease:
         epoch = await acarry_out(self._store, epochs.of_run(self.actor))
-        return await take_lease(self._store, self.actor, self._key, self.run_id, epoch, **noted)
+        return await take_lease(self._store, self.actor, self._key, self.run_id, epoch, **options)
+
+    async def _renew(self, **noted: Any) -> Lease:
+        return await self._take(renewing=True, **noted)
 
     def _files_store(self) -> BaseStore:
         return self._rehearsals.store() or self._store

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from random import Random
 from typing import Any, Protocol
 
 import pytest
@@ -22,8 +23,9 @@ from memory.consensus import LoggedFile
 from memory.due import Due, still_due
 from memory.episodes import Conversation, Turn
 from memory.files import acarry_out
-from memory.guard import Changed, objection, without
+from memory.guard import Changed, objection
 from memory.journal import Journal
+from memory.lines import diff, edits, without
 from memory.progress import LeaseHeldError, positions, records, take_lease
 from settings import LEASE_SECONDS, Settings
 from tests.conftest import BuildGraph
@@ -46,7 +48,9 @@ def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
 
 
 class Runs(Protocol):
-    async def __call__(self, run_id: str, due: Sequence[Due], *, dry: bool = False) -> str: ...
+    async def __call__(
+        self, run_id: str, due: Sequence[Due], *, dry: bool = False, thread: str | None = None, resumed: bool = False
+    ) -> str: ...
 
 
 @pytest.fixture
@@ -54,8 +58,10 @@ def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) ->
     """Runs consolidation for Alice, whose conversations are `due` as far as they were not consolidated; the last message."""
     talks: list[Due] = []
 
-    async def find(*_: Any) -> list[Due]:
-        return still_due(talks, await positions(store, ALICE))
+    async def find(*_: Any, rehearsed: BaseStore | None, skipped: Sequence[str], **__: Any) -> list[Due]:
+        left = still_due(talks, await positions(store, ALICE))
+        left = still_due(left, await positions(rehearsed, ALICE)) if rehearsed else left
+        return [item for item in left if item.conversation.thread_id not in skipped]
 
     async def never(*_: Any) -> bool:
         return False
@@ -67,11 +73,14 @@ def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(memory.work.Work, "_index", never)
     built = graph(build=build_consolidation_agent).graph
 
-    async def run_once(run_id: str, due: Sequence[Due], *, dry: bool = False) -> str:
+    async def run_once(
+        run_id: str, due: Sequence[Due], *, dry: bool = False, thread: str | None = None, resumed: bool = False
+    ) -> str:
         talks[:] = due
-        config: RunnableConfig = {"configurable": {"thread_id": run_id, "run_id": run_id}}
+        config: RunnableConfig = {"configurable": {"thread_id": thread or run_id, "run_id": run_id}}
         context = scopes.Context(user_id="alice", org_id="acme", dry_run=dry)
-        result = await built.ainvoke({"messages": [{"role": "user", "content": "store X"}]}, config, context=context)
+        given = None if resumed else {"messages": [{"role": "user", "content": "store X"}]}
+        result = await built.ainvoke(given, config, context=context)
         return str(result["messages"][-1].text)
 
     return run_once
@@ -248,6 +257,119 @@ async def test_what_a_dead_run_had_decided_is_committed_and_not_shown_again(
     assert await text(store) == "- dill\n"
 
 
+async def test_a_run_that_was_slow_changes_nothing_after_another_has_taken_over(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.progress, "LEASE_SECONDS", 0)
+    model.script(TASK, [append("- dill")], Slow(2, [append("- late")]))
+    slow = asyncio.create_task(run("slow", [talk("t", "dill")]))
+    while len(model.requests) < 2:  # noqa: ASYNC110  # another thread's
+        await asyncio.sleep(0.02)
+    model.script(TASK, [append("- dill again")], READY)
+    await run("quick", [talk("t", "dill")])
+    with pytest.raises(LeaseHeldError, match="taken over"):
+        await slow
+    assert await text(store) == "- dill again\n"
+    history = await acarry_out(store, Journal(LoggedFile(FILES, "/topics/food.md")).history())
+    assert not any("late" in str(revision.content) for revision in history), "not even for a moment"
+    assert [(record["run_id"], record["status"]) for record in await records(store, ALICE)] == [
+        ("quick", "done"),
+        ("slow", "failed"),
+    ]
+
+
+async def test_a_run_whose_model_takes_long_gives_signs_of_life(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed: list[str] = []
+
+    async def renew(work: Any) -> None:
+        renewed.append(work.run_id)
+
+    monkeypatch.setattr(memory.work, "LEASE_SECONDS", 0.5)
+    monkeypatch.setattr(memory.work.Work, "renew", renew)
+    model.script(TASK, Slow(1, READY))
+    await run("r1", [talk("t", "dill")])
+    assert len(renewed) > 2
+
+
+async def test_who_dies_while_taking_over_leaves_the_first_one_s_work_to_be_undone(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.progress, "LEASE_SECONDS", 0)
+    await killed(run, model, [talk("t", "dill")])
+
+    async def dies(*_: Any) -> None:
+        raise ConnectionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(guard, "changes", dies)
+        with pytest.raises(ConnectionError):
+            await run("second", [talk("t", "dill")])
+    model.script(TASK, [append("- dill")], READY)
+    await run("third", [talk("t", "dill")])
+    assert await text(store) == "- dill\n"
+
+
+def stopped_once_after(monkeypatch: pytest.MonkeyPatch, step: str, *, of: int) -> None:
+    """The process is gone when `Work` has done this for the nth time."""
+    done, original = [], getattr(memory.work.Work, step)
+
+    async def do(*args: Any) -> Any:
+        result = await original(*args)
+        done.append(result)
+        if len(done) == of:
+            raise ConnectionError
+        return result
+
+    monkeypatch.setattr(memory.work.Work, step, do)
+
+
+EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
+
+
+async def test_what_was_rejected_and_undone_is_not_accepted_by_going_on(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await remembered(store, "likes fennel\n")
+    model.script(AGAIN, [append("- dill")], READY)
+    model.script(TASK, EMPTIED, READY)
+    stopped_once_after(monkeypatch, "begin", of=2)
+    with pytest.raises(ConnectionError):
+        await run("r1", [talk("t", "dill")])
+    await run("r1", [talk("t", "dill")], resumed=True)
+    assert await text(store) == "likes fennel\n- dill\n"
+    assert set(await positions(store, ALICE)) == {"t"}
+
+
+@pytest.mark.parametrize(("replies", "after"), [([EMPTIED, READY] * 2, set[str]()), ([[append("- dill")], READY], {"t"})])
+async def test_what_was_decided_when_a_run_ended_is_decided_the_same_by_going_on(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch, *, replies: Any, after: set[str]
+) -> None:
+    await remembered(store, "likes fennel\n")
+    model.script(TASK, *replies)
+    stopped_once_after(monkeypatch, "finish", of=1)
+    with pytest.raises(ConnectionError):
+        await run("r1", [talk("t", "dill")])
+    before = await text(store)
+    await run("r1", [talk("t", "dill")], resumed=True)
+    assert await text(store) == before
+    assert set(await positions(store, ALICE)) == after
+
+
+async def test_another_run_that_goes_on_with_a_failed_one_decides_nothing(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    model.script(TASK, [append("- dill")], Failure(400, "invalid_request_error", "no"))
+    with pytest.raises(Exception, match="no"):
+        await run("r1", [talk("t", "dill")])
+    model.clear()
+    model.script(TASK, READY)
+    with pytest.raises(LeaseHeldError, match="taken over"):
+        await run("r2", [talk("t", "dill")], thread="r1", resumed=True)
+    assert await positions(store, ALICE) == {}
+
+
 async def test_of_two_runs_at_once_the_second_leaves_it_to_the_first_and_looks_again_later(
     run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +398,46 @@ async def test_a_dry_run_says_what_it_would_change_and_changes_nothing(
     assert "+- dill" in said["files"]["/memories/topics/food.md"]
     assert said["dry_run"] is True
     assert await everything(store) == before
+
+
+async def test_a_dry_run_of_a_backlog_comes_to_an_end_and_says_all(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await saved(store, "fennel\n")
+    await saved(store, "fennel\nmint\n")
+    before = await everything(store)
+    monkeypatch.setattr(memory.work, "BATCH_TOKENS", 150)
+    model.script(TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)])
+    said = json.loads(await run("r1", [talk(f"t{number}", "x" * 400) for number in range(3)], dry=True))
+    assert (said["conversations"], said["model_calls"]) == (3, 6)
+    assert " mint\n+- fact 0" in said["files"]["/memories/topics/food.md"], "what is in the journal is in the copy, too"
+    assert " - fact 1\n+- fact 2" in said["files"]["/memories/topics/food.md"]
+    assert await everything(store) == before
+
+
+async def test_a_dry_run_writes_no_first_memory(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    model.script(TASK, READY)
+    await run("r1", [talk("t", "dill")], dry=True)
+    assert await everything(store) == set()
+
+
+async def test_a_dry_run_for_nobody_starts_nothing(
+    run: Runs, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scopes, "names_nobody", lambda *_: True)
+    assert "for one person" in await run("r1", [talk("t", "dill")], dry=True)
+    assert model.requests == []
+
+
+async def test_a_conversation_of_very_many_messages_is_consolidated_once(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.work, "BATCH_TOKENS", 25_000)
+    model.script(TASK, *[READY] * 20)
+    await run("r1", [talk("t", *map(str, range(12_000)))])
+    calls = len(model.requests)
+    assert "Nothing is new" in await run("r2", [talk("t", *map(str, range(12_000)))])
+    assert 1 < calls == len(model.requests) < 8
 
 
 async def test_a_dry_run_that_lost_its_copy_writes_nothing(
@@ -340,10 +502,128 @@ def test_what_is_switched_off_is_refused(monkeypatch: pytest.MonkeyPatch, kind: 
     assert "switched off" in (objection(changed, ["one"]) or "")
 
 
+async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", encoding: str = "utf-8") -> None:
+    """A file saved by the person, by way of the journal."""
+    file = {**create_file_data(content), "encoding": encoding}
+    change = Journal(LoggedFile(FILES, key)).change(lambda _: file, scopes.Author("person", "alice"))  # type: ignore[arg-type,return-value]
+    await acarry_out(store, change)
+
+
+async def test_what_the_person_wrote_between_two_writes_of_a_run_is_not_the_run_s(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await saved(store, "one\ntwo\nthree\nfour\n")
+    loop = asyncio.get_running_loop()
+
+    def empty(_: object) -> list[ToolCall]:
+        asyncio.run_coroutine_threadsafe(saved(store, "one\ntwo\nthree\nfour\n- dill\nmine\n"), loop).result()
+        return [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "one\n"})]
+
+    model.script(AGAIN, READY)
+    model.script(TASK, [append("- dill")], empty, READY)
+    await run("r1", [talk("t", "dill")])
+    assert await text(store) == "one\ntwo\nthree\nfour\nmine\n"
+    (record,) = await records(store, ALICE)
+    assert record["files"] == {}
+
+
+async def test_a_run_that_was_undone_once_has_nothing_left_to_undo(store: BaseStore) -> None:
+    author = scopes.Author("consolidation", "alice", "r1")
+    await saved(store, "one\n")
+    base = await guard.base(store, FILES)
+    add = Journal(LoggedFile(FILES, "/topics/food.md")).change(lambda _: create_file_data("one\ntwo\n"), author)
+    await acarry_out(store, add)
+    await saved(store, "one\ntwo\nmine\n")
+    for _ in range(2):
+        for changed in await guard.changes(store, FILES, base, "r1"):
+            await guard.undo(store, FILES, changed, author)
+        assert await text(store) == "one\nmine\n"
+    assert len(await acarry_out(store, Journal(LoggedFile(FILES, "/topics/food.md")).history())) == 4
+
+
+async def test_a_topic_that_one_batch_deleted_is_new_to_the_next(store: BaseStore) -> None:
+    author = scopes.Author("consolidation", "alice", "r1")
+    await saved(store, "one\ntwo\n")
+    journal = Journal(LoggedFile(FILES, "/topics/food.md"))
+    await acarry_out(store, journal.change(lambda _: None, author))
+    base = await guard.base(store, FILES)
+    await acarry_out(store, journal.change(lambda _: create_file_data("three\n"), author))
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    assert (changed.before, changed.after) == ("", "three\n")
+
+
+async def test_what_is_not_text_is_put_back_as_it_was(store: BaseStore) -> None:
+    author = scopes.Author("consolidation", "alice", "r1")
+    await saved(store, "AP8=", "/photo.png", "base64")
+    base = await guard.base(store, FILES)
+    await acarry_out(store, Journal(LoggedFile(FILES, "/photo.png")).change(lambda _: None, author))
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    assert objection(changed, [])
+    await guard.undo(store, FILES, changed, author)
+    item = await store.aget(FILES, "/photo.png")
+    assert item
+    assert (item.value["content"], item.value["encoding"]) == ("AP8=", "base64")
+
+
+async def test_a_profile_stays_a_profile_when_a_change_is_taken_back_from_under_another(store: BaseStore) -> None:
+    author, journal = scopes.Author("consolidation", "alice", "r1"), Journal(LoggedFile(FILES, "/profile.json"))
+    await saved(store, '{"name": "Ann", "role": "cook"}\n', "/profile.json")
+    base = await guard.base(store, FILES)
+    await acarry_out(store, journal.change(lambda _: create_file_data('{"name": "Eve", "role": "cook"}\n'), author))
+    await saved(store, '{"name": "Eve", "role": "baker", "units": "metric"}\n', "/profile.json")
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    await guard.undo(store, FILES, changed, author)
+    assert json.loads(await text(store, "/profile.json")) == {"name": "Ann", "role": "baker", "units": "metric"}
+
+
+async def test_where_the_journal_does_not_go_back_far_enough_nothing_may_stand_and_nothing_is_deleted(store: BaseStore) -> None:
+    author, journal = scopes.Author("consolidation", "alice", "r1"), Journal(LoggedFile(FILES, "/topics/food.md"))
+    await saved(store, "one\ntwo\n")
+    base = await guard.base(store, FILES)
+    for number in range(80):
+        await acarry_out(store, journal.change(lambda _, n=number: create_file_data(f"{n}\n"), author))  # type: ignore[misc]
+    (changed,) = await guard.changes(store, FILES, base, "r1")
+    assert "so often" in (objection(changed, ["one", "two"]) or "")
+    await guard.undo(store, FILES, changed, author)
+    assert await text(store)
+
+
+def test_lines_given_as_one_text_count_line_by_line() -> None:
+    assert objection(Changed("/a.md", "one\ntwo\n", ""), ["one\ntwo\n"]) is None
+
+
 def test_undoing_leaves_what_others_wrote() -> None:
-    changed = Changed("/a.md", "one\ntwo\n", "one\nthree\n")
-    assert without("one\nthree\n", changed) == "one\ntwo\n"
-    assert without("zero\none\nthree\n", changed) == "zero\none\ntwo\n"
+    assert without("one\nthree\n", "one\ntwo\n", "one\nthree\n") == "one\ntwo\n"
+    assert without("zero\none\nthree\n", "one\ntwo\n", "one\nthree\n") == "zero\none\ntwo\n"
+    assert without("a\r\nb\r\nc", "a\r\n", "a\r\nb\r\n") == "a\r\nc", "line endings, and no line feed at the end"
+    assert without("1\n3\nmine\n", "1\n2\n3\n", "1\n3\n") == "1\n2\n3\nmine\n", "in their place"
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_edits_make_one_text_of_the_other_and_are_undone(seed: int) -> None:
+    random = Random(seed)
+    before, after = (random.choices("abcd", k=random.randrange(9)) for _ in range(2))
+    made, at = list[str](), 0
+    for _, i, i_end, j, j_end in edits(before, after):
+        made += [*before[at:i], *after[j:j_end]]
+        at = i_end
+    assert made + before[at:] == after
+    old, new = "\n".join(before), "\n".join(after)
+    assert sorted(without(f"Z\n{new}", old, new).split("\n")) == sorted(f"Z\n{old}".split("\n"))
+
+
+def test_a_diff_is_unified() -> None:
+    assert diff("1\n2\n3\n4\n", "1\n2\nthree\n4\n5\n").split("\n") == [
+        "@@ -2,3 +2,3 @@", " 2", "-3", "+three", " 4", "@@ -4,1 +4,2 @@", " 4", "+5",
+    ]  # fmt: skip
+
+
+def test_a_file_of_very_many_equal_lines_is_compared_like_any_other() -> None:
+    # With a quadratic comparison this test does not end.
+    lines = ["abc"[number % 3] for number in range(120_000)]
+    before, after = "\n".join(lines), "\n".join([*lines[:60_000], "new", *lines[60_000:]])
+    assert objection(Changed("/a.md", before, after), []) is None
+    assert Changed("/a.md", before, after).diff() == "@@ -60000,2 +60000,3 @@\n c\n+new\n a"
 
 
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
