@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
+import itertools
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from memory.postings import FORMAT, Array, DamagedError, Postings, check_format,
 PASSAGE_CHARS = 1_500
 # Of one conversation: beyond it, each passage keeps its first words only.
 MAX_WORDS, MAX_PASSAGES = 50_000, 2_000
+# Letters by which words are alike though their stems differ: "tournament" and "tourney", "destress" and "destressing".
+BEGINNING_CHARS = 4
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -42,12 +45,18 @@ def hash_of(word: str) -> int:
     return zlib.crc32(word.encode())
 
 
+def beginning_of(word: str) -> int:
+    """A number of 16 bits for a word's first letters."""
+    return zlib.crc32(word[:BEGINNING_CHARS].encode()) & 0xFFFF
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A conversation as it is ranked.
 
     `turns`, `speakers` (index in `SPEAKERS`), `names` (hash of the speaker's name, 0 without one) and `lengths` (words) have an
-    entry for each passage, `words` the hashes of all of them. `days` are the first and the last.
+    entry for each passage, `words` the hashes of all of them; `beginnings` (`beginning_of`) those of
+    the same words, stored once for each distinct one. `days` are the first and the last.
     """
 
     thread_id: str
@@ -59,16 +68,19 @@ class Document:
     names: Array
     lengths: Array
     words: Array
+    beginnings: Array
 
     def stored(self) -> dict[str, Any]:
         """The item's value."""
-        numbers = b"".join(getattr(self, name).astype(kind).tobytes() for name, kind in _FIELDS.items())
+        _, places = np.unique(self.words, return_index=True)
+        arrays = {name: getattr(self, name) for name in _FIELDS} | {"beginnings": self.beginnings[places]}
+        numbers = b"".join(arrays[name].astype(kind).tobytes() for name, kind in _FIELDS.items())
         about = {"thread_id": self.thread_id, "version": self.version, "language": self.language}
         days, passages = [day.toordinal() - _EPOCH for day in self.days], len(self.turns)
         return {"format": FORMAT, **about, "days": days, "passages": passages, "data": packed(np.frombuffer(numbers, "u1"))}
 
 
-_FIELDS = {"turns": "<u4", "speakers": "u1", "names": "<u4", "lengths": "<u4", "words": "<u4"}
+_FIELDS = {"turns": "<u4", "speakers": "u1", "names": "<u4", "lengths": "<u4", "words": "<u4", "beginnings": "<u2"}
 
 
 def document(talk: Conversation) -> Document:
@@ -83,6 +95,8 @@ def document(talk: Conversation) -> Document:
     passages = [lexical.stems(text, spoken) for _, _, text in pieces]
     if sum(map(len, passages)) > MAX_WORDS:
         passages = [list(dict.fromkeys(words))[: MAX_WORDS // len(passages)] for words in passages]
+    hashed = {word: (hash_of(word), beginning_of(word)) for word in itertools.chain.from_iterable(passages)}
+    numbers = [hashed[word] for words in passages for word in words]
     return Document(
         thread_id=talk.thread_id,
         version=version_of(talk.updated_at),
@@ -92,7 +106,8 @@ def document(talk: Conversation) -> Document:
         speakers=np.array([SPEAKERS.index(turn.speaker) for _, turn, _ in pieces], "u1"),
         names=np.array([name_hash(turn.name, spoken) if turn.name else 0 for _, turn, _ in pieces], "<u4"),
         lengths=np.array([len(words) for words in passages], "<u4"),
-        words=np.array([hash_of(word) for words in passages for word in words], "<u4"),
+        words=np.array([word for word, _ in numbers], "<u4"),
+        beginnings=np.array([beginning for _, beginning in numbers], "<u2"),
     )
 
 
@@ -117,17 +132,22 @@ def read_document(value: Mapping[str, Any]) -> Document:
     try:
         check_format(value)
         data, start, passages = unpacked(value["data"], "u1").tobytes(), 0, int(value["passages"])
-        numbers = {}
+        numbers: dict[str, Array] = {}
         for name, kind in _FIELDS.items():
-            # The words, which come last, are as many as there is room for.
-            numbers[name] = np.frombuffer(data, kind, passages if name != "words" else -1, start)
+            # As many words as the passages have; the beginnings, which come last, as there is room for.
+            count = int(numbers["lengths"].sum()) if name == "words" else -1 if name == "beginnings" else passages
+            numbers[name] = np.frombuffer(data, kind, count, start)
             start += numbers[name].nbytes
+        distinct, places = np.unique(numbers["words"], return_inverse=True)
+        if len(distinct) != len(numbers["beginnings"]):
+            raise DamagedError("a document whose parts do not fit")
+        numbers["beginnings"] = numbers["beginnings"][places]
         first, last = (date.fromordinal(_EPOCH + int(day)) for day in value["days"])
         read = Document(str(value["thread_id"]), int(value["version"]), str(value["language"]), (first, last), **numbers)
     except (KeyError, TypeError, ValueError, OverflowError, binascii.Error, zlib.error) as error:
         raise DamagedError(f"no document: {error}") from error
-    if int(read.lengths.sum()) != len(read.words) or read.language not in lexical.STOP_WORDS:
-        raise DamagedError("a document whose parts do not fit")
+    if read.language not in lexical.STOP_WORDS:
+        raise DamagedError(f"a document in no language of ours: {read.language[:20]!r}")
     return read
 
 

@@ -21,7 +21,7 @@ from memory import lexical
 
 Array = npt.NDArray[Any]
 # A change of what is stored below: items of another format are dropped, and what they were made of is indexed again.
-FORMAT = 1
+FORMAT = 2
 # Bytes of one bucket, roughly, and what one conversation adds to all of them.
 _BUCKET_BYTES, _CONVERSATION_BYTES = 4_096, 400
 
