@@ -60,6 +60,10 @@ BATCH_TOKENS = 15_000
 TOPIC_FILES_SHOWN = 5
 # Model calls that one batch may take; beyond them it is undone, and stays due.
 MAX_CONSOLIDATION_STEPS = 40
+# Changes that one batch may make to one file: together with undoing them, fewer than the revisions that are kept.
+MAX_CHANGES_OF_A_FILE = 20
+# Batches that may be undone for good before a run ends; what they held is tried again by the next one, each conversation alone.
+MAX_UNDONE_BATCHES = 3
 # What consolidation may do to lines of memory. What it updates or removes stays in the history.
 CONSOLIDATION_ADDS = True
 CONSOLIDATION_UPDATES = True

@@ -11,7 +11,7 @@ something new.
 from __future__ import annotations
 
 import json
-import operator
+import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, ModelResponse, PrivateStateAttr
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolCall, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.config import get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -36,9 +36,15 @@ from memory.sweep import sweep
 from memory.triggers import current_owner, is_stray, plan
 from memory.validation import RefusedWriteError, check_path
 from memory.work import TOOL, Batch, Work
-from settings import LEASE_SECONDS, MAX_CONSOLIDATION_STEPS, Settings
+from settings import LEASE_SECONDS, MAX_CHANGES_OF_A_FILE, MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES, Settings
 
+DELEGATE = "task"
+WRITES = {"write_file", "edit_file", "append_memory", "delete"}
 NOTHING_NEW = "Nothing is new since the last consolidation."
+
+
+def _noted(before: list[dict[str, Any]], added: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [*before, *added] if added else []
 
 
 class ConsolidationState(AgentState[Any]):
@@ -46,13 +52,13 @@ class ConsolidationState(AgentState[Any]):
 
     Args:
         batch: what the model works on; None before the first and after the last.
-        given_up: lines that the model gave to `forget_lines`, in this and earlier batches.
+        given_up: lines that the model gave to `forget_lines` in this batch. An empty list forgets them.
         steps: model calls in this batch.
         report: the run's record so far.
     """
 
     batch: NotRequired[Annotated[dict[str, Any] | None, PrivateStateAttr]]
-    given_up: NotRequired[Annotated[list[dict[str, Any]], PrivateStateAttr, operator.add]]
+    given_up: NotRequired[Annotated[list[dict[str, Any]], PrivateStateAttr, _noted]]
     steps: NotRequired[Annotated[int, PrivateStateAttr]]
     report: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
@@ -78,23 +84,23 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if not scopes.on_server(runtime):
             return None  # a script that calls the graph has no conversations on a server, and says itself what to do
         if ended := await self._without_work(runtime):
-            return _end(ended)
+            return _end(state, ended)
         work = self._work(runtime)
         # Before anything is read: what was said before the person was forgotten is not written after it.
         await epochs.begin_now(get_store(), work.actor)
         if not (found := await work.find()):
-            return _end(NOTHING_NEW)
+            return _end(state, NOTHING_NEW)
         try:
             found = await work.take_over(found)
         except LeaseHeldError as error:
             # It may have found nothing of what came since, or be dead: look again when that is known.
             await plan(current_owner(self._settings, runtime), LEASE_SECONDS, get_client(), get_store())
-            return _end(f"{error} What is new is left to it, and to a run in {LEASE_SECONDS} s.")
+            return _end(state, f"{error} What is new is left to it, and to a run in {LEASE_SECONDS} s.")
         report = Record(work.run_id, datetime.now(UTC).isoformat(), dry_run=work.dry)
         if first := await work.begin(found):
-            return _shown(first, report)
+            return _shown(state, first, report)
         await work.finish(report)
-        return _end(NOTHING_NEW)
+        return _end(state, NOTHING_NEW)
 
     async def _without_work(self, runtime: Runtime[Any]) -> str | None:
         """What there is to say of a run that has no conversations to read; None where it has."""
@@ -120,6 +126,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         """Give signs of life; where the model fails, or another run has taken over, undo what there is of the batch."""
         state: Any = request.state
+        # Delegated work would be neither counted nor bounded, nor show that the run is alive.
+        request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) != DELEGATE])
         if not (given := state.get("batch")):
             return await handler(request)
         work, report = self._work(request.runtime), Record(**state["report"])
@@ -133,10 +141,12 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             raise
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
-        """Change nothing any more for a run that another has taken over from while its model took its time."""
+        """Refuse what no consolidation does, and everything to a run that another has taken over from while it was slow."""
         runtime: Any = request.runtime
+        text = _refusal(request.tool_call, request.state)
         if request.state.get("batch") and not await self._work(runtime).holds():
             text = "Error: another consolidation has taken over from this one; nothing more can be changed."
+        if text:
             return ToolMessage(text, tool_call_id=request.tool_call["id"], name=request.tool_call["name"], status="error")
         return await handler(request)
 
@@ -157,15 +167,15 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return None
         work, report, batch = self._work(runtime), Record(**state["report"]), Batch(**state["batch"])
         if await epochs.is_over(get_store(), work.actor):
-            return {**_only(AIMessage("The person was forgotten; nothing is kept.")), "batch": None, "report": {}}
-        given_up = [given for given in state.get("given_up", []) if given["batch"] == batch.number]
+            return {**_only(state, AIMessage("The person was forgotten; nothing is kept.")), "batch": None, "report": {}}
+        given_up = state.get("given_up", [])
         stopped = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if state["steps"] > MAX_CONSOLIDATION_STEPS else None
         if following := await self._decide(work, batch, given_up, report, stopped):
-            return {**_shown(following, report), "jump_to": "model"}
+            return {**_shown(state, following, report), "jump_to": "model"}
         await work.finish(report)
         said = json.dumps(asdict(report)) if work.dry else f"{report.conversations} conversations were consolidated."
         # What stays in the thread holds nothing of the conversations.
-        return {**_only(AIMessage(said)), "batch": None, "given_up": [], "report": {}}
+        return {**_only(state, AIMessage(said)), "batch": None, "report": {}}
 
     async def _decide(
         self, work: Work, batch: Batch, given_up: list[dict[str, Any]], report: Record, stopped: str | None
@@ -181,8 +191,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             reason = problem if batch.attempt == 1 and not stopped and not lost else None
         if problem is not None and reason is None:
             report.status, report.reason = "undone", problem
-            batch.skipped.extend(batch.positions)
-        if lost or not (reason or batch.more):
+            batch = await work.skip(batch)
+        if lost or batch.undone >= MAX_UNDONE_BATCHES or not (reason or batch.more):
             return None
         try:
             return await work.begin(await work.find(batch), batch, reason)
@@ -218,8 +228,7 @@ def _forget_lines() -> BaseTool:
         """
         if error := _not_memory(path):
             return Command(update={"messages": [ToolMessage(error, tool_call_id=runtime.tool_call_id)]})
-        number = (runtime.state.get("batch") or {}).get("number", 0)
-        given = {"batch": number, "path": path, "lines": lines, "reason": reason}
+        given = {"path": path, "lines": lines, "reason": reason}
         message = ToolMessage(f"Noted {len(lines)} lines; now change {path}.", tool_call_id=runtime.tool_call_id)
         return Command(update={"messages": [message], "given_up": [given]})
 
@@ -234,17 +243,45 @@ def _not_memory(path: str) -> str | None:
     return None if path.startswith("/memories/") else f"Error: '{path}' is not memory; use a path under /memories/."
 
 
-def _shown(batch: Batch, report: Record) -> dict[str, Any]:
+def _shown(state: Any, batch: Batch, report: Record) -> dict[str, Any]:
     """The batch as the model gets it: as the answer to the call that it would have made first."""
     call = AIMessage("", tool_calls=[{"name": TOOL, "args": {}, "id": f"batch-{batch.number}-{batch.attempt}"}])
     answer = ToolMessage(batch.text, name=TOOL, tool_call_id=call.tool_calls[0]["id"])
     update = {"batch": asdict(batch), "steps": 0, "report": asdict(report)}
-    return {**_only(HumanMessage(batch.task), call, answer), **update}
+    return {**_only(state, HumanMessage(batch.task), call, answer), **update}
 
 
-def _only(*messages: AnyMessage) -> dict[str, Any]:
-    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages]}
+def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
+    """These messages, and nothing of what came before: no summary of it either, which would hide what is shown now, and none of
+    the thread's files, in which deepagents keeps what it summarized.
+    """
+    gone: dict[str, Any] = dict.fromkeys(("_summarization_event", "_summarization_session_id"))
+    files = dict.fromkeys(state.get("files") or {})
+    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages], "given_up": [], "files": files, **gone}
 
 
-def _end(text: str) -> dict[str, Any]:
-    return {**_only(AIMessage(text)), "batch": None, "jump_to": "end"}
+def _end(state: Any, text: str) -> dict[str, Any]:
+    return {**_only(state, AIMessage(text)), "batch": None, "jump_to": "end"}
+
+
+def _refusal(call: ToolCall, state: Any) -> str | None:
+    """Why a tool call is not carried out, whatever it says."""
+    if call["name"] == DELEGATE:
+        return "Error: consolidation is not delegated; do it yourself."
+    if call["name"] not in WRITES:
+        return None
+    path, written = _path(call), 0
+    for message in state["messages"]:
+        for other in message.tool_calls if isinstance(message, AIMessage) else ():
+            if other["id"] == call["id"]:
+                break
+            written += other["name"] in WRITES and _path(other) == path
+    if written < MAX_CHANGES_OF_A_FILE:
+        return None
+    return f"Error: {path} was changed {written} times already; it is changed no more now."
+
+
+def _path(call: ToolCall) -> str:
+    """The file that a call would write, in the one spelling that deepagents makes of all."""
+    path = str(call["args"].get("file_path") or call["args"].get("path") or "").replace("\\", "/")
+    return posixpath.normpath(f"/{path.lstrip('/')}")

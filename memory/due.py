@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.messages.utils import count_tokens_approximately
@@ -29,11 +29,15 @@ _CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The new turns of one conversation, and the thread's time stamp when they were read. `whole`: none are left out."""
+    """The new turns of one conversation, and the thread's time stamp when they were read.
+
+    `whole`: none are left out. `undone`: how many runs have undone what they made of them.
+    """
 
     conversation: Conversation
     updated_at: str
     whole: bool = True
+    undone: int = 0
 
     def position(self) -> Position:
         """What is new in the thread's position once these turns are consolidated."""
@@ -49,9 +53,14 @@ def new_part(talk: Conversation, position: Position) -> Conversation:
 
 
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
-    """As many conversations as fit, oldest first. Of the last one only the turns that fit may be in it; at least one is."""
+    """As many conversations as fit, oldest first. Of the last one only the turns that fit may be in it; at least one is.
+
+    One that was undone comes last, and alone: it must not take others with it for ever.
+    """
     taken: list[Due] = []
-    for item in sorted(due, key=lambda item: item.updated_at):
+    for item in sorted(due, key=lambda item: (item.undone, item.updated_at)):
+        if taken and item.undone:
+            break
         talk, fitting = item.conversation, 0
         for turn in talk.turns:
             tokens -= _tokens(turn)
@@ -60,7 +69,7 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
             fitting += 1
         if fitting:
             part = Conversation(talk.thread_id, talk.date, talk.turns[:fitting])
-            taken.append(Due(part, item.updated_at, whole=item.whole and fitting == len(talk.turns)))
+            taken.append(replace(item, conversation=part, whole=item.whole and fitting == len(talk.turns)))
         if tokens < 0:
             break
     return taken
@@ -110,7 +119,7 @@ async def find_due(
     metadata = {**owned_by(actor), **({"assistant_id": assistant_id} if assistant_id else {})}
     stamps = {thread_id: at for thread_id, at in await _threads(metadata) if thread_id not in skipped}
     changed = [key for key, at in stamps.items() if key not in known or known[key].updated_at != at]
-    changed.sort(key=lambda thread_id: stamps[thread_id])
+    changed.sort(key=lambda thread_id: (known.get(thread_id, Position()).undone, stamps[thread_id]))
     due, read = list[Due](), 0
     for start in range(0, len(changed), _READ):
         ids = changed[start : start + _READ]
@@ -136,10 +145,11 @@ def _new_parts(
     due, touched = list[Due](), dict[str, Position]()
     for thread in threads:
         thread_id, updated_at = str(thread["thread_id"]), str(thread["updated_at"])
-        talk = new_part(conversation(thread, speakers=("user", "assistant")), known.get(thread_id, Position()))
+        position = known.get(thread_id, Position())
+        talk = new_part(conversation(thread, speakers=("user", "assistant")), position)
         new = new_part(talk, tried.get(thread_id, Position()))
         if new.turns:
-            due.append(Due(new, updated_at))
+            due.append(Due(new, updated_at, undone=position.undone))
         elif not talk.turns:
             touched[thread_id] = Position(updated_at)
     return due, touched
@@ -152,7 +162,7 @@ def still_due(found: Sequence[Due], known: Mapping[str, Position]) -> list[Due]:
         position = known.get(item.conversation.thread_id, Position())
         new = new_part(item.conversation, position)
         if new.turns:
-            left.append(Due(new, item.updated_at, item.whole))
+            left.append(replace(item, conversation=new, undone=max(item.undone, position.undone)))
     return left
 
 

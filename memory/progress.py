@@ -44,11 +44,13 @@ class Position:
         updated_at: its time stamp when it was read. Empty: it is due whatever its time stamp says.
         message_id: the last message that was consolidated.
         seen: hashes of all of them. However many: without one its message would be new again, for ever.
+        undone: how many runs have undone what they made of what is new in it.
     """
 
     updated_at: str = ""
     message_id: str = ""
     seen: tuple[str, ...] = ()
+    undone: int = 0
 
 
 def turn_hash(turn: Turn) -> str:
@@ -91,6 +93,13 @@ async def commit(store: BaseStore, actor: scopes.Actor, moved: Mapping[str, Posi
         puts.append(PutOp(namespace, key, asdict(position), index=False))
     if puts:
         await store.abatch(puts)
+
+
+async def put_off(store: BaseStore, actor: scopes.Actor, thread_ids: Sequence[str]) -> None:
+    """Note that a run has undone what it made of these threads."""
+    known = await positions_of(store, actor, thread_ids)
+    later = {thread_id: replace(position, undone=position.undone + 1) for thread_id, position in known.items()}
+    await store.abatch([PutOp(scopes.consolidation(actor), key, asdict(at), index=False) for key, at in later.items()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +197,16 @@ async def holds_lease(store: BaseStore, actor: scopes.Actor, key: str, run_id: s
 
 @dataclass
 class Record:
-    """What one run did, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are diffs by path."""
+    """What one run did, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are diffs by path.
+
+    `status` is running; then done; undone, where some of it may not stand; failed; or interrupted, where the next run found it
+    dead. `reason` says why.
+    """
 
     run_id: str
     started_at: str
     ended_at: str = ""
-    status: str = "done"
+    status: str = "running"
     reason: str = ""
     conversations: int = 0
     messages: int = 0
@@ -213,6 +226,13 @@ async def record(store: BaseStore, actor: scopes.Actor, done: Record) -> None:
         await store.abatch([PutOp(namespace, key, None) for key in old])
 
 
+async def interrupted(store: BaseStore, actor: scopes.Actor, run_id: str) -> None:
+    """Note in the record of a dead run that it is."""
+    for item in await store.asearch(scopes.consolidations(actor), filter={"run_id": run_id, "status": "running"}):
+        value = {**item.value, "status": "interrupted", "ended_at": datetime.now(UTC).isoformat()}
+        await store.aput(scopes.consolidations(actor), item.key, value, index=False)
+
+
 async def records(store: BaseStore, actor: scopes.Actor) -> list[dict[str, Any]]:
     """What the last runs did for a person, newest first."""
     found = await store.asearch(scopes.consolidations(actor), limit=10 * CONSOLIDATIONS_KEPT)
@@ -223,7 +243,9 @@ def _position(item: object) -> Position:
     value = item.value if isinstance(item, Item) else {}
     seen = value.get("seen")
     hashes = tuple(map(str, seen)) if isinstance(seen, list | tuple) else ()
-    return Position(str(value.get("updated_at") or ""), str(value.get("message_id") or ""), hashes)
+    undone = value.get("undone")
+    times = undone if isinstance(undone, int) else 0
+    return Position(str(value.get("updated_at") or ""), str(value.get("message_id") or ""), hashes, times)
 
 
 def _lease(file: FileData | None) -> Lease:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,11 +19,21 @@ from memory import epochs, guard, scopes
 from memory.due import Due, batch, find_due, still_due, transcript
 from memory.files import acarry_out
 from memory.lexical import rank
-from memory.progress import Lease, Record, commit, holds_lease, positions_of, record, release_lease, take_lease
-from memory.prompt import within_budget
+from memory.progress import (
+    Lease,
+    Record,
+    commit,
+    holds_lease,
+    interrupted,
+    positions_of,
+    put_off,
+    record,
+    release_lease,
+    take_lease,
+)
+from memory.prompt import file_text, within_budget
 from memory.recall import catch_up
 from memory.rehearsal import Rehearsals
-from memory.validation import stored_file
 from settings import BATCH_TOKENS, LEASE_SECONDS, MAX_MEMORY_FILES, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN, Settings
 
 logger = logging.getLogger(__name__)
@@ -47,6 +57,7 @@ class Batch:
         base: where the memory files stood.
         messages: how many turns there are.
         skipped: threads that are left out in the rest of this run, because what was made of them was undone twice.
+        undone: how many times that has happened.
         more: whether other conversations are due.
     """
 
@@ -58,6 +69,7 @@ class Batch:
     base: guard.Base
     messages: int
     skipped: list[str]
+    undone: int
     more: bool
 
 
@@ -104,6 +116,8 @@ class Work:
             await self._rehearsals.begin(self.run_id, self._store, self.files)
             return list(found)
         before = await self._take()
+        if before.worker and before.base is not None:
+            await interrupted(self._store, self.actor, before.worker)
         if before.moved is not None:
             await commit(self._store, self.actor, before.positions())
         elif before.base is not None:
@@ -171,6 +185,7 @@ class Work:
             base=base,
             messages=sum(len(item.conversation.turns) for item in shown),
             skipped=after.skipped if after else [],
+            undone=after.undone if after else 0,
             more=len(found) > sum(item.whole for item in shown),
         )
 
@@ -204,15 +219,24 @@ class Work:
         report.conversations += len(done.positions)
         report.messages += done.messages
         report.files = guard.merged(report.files, await asyncio.to_thread(guard.diffs, changed))
+        if not self.dry:
+            await record(self._store, self.actor, report)
         return None
 
     async def undo(self, undone: Batch) -> None:
         """Take back what was written in a batch."""
         await self._undo(undone.base, self.run_id)
 
+    async def skip(self, undone: Batch) -> Batch:
+        """Leave the conversations of a batch for the next run, which tries each of them alone."""
+        if not self.dry:
+            await put_off(self._store, self.actor, list(undone.positions))
+        return replace(undone, skipped=[*undone.skipped, *undone.positions], undone=undone.undone + 1)
+
     async def finish(self, report: Record) -> None:
         """Keep the record of a run that had something to do, and give the lease back."""
         report.ended_at = datetime.now(UTC).isoformat()
+        report.status = "done" if report.status == "running" else report.status
         if self.dry:
             self._rehearsals.end(self.run_id)
             return
@@ -242,9 +266,9 @@ class Work:
         said = await asyncio.to_thread(lambda: "\n\n".join(map(transcript, shown)))
         items = await self._files_store().asearch(self.files, limit=MAX_MEMORY_FILES)
         topics = [item for item in items if item.key.startswith(TOPICS) and item.key != INDEX]
-        texts = [f"{item.key} {item.value.get('content')}" for item in topics]
-        best = (await asyncio.to_thread(rank, said, texts))[:TOPIC_FILES_SHOWN]
-        known = [(f"/memories{topics[i].key}", stored_file(topics[i])["content"]) for i, _ in best]
+        files = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in topics]
+        best = (await asyncio.to_thread(rank, said, [f"{path} {text}" for path, text in files]))[:TOPIC_FILES_SHOWN]
+        known = [files[i] for i, _ in best]
         return f"{said}\n\n# Files about the same\n\n{within_budget(known, MEMORY_BUDGET_BYTES)}" if known else said
 
     async def _take(self, **options: Any) -> Lease:

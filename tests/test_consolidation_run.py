@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 from deepagents.backends.utils import create_file_data
+from langchain_core.messages import HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
@@ -27,7 +28,7 @@ from memory.guard import Changed, objection
 from memory.journal import Journal
 from memory.lines import diff, edits, without
 from memory.progress import LeaseHeldError, positions, records, take_lease
-from settings import LEASE_SECONDS, Settings
+from settings import LEASE_SECONDS, MAX_CHANGES_OF_A_FILE, MAX_DIFF_CHARS, MAX_UNDONE_BATCHES, Settings
 from tests.conftest import BuildGraph
 from tests.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, last_user_text, tool_results
 
@@ -36,6 +37,7 @@ FILES = scopes.memories(ALICE, scopes.DEFAULT_AGENT_ASSISTANT, Settings())
 TASK = "Conversations with something new"
 AGAIN = "was taken back"
 READY = [Text("done")]
+EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
 
 
 def talk(thread_id: str, *texts: str) -> Due:
@@ -54,7 +56,13 @@ class Runs(Protocol):
 
 
 @pytest.fixture
-def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> Runs:
+def built(graph: BuildGraph) -> Any:
+    """The graph."""
+    return graph(build=build_consolidation_agent).graph
+
+
+@pytest.fixture
+def run(built: Any, store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> Runs:
     """Runs consolidation for Alice, whose conversations are `due` as far as they were not consolidated; the last message."""
     talks: list[Due] = []
 
@@ -71,7 +79,6 @@ def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(memory.consolidation, "is_stray", never)
     monkeypatch.setattr(memory.work, "find_due", find)
     monkeypatch.setattr(memory.work.Work, "_index", never)
-    built = graph(build=build_consolidation_agent).graph
 
     async def run_once(
         run_id: str, due: Sequence[Due], *, dry: bool = False, thread: str | None = None, resumed: bool = False
@@ -89,6 +96,11 @@ def run(graph: BuildGraph, store: BaseStore, monkeypatch: pytest.MonkeyPatch) ->
 async def text(store: BaseStore, key: str = "/topics/food.md") -> str:
     item = await store.aget(FILES, key)
     return str(item.value["content"]) if item else ""
+
+
+async def consolidated(store: BaseStore) -> set[str]:
+    """Ids of Alice's threads of which something was consolidated."""
+    return {thread_id for thread_id, position in (await positions(store, ALICE)).items() if position.seen}
 
 
 async def everything(store: BaseStore) -> set[str]:
@@ -112,7 +124,7 @@ async def test_the_model_is_shown_the_batch_and_the_files_about_the_same_without
     assert "tractor" not in shown
     assert "store X" not in str(model.requests)
     assert await text(store) == "She likes fennel.\n- dill (2026-01-01, t)\n"
-    assert set(await positions(store, ALICE)) == {"t"}
+    assert await consolidated(store) == {"t"}
 
 
 async def test_a_record_says_what_was_read_changed_and_used(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
@@ -160,7 +172,7 @@ async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_rea
     assert "likes fennel; hates dill" in last_user_text(again)
     assert "I like dill now" in tool_results(again)[0]
     assert await text(store) == "likes fennel\nlikes dill since May\n"
-    assert set(await positions(store, ALICE)) == {"t"}
+    assert await consolidated(store) == {"t"}
 
 
 async def test_what_is_refused_twice_stays_due_and_others_go_on(
@@ -179,11 +191,116 @@ async def test_what_is_refused_twice_stays_due_and_others_go_on(
     await run("r1", [talk("a", "bad " * 100), talk("b", "good " * 80)])
     assert await text(store) == "likes fennel\nhates dill\n"
     assert await text(store, "/topics/other.md") == "- good\n"
-    assert set(await positions(store, ALICE)) == {"b"}
+    assert await consolidated(store) == {"b"}
     (record,) = await records(store, ALICE)
     assert record["status"] == "undone"
     assert "would lose 2 lines" in record["reason"]
     assert record["files"].keys() == {"/memories/topics/other.md"}
+
+
+async def test_a_conversation_that_is_refused_takes_others_with_it_no_longer_than_one_run(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await remembered(store, "likes fennel\nhates dill\n")
+    due = [talk("a", "bad"), talk("b", "good"), talk("c", "good")]
+
+    def say(body: dict[str, Any]) -> Any:
+        return READY if len(body["messages"]) > 3 else EMPTIED if "user: bad" in tool_results(body)[0] else READY
+
+    model.script(TASK, *[say] * 30)
+    await run("r1", due)
+    assert await consolidated(store) == set()
+    await run("r2", due)
+    assert await consolidated(store) == {"b", "c"}, "each alone from now on"
+    assert await text(store) == "likes fennel\nhates dill\n"
+
+
+async def test_a_run_in_which_nothing_may_stand_gives_up(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.work, "BATCH_TOKENS", 150)
+    await remembered(store, "likes fennel\nhates dill\n")
+    model.script(TASK, *[reply for _ in range(40) for reply in (EMPTIED, READY)])
+    await run("r1", [talk(f"t{number}", "x" * 400) for number in range(10)])
+    assert len(model.requests) == MAX_UNDONE_BATCHES * 2 * 2
+
+
+async def test_lines_given_up_in_one_run_are_not_in_the_next_on_its_thread(
+    run: Runs, built: Any, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await remembered(store, "likes fennel\n")
+    given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["likes fennel"], "reason": "outdated"})
+    model.script(TASK, [given], READY, EMPTIED, READY, READY)
+    await run("r1", [talk("t", "dill")])
+    await run("r2", [talk("u", "dill")], thread="r1")
+    assert await text(store) == "likes fennel\n"
+    assert (await built.aget_state({"configurable": {"thread_id": "r1"}})).values["given_up"] == []
+
+
+async def test_a_summary_of_an_earlier_batch_does_not_hide_this_one_and_stays_nowhere(
+    run: Runs, built: Any, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    config = {"configurable": {"thread_id": "r1"}}
+    event = {"cutoff_index": 30, "summary_message": HumanMessage("a summary"), "file_path": "/conversation_history/x.md"}
+    said = {"/conversation_history/x.md": create_file_data("what was said")}
+    await built.aupdate_state(config, {"_summarization_event": event, "files": said}, as_node="__start__")
+    model.script(TASK, READY)
+    await run("r1", [talk("t", "I like dill")])
+    assert "I like dill" in tool_results(model.requests[0])[0]
+    state = (await built.aget_state(config)).values
+    assert "summary" not in str(state)
+    assert "what was said" not in str(state)
+    assert "I like dill" not in str(state)
+
+
+async def test_nothing_is_delegated_and_no_file_changed_more_often_than_can_be_undone(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    delegated = ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"})
+    adding = [[append(f"- {number}") for number in range(first, first + 5)] for first in range(0, 30, 5)]
+    model.script("delegated", [append("- by another")])
+    model.script(TASK, [delegated], *adding, READY)
+    await run("r1", [talk("t", "dill")])
+    assert not any(tool["name"] == "task" for tool in model.requests[0]["tools"])
+    assert "not delegated" in tool_results(model.requests[1])[-1]
+    assert len((await text(store)).splitlines()) == MAX_CHANGES_OF_A_FILE
+    assert "changed no more" in tool_results(model.requests[-1])[-1]
+
+
+async def test_what_stood_before_a_run_died_is_in_its_record(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.progress, "LEASE_SECONDS", 0)
+    monkeypatch.setattr(memory.work, "BATCH_TOKENS", 150)
+    model.script(TASK, [append("- one")], READY, [append("- two")], Slow(30, READY))
+    due = [talk(f"t{number}", "x" * 400) for number in range(2)]
+    task = asyncio.create_task(run("dead", due))
+    while len(model.requests) < 4:  # noqa: ASYNC110  # another thread's
+        await asyncio.sleep(0.02)
+    (record,) = await records(store, ALICE)
+    assert (record["status"], record["conversations"]) == ("running", 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    model.clear()
+    model.script(TASK, [append("- two")], READY)
+    await run("r2", due)
+    second, first = await records(store, ALICE)
+    assert (first["status"], first["conversations"], second["status"], second["conversations"]) == ("interrupted", 1, "done", 1)
+    assert "+- one" in first["files"]["/memories/topics/food.md"]
+
+
+def test_the_diffs_of_many_batches_are_no_longer_than_one_may_be() -> None:
+    once = {"/memories/a.md": "x" * MAX_DIFF_CHARS}
+    assert len(guard.merged(once, once)["/memories/a.md"]) < MAX_DIFF_CHARS + 30
+
+
+async def test_a_value_that_is_no_file_stops_nobody_s_consolidation(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await store.aput(FILES, "/topics/dill.md", {"content": 7})
+    model.script(TASK, READY)
+    await run("r1", [talk("t", "dill")])
+    assert await consolidated(store) == {"t"}
 
 
 async def test_a_batch_that_takes_too_many_steps_is_undone(
@@ -194,7 +311,7 @@ async def test_a_batch_that_takes_too_many_steps_is_undone(
     await run("r1", [talk("t", "dill")])
     assert len(model.requests) == 3
     assert await text(store) == ""
-    assert await positions(store, ALICE) == {}
+    assert await consolidated(store) == set()
     assert "3 steps" in (await records(store, ALICE))[0]["reason"]
 
 
@@ -205,7 +322,7 @@ async def test_a_failing_model_leaves_memory_as_it_was_and_the_next_run_begins_a
     with pytest.raises(Exception, match="no"):
         await run("r1", [talk("t", "dill")])
     assert await text(store) == ""
-    assert await positions(store, ALICE) == {}
+    assert await consolidated(store) == set()
     model.clear()
     model.script(TASK, [append("- dill")], READY)
     await run("r2", [talk("t", "dill")])
@@ -325,9 +442,6 @@ def stopped_once_after(monkeypatch: pytest.MonkeyPatch, step: str, *, of: int) -
     monkeypatch.setattr(memory.work.Work, step, do)
 
 
-EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
-
-
 async def test_what_was_rejected_and_undone_is_not_accepted_by_going_on(
     run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,7 +453,7 @@ async def test_what_was_rejected_and_undone_is_not_accepted_by_going_on(
         await run("r1", [talk("t", "dill")])
     await run("r1", [talk("t", "dill")], resumed=True)
     assert await text(store) == "likes fennel\n- dill\n"
-    assert set(await positions(store, ALICE)) == {"t"}
+    assert await consolidated(store) == {"t"}
 
 
 @pytest.mark.parametrize(("replies", "after"), [([EMPTIED, READY] * 2, set[str]()), ([[append("- dill")], READY], {"t"})])
@@ -354,7 +468,7 @@ async def test_what_was_decided_when_a_run_ended_is_decided_the_same_by_going_on
     before = await text(store)
     await run("r1", [talk("t", "dill")], resumed=True)
     assert await text(store) == before
-    assert set(await positions(store, ALICE)) == after
+    assert await consolidated(store) == after
 
 
 async def test_another_run_that_goes_on_with_a_failed_one_decides_nothing(
@@ -367,7 +481,7 @@ async def test_another_run_that_goes_on_with_a_failed_one_decides_nothing(
     model.script(TASK, READY)
     with pytest.raises(LeaseHeldError, match="taken over"):
         await run("r2", [talk("t", "dill")], thread="r1", resumed=True)
-    assert await positions(store, ALICE) == {}
+    assert await consolidated(store) == set()
 
 
 async def test_of_two_runs_at_once_the_second_leaves_it_to_the_first_and_looks_again_later(
@@ -383,7 +497,7 @@ async def test_of_two_runs_at_once_the_second_leaves_it_to_the_first_and_looks_a
     assert "first is at work" in await run("second", [talk("t", "dill")])
     assert planned == [(ALICE, LEASE_SECONDS)]
     assert model.requests == []
-    assert await positions(store, ALICE) == {}
+    assert await consolidated(store) == set()
     with pytest.raises(LeaseHeldError):
         await take_lease(store, ALICE, f"/{FILES[-1]}", "third")
 
