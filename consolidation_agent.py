@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepagents import SubAgent, create_deep_agent
-from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
+from deepagents import create_deep_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
@@ -32,9 +31,6 @@ def build_consolidation_agent(
     named = (settings.consolidation_model, "CONSOLIDATION_MODEL") if settings.consolidation_model else (settings.agent_model,)
     rehearsals = Rehearsals()
     backend = build_backend(settings, consolidating=True, rehearsals=rehearsals)
-    blocks = PromptBlocks(settings, MEMORY_FILES)
-    # As in agent.py: deepagents' default subagent would see neither policies nor memory.
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [blocks]}
     graph = create_deep_agent(
         model=model or build_model(*named),
         name="consolidation_agent",
@@ -43,8 +39,8 @@ def build_consolidation_agent(
         backend=backend,
         permissions=build_permissions(settings, consolidating=True),
         memory=list(MEMORY_FILES),
-        middleware=[Consolidation(settings, rehearsals), blocks],
-        subagents=[helper],
+        # No subagents: `Consolidation` refuses to delegate, to deepagents' default one as well.
+        middleware=[Consolidation(settings, rehearsals), PromptBlocks(settings, MEMORY_FILES)],
         context_schema=Context,
     )
     return graph.with_config({"metadata": {"memory_scope": settings.memory_scope, "consolidation": True}})

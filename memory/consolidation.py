@@ -11,35 +11,31 @@ something new.
 from __future__ import annotations
 
 import json
-import posixpath
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, ModelResponse, PrivateStateAttr
 from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolCall, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.config import get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
-from langgraph.types import Command
 from langgraph_sdk import get_client
 
 from memory import epochs, scopes
+from memory.consolidation_tools import DELEGATE, forget_lines_tool, refusal
 from memory.progress import LeaseHeldError, Record
 from memory.rehearsal import Rehearsals
 from memory.sweep import sweep
 from memory.triggers import current_owner, is_stray, plan
-from memory.validation import RefusedWriteError, check_path
 from memory.work import TOOL, Batch, Work
-from settings import LEASE_SECONDS, MAX_CHANGES_OF_A_FILE, MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES, Settings
+from settings import LEASE_SECONDS, MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES, Settings
 
-DELEGATE = "task"
-WRITES = {"write_file", "edit_file", "append_memory", "delete"}
 NOTHING_NEW = "Nothing is new since the last consolidation."
 
 
@@ -76,7 +72,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     def __init__(self, settings: Settings, rehearsals: Rehearsals) -> None:
         super().__init__()
         self._settings, self._rehearsals = settings, rehearsals
-        self.tools = [self._read_again(), _forget_lines()]
+        self.tools = [self._read_again(), forget_lines_tool()]
 
     @hook_config(can_jump_to=["end"])
     async def abefore_agent(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -143,7 +139,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
         """Refuse what no consolidation does, and everything to a run that another has taken over from while it was slow."""
         runtime: Any = request.runtime
-        text = _refusal(request.tool_call, request.state)
+        text = refusal(request.tool_call, request.state)
         if request.state.get("batch") and not await self._work(runtime).holds():
             text = "Error: another consolidation has taken over from this one; nothing more can be changed."
         if text:
@@ -213,36 +209,6 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         return search_recent_conversations
 
 
-def _forget_lines() -> BaseTool:
-    @tool
-    async def forget_lines(
-        path: str, lines: list[str], reason: Literal["outdated", "contradicted"], runtime: ToolRuntime[scopes.Context, Any]
-    ) -> Command[Any]:
-        """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
-
-        Args:
-            path: the file, e.g. /memories/topics/cooking.md.
-            lines: each line as it stands there.
-            reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
-            runtime: given by the platform.
-        """
-        if error := _not_memory(path):
-            return Command(update={"messages": [ToolMessage(error, tool_call_id=runtime.tool_call_id)]})
-        given = {"path": path, "lines": lines, "reason": reason}
-        message = ToolMessage(f"Noted {len(lines)} lines; now change {path}.", tool_call_id=runtime.tool_call_id)
-        return Command(update={"messages": [message], "given_up": [given]})
-
-    return forget_lines
-
-
-def _not_memory(path: str) -> str | None:
-    try:
-        check_path(path)
-    except RefusedWriteError as error:
-        return f"Error: {error}"
-    return None if path.startswith("/memories/") else f"Error: '{path}' is not memory; use a path under /memories/."
-
-
 def _shown(state: Any, batch: Batch, report: Record) -> dict[str, Any]:
     """The batch as the model gets it: as the answer to the call that it would have made first."""
     call = AIMessage("", tool_calls=[{"name": TOOL, "args": {}, "id": f"batch-{batch.number}-{batch.attempt}"}])
@@ -262,26 +228,3 @@ def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
 
 def _end(state: Any, text: str) -> dict[str, Any]:
     return {**_only(state, AIMessage(text)), "batch": None, "jump_to": "end"}
-
-
-def _refusal(call: ToolCall, state: Any) -> str | None:
-    """Why a tool call is not carried out, whatever it says."""
-    if call["name"] == DELEGATE:
-        return "Error: consolidation is not delegated; do it yourself."
-    if call["name"] not in WRITES:
-        return None
-    path, written = _path(call), 0
-    for message in state["messages"]:
-        for other in message.tool_calls if isinstance(message, AIMessage) else ():
-            if other["id"] == call["id"]:
-                break
-            written += other["name"] in WRITES and _path(other) == path
-    if written < MAX_CHANGES_OF_A_FILE:
-        return None
-    return f"Error: {path} was changed {written} times already; it is changed no more now."
-
-
-def _path(call: ToolCall) -> str:
-    """The file that a call would write, in the one spelling that deepagents makes of all."""
-    path = str(call["args"].get("file_path") or call["args"].get("path") or "").replace("\\", "/")
-    return posixpath.normpath(f"/{path.lstrip('/')}")

@@ -132,7 +132,7 @@ async def find_due(
         due += found
         if not dry:
             await commit(store, actor, touched)
-        read += sum(_tokens(turn) for item in found for turn in item.conversation.turns)
+        read += await asyncio.to_thread(sum, (_tokens(turn) for item in found for turn in item.conversation.turns))
         if read > tokens and len(due) > 1:
             break
     return due

@@ -60,6 +60,10 @@ class Changed:
         """A unified diff, cut at `MAX_DIFF_CHARS`."""
         return _cut(diff(self.before, self.after))
 
+    def gained(self) -> list[str]:
+        """The lines that are new in the file."""
+        return [*(Counter(self.after.splitlines()) - Counter(self.before.splitlines())).elements()]
+
 
 async def base(store: BaseStore, files: scopes.Namespace) -> Base:
     """Where every file stands, to tell later what was changed."""

@@ -123,7 +123,7 @@ class Work:
         elif before.base is not None:
             await self._undo(before.base, before.worker)
         known = await positions_of(self._store, self.actor, [item.conversation.thread_id for item in found])
-        return still_due(found, known) or await self.find()
+        return await asyncio.to_thread(still_due, found, known) or await self.find()
 
     async def renew(self) -> None:
         """Give a sign of life.
@@ -206,6 +206,7 @@ class Work:
         changed = await guard.changes(self._files_store(), self.files, done.base, self.run_id)
         for change in changed:
             lines = [line for given in given_up if given["path"] == f"/memories{change.key}" for line in given["lines"]]
+            lines += [line for other in changed if other is not change for line in other.gained()]  # moved, not lost
             problem = problem or await asyncio.to_thread(guard.objection, change, lines)
         if not self.dry:
             before = await self._renew()

@@ -175,6 +175,19 @@ async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_rea
     assert await consolidated(store) == {"t"}
 
 
+async def test_lines_may_move_to_another_file_but_not_away(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    await remembered(store, "likes fennel\nhates dill\n")
+    model.script(TASK, [*EMPTIED, append("likes fennel\nhates dill", "/memories/topics/herbs.md")], READY)
+    await run("r1", [talk("t", "dill")])
+    assert await text(store, "/topics/herbs.md") == "likes fennel\nhates dill\n"
+    assert await text(store) == ""
+    model.clear()
+    empty_too = ToolCall("write_file", {"file_path": "/memories/topics/herbs.md", "content": "likes fennel\n"})
+    model.script(TASK, [empty_too], READY, [empty_too], READY)
+    await run("r2", [talk("u", "dill")])
+    assert await text(store, "/topics/herbs.md") == "likes fennel\nhates dill\n"
+
+
 async def test_what_is_refused_twice_stays_due_and_others_go_on(
     run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

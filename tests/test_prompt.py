@@ -9,8 +9,6 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Item, Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
-from agent import build_agent
-from consolidation_agent import build_consolidation_agent
 from memory import prompt, scopes
 from memory.scopes import DEFAULT_AGENT_ASSISTANT
 from memory.starting import starting_memory
@@ -45,18 +43,15 @@ async def test_policies_and_memory_edited_between_two_runs_of_a_thread_are_seen_
     assert all(f"new {thing}" in second and f"old {thing}" not in second for thing in ("preference", "rule", "skill"))
 
 
-@pytest.mark.parametrize(
-    ("build", "subagent"),
-    [(build_agent, "general-purpose"), (build_agent, "writer"), (build_consolidation_agent, "general-purpose")],
-)
+@pytest.mark.parametrize("subagent", ["general-purpose", "writer"])
 async def test_every_model_call_of_a_subagent_carries_policies_and_memory(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, build: Any, subagent: str
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, subagent: str
 ) -> None:
     put(store, MEMORIES, "/preferences.md", "likes short answers")
     put(store, POLICIES, "/rules.md", "never promise a date")
     model.script("delegate", [ToolCall("task", {"description": "the subtask", "subagent_type": subagent})])
     model.script("the subtask", [ToolCall("ls", {"path": "/"})], [Text("done")])
-    await graph(build=build).turn("delegate")
+    await graph().turn("delegate")
     calls = model.requests_for("the subtask")
     assert len(calls) >= 2
     assert all("likes short answers" in system_text(call) and "never promise a date" in system_text(call) for call in calls)
