@@ -4,8 +4,8 @@ PYTHON := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null)
 PIP := $(if $(UV),uv pip install --quiet --python $(PYTHON),$(PYTHON) -m pip install --quiet)
 
-# Two workers: most of a server test is waiting for the server's queue. A module's tests share its servers.
-PARALLEL := -n 2 --dist loadfile
+# Four workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
+PARALLEL := -n 4 --dist loadfile
 
 .PHONY: help dev dev-postgres chat seed install check test proof eval audit clean
 

@@ -22,6 +22,7 @@ from memory.files import acarry_out
 from memory.journal import Journal
 from memory.lines import diff, edits, without
 from memory.profile import PROFILE_PATH
+from memory.prompt import shown
 from memory.validation import RefusedWriteError, check_profile
 from settings import (
     CONSOLIDATION_ADDS,
@@ -125,10 +126,11 @@ def objection(changed: Changed, given_up: Collection[str]) -> str | None:
     for kind, *_ in edits(before, after):
         if not _SWITCHES[kind]:
             return f"/memories{changed.key}: {_NAMES[kind]} lines is switched off in this deployment."
-    gone = [*(Counter(_plain(before)) - Counter(_plain(after))).elements()]
-    unexplained = [*(Counter(gone) - Counter(_plain("\n".join(given_up).splitlines()))).elements()]
-    kept = sum(map(len, _plain(before))) - sum(map(len, gone)) + sum(map(len, unexplained))
-    left = sum(map(len, _plain(after)))
+    facts, facts_left = _facts(changed.before), _facts(changed.after)
+    gone = [*(Counter(facts) - Counter(facts_left)).elements()]
+    unexplained = [*(Counter(gone) - Counter(_facts("\n".join(given_up)))).elements()]
+    kept = sum(map(len, facts)) - sum(map(len, gone)) + sum(map(len, unexplained))
+    left = sum(map(len, facts_left))
     if unexplained and left < kept * (1 - MAX_SHRINKING):
         lines = "; ".join(line[:80] for line in unexplained[:5])
         return (
@@ -189,5 +191,7 @@ def _wrote(run_id: str, revision: Revision) -> bool:
     return revision.author.kind == "consolidation" and revision.author.run_id == run_id
 
 
-def _plain(lines: Collection[str]) -> list[str]:
-    return [text for line in lines if (text := " ".join(line.split()))]
+def _facts(text: str) -> list[str]:
+    """The lines that say something, whatever their white space: no comments, no headings."""
+    plain = (" ".join(line.split()) for line in shown(text).splitlines())
+    return [line for line in plain if line and not line.startswith("#")]

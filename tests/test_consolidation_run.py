@@ -753,5 +753,10 @@ def test_a_file_of_very_many_equal_lines_is_compared_like_any_other() -> None:
     assert Changed("/a.md", before, after).diff() == "@@ -60000,2 +60000,3 @@\n c\n+new\n a"
 
 
+def test_headings_and_comments_are_nothing_to_lose() -> None:
+    seeded = "# Preferences\n\n<!-- How this person wants to be answered. -->\n"
+    assert objection(Changed("/preferences.md", seeded, "- metric\n"), []) is None
+
+
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
     assert "skill" in (objection(Changed("/skills/x/SKILL.md", "one\n", ""), ["one"]) or "")
