@@ -4,10 +4,10 @@ PYTHON := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null)
 PIP := $(if $(UV),uv pip install --quiet --python $(PYTHON),$(PYTHON) -m pip install --quiet)
 
-# Two workers: most of a server test is waiting for the server's queue. A module's tests share its servers.
-PARALLEL := -n 2 --dist loadfile
+# Four workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
+PARALLEL := -n 4 --dist loadfile
 
-.PHONY: help dev dev-postgres chat seed install check test proof audit clean
+.PHONY: help dev dev-postgres chat seed install check test proof eval audit clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ test: check ## check, and every test but the long proofs
 
 proof: check ## check, and every test
 	$(PYTHON) -m pytest $(PARALLEL)
+
+eval: $(VENV)/.installed ## judge consolidation with the model in .env (with LANGSMITH_API_KEY: an experiment there)
+	@$(PYTHON) -m pytest evals -q -n 2 --dist load
 
 audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (needs the network)
 	$(PIP) -c constraints.txt pip-audit

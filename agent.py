@@ -16,6 +16,7 @@ from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.scopes import Context
 from memory.skills import FreshSkills
 from memory.tools import build_memory_tools
+from memory.triggers import IdleTrigger
 from models import build_model
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
 
@@ -50,6 +51,9 @@ def build_agent(settings: Settings, model: BaseChatModel | None = None) -> Compi
     blocks = PromptBlocks(settings, memory_files)
     skills = FreshSkills(backend=backend, sources=skill_sources)
     middleware: list[Any] = [blocks, skills]
+    # Private conversations must not flow into shared memory.
+    consolidates = settings.consolidate_after_seconds and settings.memory_scope != "assistant"
+    triggers = [IdleTrigger(settings)] if consolidates else []
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "skills": skill_sources, "middleware": middleware}
     writer: SubAgent = {
@@ -69,7 +73,7 @@ def build_agent(settings: Settings, model: BaseChatModel | None = None) -> Compi
         # `memory` and `skills` make the places that the two middleware then take by name.
         memory=memory_files,
         skills=skill_sources,
-        middleware=middleware,
+        middleware=[*middleware, *triggers],
         subagents=[helper, writer],
         context_schema=Context,
     )

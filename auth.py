@@ -31,6 +31,8 @@ WRITE_POLICIES = "policies:write"
 OWNER_KEYS = ("user_id", "org_id")
 # Keys of `config.configurable` by which langgraph steers its own execution, resume values among them.
 INTERNAL_PREFIX = "__pregel_"
+# As the platform stamps it on threads.
+CONSOLIDATION = "consolidation_agent"
 
 
 @auth.authenticate
@@ -119,8 +121,9 @@ async def create_run(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] 
     if any(command.get(name) is not None for name in ("resume", "update", "goto")):
         _check_state_write(ctx.user)
     if not scopes.is_operator(ctx.user, settings):
-        await _check_limits(ctx.user, kwargs)
-        await _check_nothing_awaits_approval(value["thread_id"], value.get("after_seconds"))
+        consolidates = str(value["assistant_id"]) == scopes.DEFAULT_CONSOLIDATION_ASSISTANT
+        await _check_limits(ctx.user, kwargs, consolidates=consolidates)
+        await _check_nothing_awaits_approval(value["thread_id"], value.get("after_seconds"), consolidates=consolidates)
         value["metadata"].update(_owner(ctx.user))
         return _owner(ctx.user)
     if command.get("resume") is not None:
@@ -187,31 +190,42 @@ def _check_state_write(user: scopes.User) -> None:
         raise _forbid("With SHARED_WRITES=interrupt only an operator may resume a run or write a thread's state.")
 
 
-async def _check_limits(user: scopes.User, kwargs: MutableMapping[str, Any]) -> None:
+async def _check_limits(user: scopes.User, kwargs: MutableMapping[str, Any], *, consolidates: bool) -> None:
     """What one person may ask for at once.
 
     The platform counts busy threads, not runs, and not atomically: runs that queue up on one thread count once, and a burst of
-    requests can pass by as many as arrive before the first of them is counted.
+    requests can pass by as many as arrive before the first of them is counted. A thread with a run planned for later counts as
+    busy: conversations and consolidation are counted apart, so that neither keeps the other from starting.
     """
     size = len(json.dumps([kwargs.get("input"), kwargs.get("command")], ensure_ascii=False).encode(errors="replace"))
     if size > MAX_INPUT_BYTES:
         raise HTTPException(status_code=413, detail=f"A run may be sent {MAX_INPUT_BYTES:,} bytes, not {size:,}; send less.")
-    busy = await get_client().threads.count(metadata=_owner(user), status="busy")
+    owner, threads = _owner(user), get_client().threads
+    consolidation = {**owner, "graph_id": CONSOLIDATION}
+    busy = await threads.count(metadata=consolidation if consolidates else owner, status="busy")
+    if busy >= MAX_BUSY_THREADS and not consolidates:
+        busy -= await threads.count(metadata=consolidation, status="busy")
     if busy >= MAX_BUSY_THREADS:
         detail = f"{busy} of your conversations have a run going; wait until one of them ends."
         raise HTTPException(status_code=429, detail=detail)
 
 
-async def _check_nothing_awaits_approval(thread_id: object, after_seconds: int | None) -> None:
+async def _check_nothing_awaits_approval(thread_id: object, after_seconds: int | None, *, consolidates: bool) -> None:
     """Nobody replaces a write that an operator is looking at: an approval names no write, it approves what is pending then.
 
-    So where operators approve, people have one run at a time on a thread, and none while it waits.
+    So where operators approve, people have one run at a time on a thread, and none while it waits. Consolidation may be planned
+    ahead and queued, on threads of its own: it asks for no approval, and what does, a conversation, may not go on there.
     """
     if settings.shared_writes != "interrupt":
         return
+    thread = await _thread(thread_id)
+    graph = (thread["metadata"] or {}).get("graph_id") if thread else None
+    if consolidates and (thread is None or graph == CONSOLIDATION):
+        return
+    if graph == CONSOLIDATION:
+        raise HTTPException(status_code=409, detail=f"Thread {thread_id} is consolidation's; go on in another thread.")
     if after_seconds:
         raise _forbid("With SHARED_WRITES=interrupt only an operator may start a run later: it could replace a write.")
-    thread = await _thread(thread_id)
     if thread and thread["status"] == "interrupted":
         detail = f"Thread {thread_id} waits for an operator's approval; go on in another thread."
         raise HTTPException(status_code=409, detail=detail)

@@ -22,7 +22,10 @@ from memory import scopes
 from memory.episodes import message_text
 from settings import Settings, dev_address, load_settings, local_environ
 
-HELP = "/new starts another conversation, /memory shows what is remembered, /quit (or Ctrl-D) ends. Ctrl-C stops an answer."
+HELP = """/new starts another conversation, /quit (or Ctrl-D) ends, Ctrl-C stops an answer.
+What is remembered: /memory shows it, /files lists it, /history <path> tells what became of a file, /undo <path> <revision>
+makes it what it was, /export [file] writes everything of yours to a file, /forget deletes it all."""
+ROUTE = "/memories/"
 
 out = Console(highlight=False, soft_wrap=True)
 
@@ -81,6 +84,72 @@ class Chat:
         if not items:
             out.print("Nothing is remembered yet.")
 
+    async def list_files(self) -> None:
+        for file in (await self._client.http.get("/memory"))["files"]:
+            said = (
+                file.get("error")
+                or f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}, {file.get('modified_at', '')}"
+            )
+            out.print(f"{file['path']}  {said}", markup=False)
+
+    async def show_history(self, path: str) -> None:
+        """Print what became of a file, the newest change last."""
+        told = await self._client.http.get("/memory/history", params={"path": _path(path)})
+        for entry in reversed(told["revisions"]):
+            out.print(f"revision {entry['revision']}, {entry['at']}, by {entry['author']['kind']}", style="bold", markup=False)
+            out.print("(deleted)" if entry["deleted"] else (entry["diff"] or "").rstrip(), markup=False)
+
+    async def undo(self, path: str, revision: str) -> None:
+        body = {"path": _path(path), "revision": int(revision) if revision.isdecimal() else revision}
+        done = await self._client.http.post("/memory/undo", json=body)
+        out.print(
+            f"{done['path']} is what it was at revision {revision}; that is revision {done['revision']} now.", markup=False
+        )
+
+    async def export(self, name: str = "memory.json") -> None:
+        """Write everything of the person's to a new file, as it comes."""
+        async with self._client.http.client.stream("GET", "/memory/export") as answer:
+            if answer.is_error:
+                await answer.aread()
+            answer.raise_for_status()
+            with await asyncio.to_thread(open, name, "xb") as file:
+                async for part in answer.aiter_bytes():
+                    file.write(part)
+        out.print(f"Written to {name}.", markup=False)
+
+    async def forget(self, confirmed: str = "") -> None:
+        """Delete everything of the person's, when they have said so."""
+        if confirmed != "everything":
+            out.print("This deletes your memory, its history and your conversations, for good. If so: /forget everything")
+            return
+        self._thread = None
+        answer = await self._client.http.client.delete("/memory", timeout=600)
+        answer.raise_for_status()
+        told = answer.json()
+        out.print(", ".join(f"{number} {what}" for what, number in told["deleted"].items()) + " deleted. What stays:")
+        for reason in told["kept"]:
+            out.print(f"- {reason}", markup=False)
+
+    async def command(self, line: str) -> None:
+        """A line that begins with a slash."""
+        name, *given = line.split()
+        commands: dict[str, tuple[Callable[..., Coroutine[Any, Any, None]], range]] = {
+            "/memory": (self.show_memory, range(1)),
+            "/files": (self.list_files, range(1)),
+            "/history": (self.show_history, range(1, 2)),
+            "/undo": (self.undo, range(2, 3)),
+            "/export": (self.export, range(2)),
+            "/forget": (self.forget, range(2)),
+        }
+        do, takes = commands.get(name, (None, range(0)))
+        if do is None or len(given) not in takes:
+            out.print(HELP, markup=False)
+            return
+        try:
+            await do(*given)
+        except OSError as error:
+            out.print(f"{error.filename}: {error.strerror}.", style="red", markup=False)
+
     async def handle(self, line: str) -> bool:
         """One line of input. False when the conversation is over."""
         if line in {"/quit", "/exit"}:
@@ -88,13 +157,16 @@ class Chat:
         if line == "/new":
             self._thread = None
             out.print("A new conversation.", style="dim")
-        elif line == "/memory":
-            await self.show_memory()
         elif line.startswith("/"):
-            out.print(HELP)
+            await self.command(line)
         elif line:
             await self.say(line)
         return True
+
+
+def _path(path: str) -> str:
+    """As the agent sees it; the folder may be left out."""
+    return path if path.startswith("/") else f"{ROUTE}{path}"
 
 
 def message_piece(content: object) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepagents import SubAgent, create_deep_agent
-from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
+from deepagents import create_deep_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
 from memory.consolidation import Consolidation
 from memory.prompt import PromptBlocks
+from memory.rehearsal import Rehearsals
 from memory.routes import build_backend, build_permissions
 from memory.scopes import Context
 from memory.tools import append_memory_tool
@@ -29,10 +29,8 @@ def build_consolidation_agent(
         SettingsError: the model cannot be built.
     """
     named = (settings.consolidation_model, "CONSOLIDATION_MODEL") if settings.consolidation_model else (settings.agent_model,)
-    backend = build_backend(settings, consolidating=True)
-    blocks = PromptBlocks(settings, MEMORY_FILES)
-    # As in agent.py: deepagents' default subagent would see neither policies nor memory.
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [blocks]}
+    rehearsals = Rehearsals()
+    backend = build_backend(settings, consolidating=True, rehearsals=rehearsals)
     graph = create_deep_agent(
         model=model or build_model(*named),
         name="consolidation_agent",
@@ -41,8 +39,8 @@ def build_consolidation_agent(
         backend=backend,
         permissions=build_permissions(settings, consolidating=True),
         memory=list(MEMORY_FILES),
-        middleware=[Consolidation(settings), blocks],
-        subagents=[helper],
+        # No subagents: `Consolidation` refuses to delegate, to deepagents' default one as well.
+        middleware=[Consolidation(settings, rehearsals), PromptBlocks(settings, MEMORY_FILES)],
         context_schema=Context,
     )
     return graph.with_config({"metadata": {"memory_scope": settings.memory_scope, "consolidation": True}})

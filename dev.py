@@ -94,6 +94,8 @@ def running_server(port: int, config: str) -> Iterator[subprocess.Popen[bytes]]:
         server.send_signal(signal.SIGINT)
         with contextlib.suppress(KeyboardInterrupt):
             server.wait(15)
+        if "store" in json.loads(effective.read_text("utf-8")):
+            subprocess.run([sys.executable, "-m", "memory.postgres", "stop"], cwd=PROJECT, check=False)
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:

@@ -40,14 +40,45 @@ MAX_PATH_BYTES = 512
 # them all to know.
 MAX_MEMORY_FILES = 500
 MAX_MEMORY_BYTES = 4_194_304
+# Bytes of a request to /memory (its JSON may write a character in six), and of a document to import, which may hold more than
+# the files.
+MAX_BODY_BYTES = 1_048_576
+MAX_IMPORT_BYTES = 16_777_216
+# Lines of a file beyond which a change is told in a line instead of shown as a diff.
+MAX_DIFF_LINES = 2_000
+# Seconds after forgetting somebody when it is looked whether a write that was on its way has landed.
+FORGET_GRACE_SECONDS = 0.5
 # Revisions of a file that are kept for the history and for undoing.
 REVISIONS_KEPT = 50
 # Characters of a search tool's answer.
 MAX_SEARCH_RESULT_CHARS = 4_000
 # Memory files of one person that one search looks at where the store has no semantic index.
 MAX_SEARCHED_FILES = 1_000
-# Characters of conversation that one consolidation run reads; the next run goes on where it stopped.
-BATCH_CHARS = 60_000
+# What one batch of consolidation shows the model: tokens of conversation, counted approximately, and topic files that the
+# conversations are about. A backlog takes several batches in one run, each committed.
+BATCH_TOKENS = 15_000
+TOPIC_FILES_SHOWN = 5
+# Model calls that one batch may take; beyond them it is undone, and stays due.
+MAX_CONSOLIDATION_STEPS = 40
+# Changes that one batch may make to one file: together with undoing them, fewer than the revisions that are kept.
+MAX_CHANGES_OF_A_FILE = 20
+# Batches that may be undone for good before a run ends; what they held is tried again by the next one, each conversation alone.
+MAX_UNDONE_BATCHES = 3
+# What consolidation may do to lines of memory. What it updates or removes stays in the history.
+CONSOLIDATION_ADDS = True
+CONSOLIDATION_UPDATES = True
+CONSOLIDATION_REMOVES = True
+# The share of a file by which a batch may shrink it, beside the lines that the model gave as outdated or contradicted.
+MAX_SHRINKING = 0.3
+# Seconds after which a consolidation that gave no sign of life is taken for dead, and what it left half done is undone.
+LEASE_SECONDS = 300
+# What is kept of finished consolidations: so many a person, with so many characters of diff a file.
+CONSOLIDATIONS_KEPT = 100
+MAX_DIFF_CHARS = 20_000
+# Seconds for which further turns of somebody who never pauses postpone a consolidation at most.
+MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
+# A sweep looks back this much further than to the start of the last one: clocks differ, and a turn may be committed late.
+SWEEP_MARGIN_SECONDS = 600
 # Connections to Postgres that one server opens at most, for the store and again for the checkpoints: `make dev-postgres` only.
 POSTGRES_CONNECTIONS = 10
 # The embedded Postgres's data, in the folder the server works in.

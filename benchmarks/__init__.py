@@ -1,11 +1,13 @@
 """What the template costs over a bare deep agent, measured here and now.
 
-Every figure is a ratio of two things measured in turns within one run: seconds alone say more about the machine than
-about the code. No key and no network is needed; the last line that each script prints is JSON.
+Every figure of time is a ratio of two things measured in turns within one run: seconds alone say more about the machine
+than about the code. No key and no network is needed; the last line that each script prints is JSON.
 
     python -m benchmarks.turn_overhead      a user's turn through the real server
     python -m benchmarks.store_operations   what the graph alone asks of the store, and its own time
     python -m benchmarks.start_time         from process start to 200 at /ok
+    python -m benchmarks.recall_scale       a search of past conversations, from 10 to 10,000 of them
+    python -m benchmarks.locomo --data FILE how often the right past conversation is found (with a public file, not in here)
 """
 
 import os

@@ -133,6 +133,7 @@ def main() -> None:
             "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": "test",
+            "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_JSON": "true",
         }
         config = {"graphs": {"bare_agent": "benchmarks/bare_agent.py:bare_agent"}}

@@ -9,7 +9,8 @@ to a higher ballot; otherwise they take over the revision that was accepted with
 their own from revision `n - 1`; they put their block with it, accepted, and list again. An accepted revision is chosen once
 a listing shows its block and no higher ballot, whoever lists: who comes with a higher ballot after that listing finds the
 accepted block in theirs, and takes the revision over. Needed is only that a listing shows all puts that ended before it
-began. Clocks play no part, and neither does who is still alive. So:
+began. Clocks play no part, and neither does who is still alive. A listing need not show that a revision is chosen: a ballot
+that came later, or too late, hides it. Who must know takes a ballot of their own, and finds it. So:
 
 - A change is made from the revision it follows, never replayed: its outcome cannot change. A refused change is in no block.
 - It is in one slot only: who wants the next slot knows what was chosen in the one before.
@@ -17,16 +18,18 @@ began. Clocks play no part, and neither does who is still alive. So:
 
 **Publishing.** The store has one way to put the file: the last put wins. Alone in a slot, a writer puts the block, then the
 file, then lists: nobody else there means chosen and published. With company it goes the careful way: it leaves a mark that
-the file is unsettled, waits until its change is chosen, puts the newest revision, lists, and repeats until there is none
-newer. So after the last live writer's last listing the file is right, unless somebody died between putting an old revision
-and listing. Whoever overtook that writer had seen its block, and left the mark; a run that begins (`memory/prompt.py`), the
-next writer and the history look for marks or at the log, and put the file right.
+the file is unsettled, waits until its change is chosen, puts the best revision of the newest slot, lists, and repeats until
+that is what it has put. Chosen or not, it was made from all that was acknowledged before. So after the last live writer's last
+listing the file is right, unless somebody died between putting an old revision and listing. Whoever overtook that writer had
+seen its block, and left the mark; a run that begins (`memory/prompt.py`) looks for marks, the next writer at the log, and they
+put the file right.
 """
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -48,7 +51,7 @@ Change = Callable[[FileData | None], FileData | None]
 Ballot = tuple[int, str]
 
 ALL = 10_000
-_FIRST_SLEEP, _LONGEST_SLEEP = 0.004, 0.5
+_FIRST_SLEEP, _LONGEST_SLEEP = 0.03, 0.25  # seconds; measured with benchmarks/journal.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,9 @@ class Revision:
             return None
         return FileData(content=self.content, encoding=self.encoding, created_at=self.created_at, modified_at=self.at)
 
-    def value(self) -> dict[str, Any] | None:
-        """As the value of the file's item in the store."""
-        file = self.file()
-        return {**file, "revision": self.number, "revision_id": self.id} if file else None
+    def is_copied_by(self, other: Revision) -> bool:
+        """Whether the other is this one. One writer's revisions for different slots have one id."""
+        return (self.number, self.id) == (other.number, other.id)
 
 
 NOTHING = Revision(0, "", "", None, "utf-8", "", "", Author("outside"))
@@ -116,10 +118,20 @@ class Log:
         object.__setattr__(self, "chosen", all(block.ballot <= highest for block in self.blocks if block.slot == top))
 
     def head(self) -> Revision | None:
-        """The newest revision known to be chosen."""
+        """The newest revision that this listing shows to be chosen. Where `chosen` is false, `best` may be chosen, too."""
         if self.best is None or self.chosen:
             return self.best
         return self.revision(self.top - 1, self.best.previous)
+
+    def ends_with(self, revision: Revision) -> bool:
+        """Whether a revision is certainly the newest that is chosen."""
+        return self.chosen and (self.best or NOTHING).is_copied_by(revision)
+
+    def back_from(self, revision: Revision | None) -> Iterator[Revision]:
+        """A chosen revision and those it was made from, newest first, as far as they are kept."""
+        while revision is not None:
+            yield revision
+            revision = self.revision(revision.number - 1, revision.previous)
 
     def revision(self, number: int, revision_id: str) -> Revision | None:
         found = (block.revision for block in self.blocks if block.slot == number and block.revision)
@@ -149,6 +161,8 @@ class LoggedFile:
     ) -> None:
         self.files, self.path, self.clock, self.new_id = files, path, clock, new_id
         self.log, self.marks = scopes.journal(files, path), scopes.unsettled(files)
+        # A value that somebody copied here from another file or person is no copy of this file's revision.
+        self.name = hashlib.sha256(repr(self.log).encode()).hexdigest()[:16]
 
     def listed(self, slot: int) -> Steps[Log]:
         """The log from a slot on."""
@@ -161,16 +175,18 @@ class LoggedFile:
 
     def put_file(self, revision: Revision) -> Steps[None]:
         """Make the file a copy of a revision."""
-        yield [PutOp(self.files, self.path, revision.value())]
+        file = revision.file()
+        copy = {"revision": revision.number, "revision_id": revision.id, "journal": self.name}
+        yield [PutOp(self.files, self.path, {**file, **copy} if file else None)]
 
-    def publish(self, head: Revision) -> Steps[None]:
-        """Make the file a copy of the newest revision: put, list, and repeat until there is none newer."""
+    def publish(self, newest: Revision) -> Steps[None]:
+        """Make the file a copy of the best revision of the newest slot: put, list, and repeat until it is."""
         while True:
-            yield from self.put_file(head)
-            newest = (yield from self.listed(head.number)).head()
-            if newest is None or newest.number <= head.number:
+            yield from self.put_file(newest)
+            best = (yield from self.listed(newest.number)).best
+            if best is None or best.is_copied_by(newest):
                 return
-            head = newest
+            newest = best
 
     def mark(self) -> Steps[None]:
         """Note that somebody might yet put an old revision, and die."""
@@ -193,6 +209,7 @@ class Writer:
     ) -> None:
         self._file, self._change, self._author, self._expect, self._adopted = file, change, author, expect, adopted
         self._id, self._changed_once, self._blocks = file.new_id(), False, dict[int, Block]()
+        self._put_early = False  # whether the file may hold a revision of ours that was not chosen
         self.proposed = 0  # the slot in which its revision may have been chosen
 
     def alone(self, base: Revision) -> Steps[Revision | None]:
@@ -201,28 +218,37 @@ class Writer:
         try:
             revision = self._revision(base)
         except ValueError:
-            if newest_id((yield from self._file.listed(base.number))) == base.id:
+            if (yield from self._file.listed(base.number)).ends_with(base):
                 raise
             return None
         yield from self._put(Block(slot, ballot))
         log = yield from self._file.listed(base.number)
-        if self._rivals(log, slot) or newest_id(log) != base.id:
+        if self._rivals(log, slot) or not log.ends_with(base):
             return None
         yield from self._put(Block(slot, ballot, ballot, revision))
-        self.proposed = slot
+        self.proposed, self._put_early = slot, True
         yield from self._file.put_file(revision)
         return None if self._rivals((yield from self._file.listed(slot)), slot) else revision
 
     def among_others(self, floor: int) -> Steps[Revision]:
         """The careful way. `floor`: a slot not above the newest one that is known to be chosen."""
+        try:
+            return (yield from self._until_chosen(floor))
+        except ValueError:
+            best = (yield from self._file.listed(floor)).best if self._put_early else None
+            if best is not None:
+                yield from self._file.publish(best)
+            raise
+
+    def _until_chosen(self, floor: int) -> Steps[Revision]:
         yield from self._file.mark()
-        waited_at = tries = 0
+        tried = waited_at = tries = 0
         while True:
             log = yield from self._file.listed(floor)
             if self.proposed and (log.top > self.proposed or log.chosen):
                 chosen = self._chosen(log)
                 if chosen:
-                    yield from self._file.publish(log.head() or chosen)
+                    yield from self._file.publish(log.best or chosen)
                     return chosen
                 self.proposed = 0
             head, free = log.head(), log.chosen or log.best is None
@@ -238,7 +264,7 @@ class Writer:
             else:
                 won = yield from self._compete(slot, log, head or NOTHING)
             if not won:
-                tries += 1
+                tries, tried = tries + 1 if tried == slot else 1, slot  # what counts is how many want this slot
                 yield random.uniform(0, min(_LONGEST_SLEEP, _FIRST_SLEEP * 2 ** min(tries, 10)))  # noqa: S311
 
     def _compete(self, slot: int, log: Log, head: Revision) -> Steps[bool]:
@@ -265,7 +291,7 @@ class Writer:
         """
         mine = self._blocks[self.proposed].revision
         if log.top == self.proposed:
-            return mine if newest_id(log) == self._id else None
+            return mine if log.best and log.best.id == self._id else None
         following = next((block.revision for block in log.blocks if block.slot == self.proposed + 1 and block.revision), None)
         if following is None:
             raise RefusedWriteError("So many others changed this file that nobody knows if this change is in it; read it.")
@@ -288,7 +314,7 @@ class Writer:
             previous=base.id,
             content=None if file is None else file["content"],
             encoding=file["encoding"] if file else "utf-8",
-            created_at=(base.created_at if base.content is not None else "") or now,
+            created_at=(base.created_at if base.content is not None else file.get("created_at", "") if file else "") or now,
             at=now,
             author=self._author,
             adopted=self._adopted,
@@ -300,12 +326,6 @@ class Writer:
 
     def _rivals(self, log: Log, slot: int) -> bool:
         return any(block.slot >= slot and block.ballot[1] != self._id for block in log.blocks)
-
-
-def newest_id(log: Log) -> str:
-    """Id of the newest revision known to be chosen; "" where there is none."""
-    head = log.head()
-    return head.id if head else ""
 
 
 def _block(item: Item) -> Block | None:

@@ -1,16 +1,9 @@
-"""Past conversations (episodic memory): found by what was said in them, quoted turn by turn.
-
-A conversation is a thread of graph `agent`. It is scored by its best windows of neighbouring turns, because a question is
-answered by a few turns, not by a whole conversation, and a turn is often understood only beside the one before it.
-"""
+"""Past conversations (episodic memory): found by what was said in them, quoted turn by turn."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 from uuid import UUID
 
 from langchain.tools import ToolRuntime
@@ -18,118 +11,63 @@ from langchain_core.tools import BaseTool, tool
 from langgraph_sdk import get_client
 
 from memory import scopes
-from memory.lexical import rank
+from memory.conversations import Conversation, Turn, conversation, message_text, owned_by
+from memory.search import Found, Results, search
 from settings import MAX_SEARCH_RESULT_CHARS, Settings
 
-# The platform's own maximum for one search; the most recently changed threads come first.
-MAX_THREADS = 1_000
+__all__ = ["Conversation", "Turn", "build_episode_tools", "conversation", "message_text", "owned_by", "page", "quote"]
+
 MAX_LIMIT = 20
-# A window is a turn with this many before and after it, and a conversation counts with its best windows. Measured on
-# LoCoMo (`benchmarks/`): better than whole conversations and than single turns.
-TURNS_BEFORE, TURNS_AFTER = 2, 1
-WINDOWS_COUNTED = 3
 PAGE_TURNS = 20
-_PIECE_CHARS, _PIECES = 2_000, 50
-_QUERY_CHARS = 2_000
-_SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Something that was said: by whom (user, assistant, tool), what, and the id of its message."""
-
-    speaker: str
-    text: str
-    message_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """A thread as it is searched. `date` is the ISO day of its last change."""
-
-    thread_id: str
-    date: str
-    turns: tuple[Turn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A conversation that matches, and the index of the turn that matches best."""
-
-    conversation: Conversation
-    turn: int
-
-
-def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = ("user", "assistant", "tool")) -> Conversation:
-    """A thread of the platform, with its values, as a conversation: the turns of these speakers that have text."""
-    messages = (thread.get("values") or {}).get("messages") or []
-    turns = [
-        Turn(_SPEAKERS[message["type"]], text, str(message.get("id") or ""))
-        for message in messages
-        if _SPEAKERS.get(message.get("type")) in speakers and (text := message_text(message.get("content")))
-    ]
-    return Conversation(str(thread["thread_id"]), str(thread.get("updated_at") or "")[:10], tuple(turns))
-
-
-def message_text(content: object) -> str:
-    """The text in a message's content, which is text or a list of blocks of which some have text."""
-    if isinstance(content, str):
-        return content.strip()
-    blocks = content if isinstance(content, list) else []
-    texts = [block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)]
-    return "\n".join(text for text in texts if isinstance(text, str)).strip()
-
-
-def search(query: str, conversations: Sequence[Conversation], limit: int) -> list[Found]:
-    """The conversations that match the query, best first: at most `limit`. Blocks; call it in a thread."""
-    query = query[:_QUERY_CHARS]
-    windows = [
-        (number, turn, f"{talk.date} {before} {piece} {after}")
-        for number, talk in enumerate(conversations)
-        for turn in range(len(talk.turns))
-        for before, piece, after in _windows(talk, turn)
-    ]
-    best: dict[int, list[tuple[float, int]]] = {}
-    for index, score in rank(query, [text for _, _, text in windows]):
-        number, turn, _ = windows[index]
-        best.setdefault(number, []).append((score, turn))
-    totals = {number: sum(score for score, _ in scored[:WINDOWS_COUNTED]) for number, scored in best.items()}
-    ranked = sorted(totals, key=lambda number: -totals[number])[:limit]
-    return [Found(conversations[number], _matching_turn(query, conversations[number], best[number][0][1])) for number in ranked]
-
-
-def _windows(talk: Conversation, turn: int) -> Iterator[tuple[str, str, str]]:
-    """A turn between its neighbours; a long one in pieces, so that what is said at its end is found too."""
-    before = " ".join(part.text[-_PIECE_CHARS:] for part in talk.turns[max(0, turn - TURNS_BEFORE) : turn])
-    after = " ".join(part.text[:_PIECE_CHARS] for part in talk.turns[turn + 1 : turn + 1 + TURNS_AFTER])
-    text = talk.turns[turn].text
-    pieces = [text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS)]
-    return ((before, piece, after) for piece in pieces[:_PIECES])
-
-
-def _matching_turn(query: str, talk: Conversation, centre: int) -> int:
-    """Of the window around a turn, the turn that matches best: what people said before what tools answered."""
-    first = max(0, centre - TURNS_BEFORE)
-    near = range(first, min(len(talk.turns), centre + TURNS_AFTER + 1))
-    said = [turn for turn in near if talk.turns[turn].speaker != "tool"]
-    for turns in (said, list(near)):
-        if ranked := rank(query, [talk.turns[turn].text for turn in turns]):
-            return turns[ranked[0][0]]
-    return centre
+# Characters of one turn among several; the best of a conversation may have half of the conversation's room.
+_TURN_CHARS = 450
+# A shorter excerpt is not worth its line.
+_LEAST_CHARS = 60
+_HEAD_CHARS = 64
+_NAME_CHARS = 40
 
 
 def quote(query: str, found: Sequence[Found]) -> str:
-    """What the model is shown of the conversations found: day, thread, the turn that matches and its neighbours, in short."""
-    room = MAX_SEARCH_RESULT_CHARS // max(1, len(found)) - 120
-    parts = []
-    for item in found:
-        turns = item.conversation.turns
-        near = range(max(0, item.turn - 1), min(len(turns), item.turn + 2))
-        # Half for the turn itself, the rest for its neighbours.
-        shares = {turn: room // 2 if turn == item.turn else room // 4 for turn in near}
-        lines = [f"  {turn + 1}. {turns[turn].speaker}: {_excerpt(turns[turn].text, query, shares[turn])}" for turn in near]
-        parts.append("\n".join([f"{item.conversation.date} thread_id={item.conversation.thread_id}", *lines]))
-    return "\n\n".join(parts)[:MAX_SEARCH_RESULT_CHARS]
+    """What the model is shown of the conversations found: day, thread, and the turns that match, in their order.
+
+    Each conversation has room for its best turn and the ones beside it; what is left goes to the best turns of all.
+    """
+    if not found:
+        return ""
+    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(found)
+    share = room // len(found)
+    chosen: list[dict[int, str]] = [{} for _ in found]
+
+    def add(number: int, turn: int, chars: int) -> None:
+        nonlocal room
+        turns = found[number].conversation.turns
+        if turn in chosen[number] or not 0 <= turn < len(turns):
+            return
+        name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
+        start = f"\n  {turn + 1}. {name or turns[turn].speaker}: "
+        chars = min(chars, room - len(start))
+        if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
+            chosen[number][turn] = line = start + _excerpt(turns[turn].text, query, chars)
+            room -= len(line)
+
+    most = max(share // 2, min(share - _HEAD_CHARS // 2, _TURN_CHARS))
+    best = [_best_turn(item) for item in found]
+    for number, turn in enumerate(best):
+        add(number, turn, most)
+    matching = [(score, number, turn) for number, item in enumerate(found) for turn, score in item.turns if score > 0]
+    for _, number, turn in sorted(matching, key=lambda match: -match[0]):
+        add(number, turn, min(most, _TURN_CHARS))
+    for number, turn in enumerate(best):
+        for near in (turn + 1, turn - 1):
+            add(number, near, min(share // 4, _TURN_CHARS))
+    return "\n\n".join(
+        f"{item.conversation.date} thread_id={item.conversation.thread_id}" + "".join(lines[turn] for turn in sorted(lines))
+        for item, lines in zip(found, chosen, strict=True)
+    )
+
+
+def _best_turn(found: Found) -> int:
+    return found.turns[0][0] if found.turns else 0
 
 
 def page(talk: Conversation, around: int | None) -> str:
@@ -151,20 +89,24 @@ def page(talk: Conversation, around: int | None) -> str:
 
 
 def _excerpt(text: str, query: str, chars: int) -> str:
-    """A text in at most `chars` characters, from a little before the first word of the query in it."""
+    """A text in at most `chars` characters, from a little before where most words of the query are near each other."""
     flat = " ".join(text.split())
     if len(flat) <= chars:
         return flat
     chars = max(0, chars - 2)
-    words = [word for word in re.findall(r"\w{3,}", query.lower()) if word in flat.lower()]
-    first = min((flat.lower().index(word) for word in words), default=0)
-    start = max(0, min(first - chars // 4, len(flat) - chars))
+    low = flat.lower()
+    words = {word for word in re.findall(r"\w{3,}", query[:2_000].lower()) if word in low}
+    places = sorted(match.start() for word in words for match in re.finditer(re.escape(word), low))[:500]
+    starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
+    start = max(starts, key=lambda start: len({word for word in words if word in low[start : start + chars]}))
     return f"{'…' if start else ''}{flat[start : start + chars]}…"
 
 
-def owned_by(actor: scopes.Actor) -> dict[str, str]:
-    """Thread metadata of a person's conversations with the agent, as `auth.py` and the platform stamp it."""
-    return {"graph_id": "agent", "user_id": actor.user_id, "org_id": actor.org_id}
+def answer(query: str, results: Results) -> str:
+    """The tool's answer."""
+    text = quote(query, results.found) or f"Nothing found in {results.searched} earlier conversations."
+    left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
+    return text[: MAX_SEARCH_RESULT_CHARS - len(left)] + left
 
 
 def build_episode_tools(settings: Settings) -> list[BaseTool]:
@@ -175,23 +117,15 @@ def build_episode_tools(settings: Settings) -> list[BaseTool]:
         """Search earlier conversations with this user for what was said in them.
 
         Args:
-            query: what it was about, in the words that were probably used.
+            query: what it was about, in the words that were probably used; a time helps ("last week", "in May 2023").
             runtime: given by the platform.
             limit: how many conversations to quote, at most 20.
         """
-        if (actor := _acting_on_server(settings)) is None:
+        if (actor := _acting_on_server(settings)) is None or runtime.store is None:
             return _NO_SERVER
-        threads = await get_client().threads.search(
-            metadata=owned_by(actor),
-            limit=MAX_THREADS,
-            sort_by="updated_at",
-            sort_order="desc",
-            select=["thread_id", "updated_at", "values"],
-        )
-        current = runtime.config.get("configurable", {}).get("thread_id")
-        others = [conversation(thread) for thread in threads if str(thread["thread_id"]) != str(current)]
-        found = await asyncio.to_thread(search, query, others, min(max(limit, 1), MAX_LIMIT))
-        return quote(query, found) or f"Nothing found in {len(others)} earlier conversations."
+        current = str(runtime.config.get("configurable", {}).get("thread_id"))
+        most = min(max(limit, 1), MAX_LIMIT)
+        return answer(query, await search(runtime.store, get_client().threads, actor, query, most, current=current))
 
     @tool
     async def read_conversation(thread_id: str, runtime: ToolRuntime[scopes.Context], around: int | None = None) -> str:

@@ -27,7 +27,9 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import scopes
 from memory.consensus import Change, LoggedFile, Revision, Steps
+from memory.epochs import Epoch
 from memory.journal import Journal
+from memory.rehearsal import Rehearsals
 from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
 
 Gate = Callable[[], str | None]
@@ -80,7 +82,9 @@ class ScopedFiles(StoreBackend):
         gate: asked before every write; answers why it is refused, or None.
         route: the folder as the agent sees it, without the last slash.
         author: who writes.
+        epoch: the person's epoch in which the writer began, as steps (`memory/epochs.py`); None where nobody can be forgotten.
         store: as for `StoreBackend`.
+        rehearsals: the copies that dry runs write to.
     """
 
     def __init__(
@@ -90,10 +94,12 @@ class ScopedFiles(StoreBackend):
         gate: Gate,
         route: str,
         author: Callable[[], scopes.Author],
+        epoch: Callable[[], Steps[Epoch | None]] | None = None,
         store: BaseStore | None = None,
+        rehearsals: Rehearsals | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._gate, self._route, self._author = gate, route, author
+        self._gate, self._route, self._author, self._epoch, self._rehearsals = gate, route, author, epoch, rehearsals
 
     def check(self, path: str) -> None:
         """Raise `RefusedWriteError` where this path may not be written."""
@@ -132,11 +138,29 @@ class ScopedFiles(StoreBackend):
         try:
             self.check(file_path)
             for item in _at_or_under(file_path, await self._asearch_store_paginated(store, namespace)):
-                async with file_lock(namespace, item.key):
-                    await acarry_out(store, self._deleted(namespace, item))
+                await self.aremove(item)
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
         return DeleteResult(path=file_path)
+
+    async def aremove(self, item: Item) -> None:
+        """Delete one item of the namespace, also one that is no file.
+
+        Raises:
+            ValueError: as `arevise`.
+        """
+        async with file_lock(item.namespace, item.key):
+            await acarry_out(self._get_store(), self._deleted(item.namespace, item))
+
+    async def arevise(self, path: str, change: Change) -> Revision:
+        """Carry out a change of a file.
+
+        Raises:
+            ValueError: why it was refused, by the gate, `before_write`, the quota or `change` itself. Nothing was written.
+        """
+        namespace = self._get_namespace()
+        async with file_lock(namespace, path):
+            return await acarry_out(self._get_store(), self._changing(namespace, path, change))
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Write what `change` makes of a file's text (empty when there is no file).
@@ -158,11 +182,20 @@ class ScopedFiles(StoreBackend):
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         return [self._uploaded(path, await self._adone(path, _upload(content))) for path, content in files]
 
-    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """All files in one batch; a value that is not a file is that file's error, not everyone's."""
+        namespace = self._get_namespace()
+        items = self._get_store().batch([GetOp(namespace, path) for path in paths])
+        return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+
+    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        """`download_files` in an event loop."""
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+
+    def _get_store(self) -> BaseStore:
+        return (self._rehearsals.store() if self._rehearsals else None) or super()._get_store()
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return stored_file(store_item)
@@ -179,11 +212,8 @@ class ScopedFiles(StoreBackend):
         return None
 
     async def _adone(self, path: str, change: Change) -> str | None:
-        namespace = self._get_namespace()
         try:
-            steps = self._changing(namespace, path, change)
-            async with file_lock(namespace, path):
-                await acarry_out(self._get_store(), steps)
+            await self.arevise(path, change)
         except ValueError as error:
             return f"Error: {error}"
         return None
@@ -201,7 +231,8 @@ class ScopedFiles(StoreBackend):
         def room(files: Sequence[Item], file: FileData) -> None:
             check_room(files, path, len(file["content"].encode()))
 
-        return Journal(LoggedFile(namespace, path)).change(checked, author, room)
+        epoch = (yield from self._epoch()) if self._epoch else None
+        return (yield from Journal(LoggedFile(namespace, path), epoch).change(checked, author, room))
 
     def _deleted(self, namespace: scopes.Namespace, item: Item) -> Steps[Any]:
         try:

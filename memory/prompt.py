@@ -19,12 +19,14 @@ from deepagents.backends.utils import create_file_data
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
 from langgraph.config import get_store
+from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
-from memory import scopes
+from memory import epochs, scopes
 from memory.consensus import Change, LoggedFile
 from memory.files import acarry_out
 from memory.journal import Journal
+from memory.starting import starting_memory
 from memory.validation import RefusedWriteError, stored_file
 from settings import MAX_POLICY_FILES, MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES, PROJECT, Settings
 
@@ -34,11 +36,12 @@ MEMORY_ROUTE = "/memories/"
 POLICY_ROUTE = "/policies/"
 POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
 MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
-# What a new user starts with. Folders beside these files are for named users (`python -m seeds`).
-SEED_FILES = {f"/{path.name}": path.read_text("utf-8") for path in sorted((PROJECT / "seeds" / "memories").glob("*.*"))}
 
 # White space is bounded: with an unbounded run, a file of "<" and spaces would take minutes to scan.
-_BLOCK_TAG = re.compile(r"<(?=\s{0,9}/?\s{0,9}(?:policies|memory|skills)\b)", re.IGNORECASE)
+# Full-width brackets and invisible characters look like a tag to a reader, and may to a model.
+_BLOCK_TAG = re.compile(
+    r"[<\ufe64\uff1c](?=[\s/\uff0f\u00ad\u200b-\u200f\u2060-\u2064\ufeff]{0,19}(?:policies|memory|skills)\b)", re.IGNORECASE
+)
 
 _PAGE = 100
 
@@ -154,8 +157,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         policies = scopes.policies(actor.org_id)
         store = get_store()
         reads: list[Op] = [GetOp(memories, key) for key in self._keys]
-        ops: list[Op] = [SearchOp(policies, limit=_PAGE), SearchOp(scopes.unsettled(memories), limit=_PAGE), *reads]
-        found, marks, *values = await read_all(store, ops)
+        marked = SearchOp(scopes.unsettled(memories), limit=_PAGE)
+        found, marks, epoch, *values = await read_all(
+            store, [SearchOp(policies, limit=_PAGE), marked, epochs.read(actor), *reads]
+        )
+        if not isinstance(epoch, BaseException):
+            epochs.begin(epoch)
         if isinstance(marks, list) and marks and await self._settle(store, memories, marks):
             values = await read_all(store, reads)
         failed: BaseException | None = None
@@ -199,24 +206,26 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         return True
 
     async def _seed(self, store: BaseStore, namespace: scopes.Namespace, actor: scopes.Actor) -> bool:
-        """Copy `seeds/memories/` for somebody who has no memory at all. Shared memory has no new users.
+        """Write `starting_memory` for somebody who has no memory at all. Shared memory has no new users.
 
         A failure is logged and leaves them without: it must not stop their run. What another first run's agent has written
-        meanwhile stays.
+        meanwhile stays. A dry run of consolidation writes nothing.
         """
-        if not SEED_FILES or self._settings.memory_scope == "assistant":
+        context = get_runtime().context
+        if self._settings.memory_scope == "assistant" or (isinstance(context, scopes.Context) and context.dry_run):
             return False
-        author = scopes.Author("seed", actor.user_id)
+        author, files = scopes.Author("seed", actor.user_id), starting_memory(actor, context)
         try:
             if await store.asearch(namespace, limit=1):
                 return False
-            for key, text in SEED_FILES.items():
+            epoch = await acarry_out(store, epochs.of_run(actor))
+            for key, text in files.items():
                 with suppress(RefusedWriteError):
-                    await acarry_out(store, Journal(LoggedFile(namespace, key)).change(_unless_there(text), author))
+                    await acarry_out(store, Journal(LoggedFile(namespace, key), epoch).change(_unless_there(text), author))
         except Exception:  # a store raises what its driver raises
             logger.exception("The first memory of a new user could not be written.")
             return False
-        return True
+        return bool(files)
 
 
 def _unless_there(text: str) -> Change:

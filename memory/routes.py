@@ -15,8 +15,10 @@ from deepagents.backends.protocol import BackendProtocol
 from langchain.agents.middleware import InterruptOnConfig
 from langgraph.runtime import Runtime, get_runtime
 
-from memory import scopes
+from memory import epochs, scopes
+from memory.consensus import Steps
 from memory.files import Gate, ScopedFiles, ThreadFiles
+from memory.rehearsal import Rehearsals
 from settings import Settings, SharedWrites
 
 
@@ -52,8 +54,10 @@ def build_gate(writes: SharedWrites, settings: Settings) -> Gate:
     return gates[writes]
 
 
-def build_routes(settings: Settings, *, consolidating: bool = False) -> dict[str, BackendProtocol]:
-    """The three routes into the store, for `agent` or for `consolidation_agent`."""
+def build_routes(
+    settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None
+) -> dict[str, BackendProtocol]:
+    """The three routes into the store, for `agent` or for `consolidation_agent`, which has dry runs."""
 
     def memories(runtime: Runtime[Any]) -> scopes.Namespace:
         return scopes.memories(scopes.current_actor(settings, runtime), scopes.current_assistant(runtime), settings)
@@ -67,20 +71,30 @@ def build_routes(settings: Settings, *, consolidating: bool = False) -> dict[str
     def author() -> scopes.Author:
         return scopes.current_author(settings, consolidating=consolidating)
 
+    def epoch() -> Steps[epochs.Epoch | None]:
+        return epochs.of_run(scopes.current_actor(settings))
+
     routes: dict[str, tuple[Callable[[Runtime[Any]], scopes.Namespace], SharedWrites]] = {
         "/memories": (memories, memory_writes(settings, consolidating=consolidating)),
         "/skills": (skills, skill_writes(settings, consolidating=consolidating)),
         "/policies": (policies, "deny"),
     }
     return {
-        f"{route}/": ScopedFiles(namespace=namespace, gate=build_gate(writes, settings), route=route, author=author)
+        f"{route}/": ScopedFiles(
+            namespace=namespace,
+            gate=build_gate(writes, settings),
+            route=route,
+            author=author,
+            epoch=epoch,
+            rehearsals=rehearsals if route == "/memories" else None,
+        )
         for route, (namespace, writes) in routes.items()
     }
 
 
-def build_backend(settings: Settings, *, consolidating: bool = False) -> CompositeBackend:
+def build_backend(settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None) -> CompositeBackend:
     """The filesystem of `agent`, or of `consolidation_agent`."""
-    routes = build_routes(settings, consolidating=consolidating)
+    routes = build_routes(settings, consolidating=consolidating, rehearsals=rehearsals)
     return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
@@ -29,7 +29,9 @@ MAX_IDENTITY_BYTES = 1_024
 # 2,704 bytes of a Postgres index entry, also beside the name of a vector's field.
 MAX_PERSON_CHARS = 2_050
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
-DEFAULT_AGENT_ASSISTANT = str(uuid5(UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8"), "agent"))
+_PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+DEFAULT_AGENT_ASSISTANT = str(uuid5(_PLATFORM, "agent"))
+DEFAULT_CONSOLIDATION_ASSISTANT = str(uuid5(_PLATFORM, "consolidation_agent"))
 
 _PLAIN = re.compile(rb"[A-Za-z0-9_@+-]")
 _ESCAPED = re.compile(r"~([0-9A-F]{2})|([A-Za-z0-9_@+-])")
@@ -53,13 +55,14 @@ class User(Protocol):
 class Context:
     """A run's context. On a server only operators' counts; everyone else is who their token says.
 
-    `assistant_id` is read by `consolidation_agent` alone, under `MEMORY_SCOPE=user+assistant`: the assistant whose
-    conversations it consolidates.
+    The others are read by `consolidation_agent` alone: `assistant_id`, under `MEMORY_SCOPE=user+assistant`, is the assistant
+    whose conversations it consolidates; with `dry_run` it says what it would change, and changes nothing.
     """
 
     user_id: str | None = None
     org_id: str | None = None
     assistant_id: str | None = None
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
     return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
 
 
-def is_operator(user: User, settings: Settings) -> bool:
+def is_operator(user: User | StudioUser, settings: Settings) -> bool:
     """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
     if isinstance(user, StudioUser):
         return True
@@ -169,8 +172,11 @@ def current_assistant(runtime: Runtime[Any] | None = None) -> str:
 
 
 def current_run_id() -> str | None:
-    """The server's id of the run this is called in; None without a server."""
-    run_id = get_config().get("configurable", {}).get("run_id")
+    """The server's id of the run this is called in; None without a server, or outside of a run."""
+    try:
+        run_id = get_config().get("configurable", {}).get("run_id")
+    except RuntimeError:
+        return None
     return str(run_id) if run_id else None
 
 
@@ -259,12 +265,22 @@ def consolidation(actor: Actor) -> Namespace:
     return ("consolidation", f"{label(actor.org_id)}:{label(actor.user_id)}")
 
 
-# Key of the count of times that a person was forgotten, in the namespace `epoch`.
+def consolidations(actor: Actor) -> Namespace:
+    """Namespace of what consolidation did for a person; keys are times, with the run's id."""
+    return ("consolidations", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def lease(actor: Actor) -> Namespace:
+    """Namespace of which consolidation is at work for a person; journaled, and keyed by the memory it works on."""
+    return ("lease", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+# Key of the count in the namespace `epoch`.
 EPOCH = "epoch"
 
 
 def epoch(actor: Actor) -> Namespace:
-    """Namespace of how often a person was forgotten. It outlasts that: a run from before must not write afterwards."""
+    """Namespace of a count that goes up when a person is forgotten. It stays: runs from before are known by it."""
     return ("epoch", f"{label(actor.org_id)}:{label(actor.user_id)}")
 
 
@@ -283,12 +299,55 @@ def unsettled(files: Namespace) -> Namespace:
     return ("unsettled", *files)
 
 
-def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
-    """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
-    if namespace == policies(actor.org_id):
-        return True
+def schedule(actor: Actor) -> Namespace:
+    """Namespace of the ids of a person's consolidation threads; keys are `memory/triggers.py`'s."""
+    return ("schedule", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+# When the last sweep began (key `mark`), and the ids of the threads that were due then.
+SWEEP: Namespace = ("sweep",)
+DUE: Namespace = ("due",)
+
+
+RecallPart = Literal["documents", "new", "segments", "texts"]
+RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
+
+
+def recall(actor: Actor, part: RecallPart) -> Namespace:
+    """Namespaces of the index of a person's past conversations (`memory/recall.py` says what each part holds)."""
+    return (f"recall_{part}", f"{label(actor.org_id)}:{label(actor.user_id)}")
+
+
+def recalled(org_id: str, namespace: Namespace) -> Actor | None:
+    """Whose index a namespace of `recall` is part of, if they are of this organization."""
+    org, _, user = namespace[-1].partition(":")
+    return Actor(part_of(user), org_id) if org == label(org_id) else None
+
+
+def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
+    """Every namespace with something of a person in it, or a prefix of such: what goes when they are forgotten.
+
+    All but `epoch`. Whoever adds a namespace of a person's adds it here.
+
+    Args:
+        actor: the person.
+        files: namespaces of their memory files.
+    """
+    journaled = [*files, lease(actor)]
+    of_files = [part for namespace in journaled for part in (namespace, journals(namespace), unsettled(namespace))]
+    index = [recall(actor, part) for part in RECALL_PARTS]
+    return [*of_files, *index, consolidation(actor), consolidations(actor), schedule(actor)]
+
+
+def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
+    """Whether a namespace is one of `memories` of this person alone."""
     if settings.memory_scope == "assistant" or namespace[:1] != ("memories",) or len(namespace[1:]) != 1:
         return False
     *assistant, org, user = ["", *namespace[1].split(":")]
     layout = {"user": 1, "user+assistant": 2}[settings.memory_scope]
     return len(assistant) == layout and (org, user) == (label(actor.org_id), label(actor.user_id))
+
+
+def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
+    """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
+    return namespace == policies(actor.org_id) or is_memory_of(namespace, actor, settings)

@@ -19,22 +19,30 @@ from memory.profile import PROFILE_PATH, Profile
 from memory.scopes import Author
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
+OWN_SKILLS = "/memories/skills/"
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
-# Shapes that are a secret whoever wrote them: a prefix the issuer chose to be recognized by, and enough characters after it
-# not to be talk about it. As their issuers document them; each is tested with a made-up one.
+# Shapes that are a secret whoever wrote them: a prefix the issuer chose to be recognized by, and as many characters after it
+# as it issues, so that talk about keys and placeholders for them pass. As their issuers document them, or show them where
+# they do not; each is tested with made-up ones. A prefix counts only at the beginning of a word, hyphens included, whose end
+# decides: so no text takes longer than its length.
+_SHAPES = {
+    "an AWS access key": r"(?:AKIA|ASIA)[A-Z2-7]{16}(?!\w)",
+    "an AWS secret key": r"(?i:aws_?secret_?access_?key)\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
+    "an Azure storage key": r"AccountKey=[A-Za-z0-9/+]{86}==",
+    "a Google API key": r"AIza[\w-]{35}(?![\w-])",
+    "an Anthropic API key": r"sk-ant-[a-z]+\d\d-[\w-]{80,}",
+    "an OpenAI API key": r"sk-(?:[\w-]{16,}T3BlbkFJ[\w-]{16,}|(?=[a-zA-Z]*\d)[A-Za-z0-9]{32,64}(?![\w-]))",
+    "a LangSmith API key": r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}(?!\w)",
+    "a GitHub token": r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{60,})",
+    "a GitLab token": r"glpat-[\w-]{20,}",
+    "a Slack token": r"(?:xox[abeoprs]|xapp)-\d[\w-]{20,}",
+    "a Stripe key": r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    "a Hugging Face token": r"hf_[A-Za-z0-9]{34}(?!\w)",
+    "a JSON web token": r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}",
+    "a private key": r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----",
+}
 CREDENTIALS = {
-    "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z2-7]{16}\b"),
-    "a Google API key": re.compile(r"\bAIza[\w-]{35}(?![\w-])"),
-    "an Anthropic API key": re.compile(r"\bsk-ant-[\w-]{20,}"),
-    "an OpenAI API key": re.compile(r"\bsk-(?:proj-|svcacct-|admin-)?(?!ant-)(?=[\w-]*\d)[A-Za-z0-9_-]{32,}"),
-    "a LangSmith API key": re.compile(r"\blsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}\b"),
-    "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{60,})"),
-    "a GitLab token": re.compile(r"\bglpat-[\w-]{20,}"),
-    "a Slack token": re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{20,}"),
-    "a Stripe key": re.compile(r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,}"),
-    "a Hugging Face token": re.compile(r"\bhf_[A-Za-z]{34}\b"),
-    "a JSON web token": re.compile(r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
-    "a private key": re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"),
+    kind: re.compile(shape if shape.startswith("-") else rf"(?<![\w-]){shape}", re.ASCII) for kind, shape in _SHAPES.items()
 }
 
 
@@ -55,6 +63,7 @@ def before_write(path: str, content: str, actor: Author) -> None:
     """
     check_content(path, content)
     check_credentials(path, content)
+    check_skill(path, actor)
     if path == PROFILE_PATH:
         check_profile(content)
 
@@ -63,9 +72,10 @@ def check_path(path: str) -> None:
     """Refuse a path within a route that is not one file's one spelling.
 
     Raises:
-        RefusedWriteError: the root, a relative path, `//`, `.` or `..`, unprintable, or longer than `MAX_PATH_BYTES`.
+        RefusedWriteError: the root, relative, with `//`, `.`, `..` or a backslash, unprintable, longer than `MAX_PATH_BYTES`.
     """
-    if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path:
+    # deepagents' file tools read a backslash as a slash, so that no other path may be spelled with one.
+    if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path or "\\" in path:
         raise RefusedWriteError(f"'{path}' does not name a file; use one plain path such as /memories/preferences.md.")
     if not path.isprintable():
         raise RefusedWriteError(f"The path {path[:40]!r} holds characters that cannot be printed; leave them out.")
@@ -100,6 +110,18 @@ def check_credentials(path: str, content: str) -> None:
     for kind, shape in CREDENTIALS.items():
         if shape.search(content):
             raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+
+
+def check_skill(path: str, actor: Author) -> None:
+    """Refuse a skill that consolidation would make out of a conversation: its description is an instruction in every prompt.
+
+    Raises:
+        RefusedWriteError: it would.
+    """
+    if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
+        raise RefusedWriteError(
+            f"{path} was not written: skills are made with the person, not out of what was said; leave it out."
+        )
 
 
 def check_profile(content: str) -> None:

@@ -71,7 +71,7 @@ async def memory_changes(client: LangGraphClient, settings: Settings) -> list[Ch
 
 async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
     """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none when that is empty."""
-    crons: Any = await client.crons.search(assistant_id=None, limit=_PAGE)
+    crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     schedule = settings.consolidation_schedule
     extra = ours[1:] if schedule else ours

@@ -28,6 +28,8 @@ _DROPPED_PREFIXES = (
 )
 # fmt: on
 _SERVER_ENV = {
+    # A test asks for consolidation when it wants it; the scripted model would count what starts by itself.
+    "CONSOLIDATE_AFTER_SECONDS": "0",
     "LANGSMITH_TRACING": "false",
     "LANGGRAPH_CLI_NO_ANALYTICS": "1",
     "LANGGRAPH_NO_VERSION_CHECK": "true",

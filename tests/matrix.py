@@ -7,7 +7,7 @@ docs/security.md, between its two markers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -61,6 +61,11 @@ def each_their_own(ok: int = 200) -> Rule:
     return rule(Cell(ok, "own"), Cell(ok, "own"), Cell(ok, "yes"), Cell(ok, "own"))
 
 
+def own_only(ok: int = 200, no: int = 404) -> Rule:
+    """The owner's alone: everybody is asked about their own, which others, operators too, do not have."""
+    return rule(Cell(no, "refused"), Cell(no, "refused"), Cell(ok, "yes"), Cell(no, "refused"))
+
+
 def signed_in(status: int = 200, meaning: str = "yes") -> Rule:
     """The same for everybody who is signed in."""
     cell = Cell(status, meaning)
@@ -91,7 +96,7 @@ class Row:
     what: str
     rule: Rule
     body: Any = None
-    needs: str = ""  # what is made for it: a thread (with a conversation), a run (waiting), a finished one, ...
+    needs: str = ""  # what is made for it: a thread (with a conversation), a run (waiting), a finished one, a revised file, ...
     at: str | None = None  # the path called, where it is not the route's with the names of the same kind
     query: str = ""
     shows: str = ""  # is in the answer of those who get a "yes"
@@ -100,6 +105,7 @@ class Row:
     acts: bool = False  # a run as its caller: the owner's answer, and no operator's, shows what is remembered
     changes: bool = False  # a "yes" is seen in what the owner has
     headers: dict[str, str] = field(default_factory=dict, hash=False)
+    queues: bool = False  # a "yes" starts a run that goes on after the answer
     last: bool = False  # disturbs everybody, so it runs when all others have
 
     @property
@@ -169,6 +175,43 @@ def store(whose: str, reading: Rule, shows: str) -> Iterator[Row]:
               "assistant", changes=True)
     yield Row("DELETE /store/items", f"{whose}: delete", operators(204), item, "assistant", changes=True)
     # fmt: on
+
+
+def memory() -> Iterator[Row]:
+    """One's own memory over HTTP, and the same with the owner named, which only operators may."""
+    # Operators have one memory in all rows, seeded by their runs: they have no kept.md.
+    file, undo = {"path": "/memories/kept.md"}, {"path": "/memories/kept.md", "revision": 1}
+    read, write = urlencode(file), urlencode({"path": "/memories/written.md"})
+    own = {"version": 1, "files": [{"path": "/memories/imported.md", "content": "x"}]}
+    named = {"version": 1, "files": [{**file, "content": "x"}]}
+    # fmt: off
+    rows: list[tuple[Row, dict[str, Any]]] = [
+        (Row("GET /memory", "list files", each_their_own(), shows="/memories/kept.md"), {}),
+        (Row("GET /memory/file", "read a file", own_only(), query=read, shows="<kept>"), {}),
+        (Row("PUT /memory/file", "write a file", each_their_own(), {"content": "x"}, query=write, shows="revision",
+             changes=True), {"query": read}),
+        (Row("DELETE /memory/file", "delete a file", own_only(), query=read, shows="revision", changes=True), {}),
+        (Row("GET /memory/history", "a file's history", own_only(), needs="revised", query=read, shows="<kept>"), {}),
+        (Row("POST /memory/undo", "make a file what it was", own_only(), undo, "revised", shows="revision", changes=True), {}),
+        (Row("GET /memory/export", "take everything along", each_their_own(), needs="thread", shows="<said>"), {}),
+        (Row("POST /memory/import", "see what an import would do", each_their_own(), own, shows="create"),
+         {"body": named, "shows": "append"}),
+        (Row("POST /memory/import", "import", each_their_own(), own, query="dry_run=false", shows="create", changes=True),
+         {"body": named, "shows": "append"}),
+        (Row("POST /memory/consolidate", "consolidate now", each_their_own(202), shows="queued", queues=True), {}),
+        (Row("POST /memory/consolidate", "see what consolidation would change", each_their_own(), needs="thread",
+             query="dry_run=true", shows="dry_run"), {}),
+        (Row("GET /memory/consolidations", "what consolidation did", each_their_own(), shows="consolidations"), {}),
+        (Row("DELETE /memory", "be forgotten", each_their_own(), needs="thread", shows="deleted", changes=True, last=True),
+         {"last": False}),
+    ]
+    # fmt: on
+    for row, otherwise in rows:
+        yield row
+        by_name: dict[str, Any] = {"query": row.query, **otherwise}
+        by_name["query"] = "&".join(filter(None, [by_name["query"], "user_id=<owner>&org_id=<org>"]))
+        yes = max(cell.status for cell in row.rule if cell.status < 300)
+        yield replace(row, what=f"{row.what}, of the owner by name", rule=operators(yes), **by_name)
 
 
 def a2a(path: str) -> Iterator[Row]:
@@ -412,6 +455,7 @@ MATRIX: dict[str, list[Row]] = {
         Row("POST /store/namespaces", "all of one's organization's, by suffix and prefix", operators(),
             {"prefix": ["memories"], "suffix": ["<memory:1>"]}, shows="<memory:1>"),
     ],
+    "A person's own memory": [*memory()],
     "`langgraph dev` alone": [
         Row("GET /internal/debug/thread/{thread_id}", "a thread as it is stored", DEV, needs="thread", shows="<said>"),
         Row("GET /deploy", "whether the server has a LangSmith key, and its last deployment", DEV, shows="has_api_key"),

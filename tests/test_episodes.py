@@ -2,77 +2,84 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from typing import Any
 
 import pytest
+from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import PermissionDeniedError
 
-from memory.episodes import Conversation, Turn, conversation, page, quote, search
+from memory import scopes
+from memory.episodes import Conversation, Turn, answer, conversation, page
+from memory.search import search
 from settings import MAX_SEARCH_RESULT_CHARS
-from tests.dev_server import DevServer, run_turn
+from tests.dev_server import PROJECT, DevServer, run_turn
 from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from tests.threads import Threads
 
 
 def talk(thread_id: str, *texts: str) -> Conversation:
     return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, str(n)) for n, text in enumerate(texts)))
 
 
-PAST = [
-    talk("dog", "Our dog Rex had puppies", "How many?", "Seven, all brown"),
-    talk("car", "The engine makes a noise", "Change the belt"),
-    talk("trip", "We fly to Lisbon in May", "Take an umbrella"),
-]
+async def answered(threads: Threads, query: str, limit: int = 5) -> str:
+    return answer(query, await search(InMemoryStore(), threads, ACTOR, query, limit))
 
 
-@pytest.mark.parametrize(
-    ("query", "thread_id"),
-    [("How many puppies were there?", "dog"), ("noisy engine", "car"), ("flying to lisbon", "trip")],
-)
-def test_the_conversation_in_which_it_was_said_comes_first(query: str, thread_id: str) -> None:
-    assert search(query, PAST, 5)[0].conversation.thread_id == thread_id
+def past(*talks: tuple[str, list[str]]) -> Threads:
+    threads = Threads()
+    for thread_id, texts in talks:
+        messages = [{"type": "human", "id": str(n), "content": text} for n, text in enumerate(texts)]
+        threads.put(ACTOR, thread_id, "2026-01-01T12:00:00+00:00", messages)
+    return threads
 
 
-@pytest.mark.parametrize("query", ["", "the of and", "quantum", "%_.*['\"", "'; DROP TABLE", "\x00"])
-def test_a_query_that_matches_nothing_finds_nothing(query: str) -> None:
-    assert search(query, PAST, 5) == []
-    assert search(query, [], 5) == []
+ACTOR = scopes.Actor("alice", "acme")
+DOG = ("dog", ["Our dog Rex had puppies", "How many?", "Seven, all brown"])
+CAR = ("car", ["The engine makes a noise", "Change the belt"])
 
 
-def test_the_turns_quoted_are_those_that_match_with_a_little_context() -> None:
-    text = quote("puppies", search("puppies", PAST, 5))
-    assert "2026-01-01 thread_id=dog" in text
+async def test_the_turns_quoted_are_those_that_match_with_a_little_context() -> None:
+    text = await answered(past(DOG, CAR), "puppies")
+    assert text.startswith("2026-01-01 thread_id=dog")
     assert "1. user: Our dog Rex had puppies" in text
     assert "2. user: How many?" in text
+    assert "engine" not in text
 
 
 @pytest.mark.parametrize("limit", [1, 5, 20])
-def test_a_result_is_bounded_whatever_was_said(limit: int) -> None:
-    long = [talk(f"{number:036}", *["brown puppies " * 5_000] * 30) for number in range(30)]
-    found = search("puppies " * 10_000, long, limit)
-    assert len(found) == limit
-    assert quote("puppies", found).count("thread_id=") == limit
-    assert len(quote("puppies", found)) <= MAX_SEARCH_RESULT_CHARS
+async def test_a_result_is_bounded_whatever_was_said(limit: int) -> None:
+    threads = past(*((f"{number:036}", ["brown puppies " * 500] * 10) for number in range(30)))
+    text = await answered(threads, "puppies " * 10_000, limit)
+    assert text.count("thread_id=") == limit
+    assert text.count("puppies") > limit
+    assert len(text) <= MAX_SEARCH_RESULT_CHARS
 
 
-def test_the_turn_that_matches_is_quoted_whatever_is_around_it() -> None:
+async def test_the_turn_that_matches_is_quoted_whatever_is_around_it() -> None:
     long, short = "We talked about the weather for a long time. " * 30, "ok"
-    chat = talk("zoo", long, long, "My zebra is called Zoe", short, "thanks", "bye", short, short)
-    assert "My zebra is called Zoe" in quote("zebra", search("zebra", [chat, *PAST], 5))
+    chat = ("zoo", [long, long, "My zebra is called Zoe", short, "thanks", "bye", short, short])
+    assert "3. user: My zebra is called Zoe" in await answered(past(chat, DOG), "zebra")
 
 
-def test_what_is_said_at_the_end_of_a_long_turn_is_found_and_quoted() -> None:
-    chat = talk("paste", "filler " * 5_000 + "the password of the zebra is stripes", "ok")
-    assert "zebra" in quote("zebra", search("zebra", [chat], 5))
+async def test_what_is_said_at_the_end_of_a_long_turn_is_quoted() -> None:
+    chat = ("paste", ["filler " * 5_000 + "the password of the zebra is stripes", "ok"])
+    assert "zebra is stripes" in await answered(past(chat, DOG), "zebra")
 
 
-def test_what_a_person_said_is_quoted_rather_than_a_tool_s_echo_of_it() -> None:
-    turns = (
-        Turn("user", "I prefer metric units", "a"),
-        Turn("tool", "metric units metric units", "b"),
-        Turn("assistant", "Done", "c"),
-    )
-    (found,) = search("metric units", [Conversation("t", "2026-01-01", turns)], 5)
-    assert found.turn == 0
+async def test_what_a_person_said_comes_before_a_tool_s_echo_of_it() -> None:
+    threads = past(("t", ["I prefer metric units", "", "Done"]))
+    threads.kept["t"]["values"]["messages"][1] = {"type": "tool", "id": "b", "content": "metric units metric units"}
+    (found,) = (await search(InMemoryStore(), threads, ACTOR, "metric units", 5)).found
+    assert found.turns[0][0] == 0
+
+
+async def test_that_older_conversations_are_not_indexed_yet_is_said() -> None:
+    assert "older conversations are not indexed" not in await answered(past(DOG), "puppies")
+    threads = past(*((f"t{number}", ["puppies"]) for number in range(102)))
+    assert "[2 older conversations are not indexed yet; search again]" in await answered(threads, "puppies")
 
 
 def test_a_page_has_the_turn_asked_for_in_full_and_its_neighbours_within_the_limit() -> None:
@@ -101,7 +108,8 @@ def test_blocks_images_and_tool_messages_become_turns_and_what_has_no_text_does_
     ]
     thread = {"thread_id": "t", "updated_at": "2026-02-03T04:05:06", "values": {"messages": messages}}
     turns = (Turn("user", "look", "a"), Turn("tool", "three files", "c"), Turn("assistant", "done", ""))
-    assert conversation(thread) == Conversation("t", "2026-02-03", turns)
+    stamp = "2026-02-03T04:05:06"
+    assert conversation(thread) == Conversation("t", "2026-02-03", turns, stamp, stamp)
     assert conversation({"thread_id": "t", "values": None}).turns == ()
 
 
@@ -163,3 +171,20 @@ async def test_an_operator_s_run_finds_the_conversations_of_the_person_it_acts_f
 async def test_nothing_found_is_said_so(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     answer, _ = await ask(server.as_user(alice), model, ToolCall("search_past_conversations", {"query": "submarines"}))
     assert answer == "Nothing found in 0 earlier conversations."
+
+
+@pytest.mark.server
+async def test_an_operator_makes_an_index_anew_by_one_command(
+    server: DevServer, model: ScriptedAnthropic, alice: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = await chat(server.as_user(alice), "my zebra is called Zoe")
+    command = [sys.executable, "-m", "memory.reindex", "--user", alice, "--org", "acme", "--url", server.url]
+    process = await asyncio.create_subprocess_exec(*command, cwd=PROJECT)
+    assert await process.wait() == 0
+    assert capfd.readouterr().out == f"1 conversations of {alice} are indexed.\n"
+    operator = server.as_operator()
+    namespace = scopes.recall(scopes.Actor(alice, "acme"), "documents")
+    found = await operator.store.search_items(namespace)
+    assert own in [item["value"].get("thread_id") for item in found["items"]]
+    with pytest.raises(PermissionDeniedError):
+        await server.as_user(alice).store.search_items(namespace)

@@ -163,6 +163,7 @@ def serve(tmp_path: Any, *options: str, **env: str) -> subprocess.Popen[bytes]:
     config.pop("env")
     config["graphs"] = {name: path.replace("./", f"{PROJECT}/") for name, path in config["graphs"].items()}
     config["auth"] = {"path": f"{PROJECT}/auth.py:auth"}
+    config["http"]["app"] = f"{PROJECT}/api.py:app"
     (tmp_path / "langgraph.json").write_text(json.dumps(config))
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", *options]
     full = {**os.environ, "LANGSMITH_TRACING": "false", "PYTHONPATH": str(PROJECT), "AGENT_MODEL": "", **env}

@@ -121,14 +121,21 @@ class World:
         self.names |= {kind: f"{kind}-{uuid.uuid4().hex}" for kind in kinds if kind not in self.names}
         memory = scopes.memories(scopes.Actor(self.owner, self.org), AGENT, Settings())
         self.names |= {"memory:1": memory[1], "owner": self.owner, "org": self.org}
+        await self.put("memory", memory, "kept", "/kept.md")
         await self.put("memory", memory, "kept")
         await self.put("policies", scopes.policies(self.org), "rule")
         await self.put("policies-elsewhere", scopes.policies(self.other_org), "rule-elsewhere")
 
-    async def put(self, whose: str, namespace: scopes.Namespace, content: str) -> None:
+    async def put(self, whose: str, namespace: scopes.Namespace, content: str, key: str = "/preferences.md") -> None:
         self.names |= {whose: list(namespace), f"{whose}.": ".".join(namespace)}
         value = {"content": self.names[content], "encoding": "utf-8"}
-        await self.api("studio", "PUT", "/store/items", {"namespace": namespace, "key": "/preferences.md", "value": value})
+        await self.api("studio", "PUT", "/store/items", {"namespace": namespace, "key": key, "value": value})
+
+    async def wait_until_idle(self) -> None:
+        """Until what the owner has queued themselves is done."""
+        wanted = {"metadata": {"user_id": self.owner, "org_id": self.org}, "status": "busy"}
+        while await self.api("studio", "POST", "/threads/count", wanted):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
 
     async def make(self, kind: str) -> None:
         """Something of the owner's (or of what owners cannot have, an operator's) that a row acts on."""
@@ -137,6 +144,9 @@ class World:
             assistant = (await self.api("studio", "POST", "/assistants", body))["assistant_id"]
             self.names["assistant"] = assistant
             await self.put("skills", scopes.skills(assistant), "skill")
+        elif kind == "revised":
+            content = {"content": f"revised {self.names['kept']}"}
+            await self.api("owner", "PUT", "/memory/file?path=/memories/kept.md", content)
         elif kind:
             await self._make_thread(kind)
 
@@ -294,6 +304,8 @@ async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell
             await world.furnish()
             await world.make(row.needs)
         mine = await world.own_thread(caller, row)
+        if row.queues:
+            await world.wait_until_idle()
         before = await world.owned()
         until = filled("<kept>" if row.acts and caller == "owner" else row.shows, world.names) if succeeds else ""
         found += judged(world, row, caller, cell, await world.send(caller, row, mine=mine, until=until))

@@ -18,18 +18,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.postgres import AsyncPostgresStore
+from langgraph_sdk.client import LangGraphClient
 
 from memory import postgres, scopes
 from memory.postgres import open_checkpointer, open_store
 from settings import MAX_PATH_BYTES, PROJECT, Settings, SettingsError
 from tests.conftest import model_env
-from tests.dev_server import DevServer, run_turn
+from tests.dev_server import DevServer, dev_token, run_turn
 from tests.embedding import SUBJECTS, embed
-from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
+from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
 
 pytestmark = pytest.mark.postgres
 
@@ -193,6 +195,29 @@ async def test_what_one_server_remembers_the_other_shows(pair: list[DevServer], 
 
 
 @pytest.mark.server
+async def test_twenty_runs_on_two_servers_that_edit_one_file_at_once_all_find_their_edits_in_it(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    clients = [server.as_user(alice) for server in pair]
+    path, runs = "/memories/topics/shared.md", 20
+
+    async def turn(client: LangGraphClient, text: str, call: ToolCall) -> None:
+        model.script(text, [call], [Text("done")])
+        await run_turn(client, (await client.threads.create())["thread_id"], text)
+
+    await turn(clients[0], "begin", ToolCall("write_file", {"file_path": path, "content": "<top>\n"}))
+    edits = [
+        ToolCall("edit_file", {"file_path": path, "old_string": "<top>\n", "new_string": f"<top>\n<{number}>\n"})
+        for number in range(runs)
+    ]
+    await asyncio.gather(*(turn(clients[number % 2], f"edit {number}.", edit) for number, edit in enumerate(edits)))
+    namespace = list(scopes.memories(scopes.Actor(alice, "acme"), "", Settings()))
+    item = await pair[0].as_operator().store.get_item(namespace, "/topics/shared.md")
+    assert sorted(item["value"]["content"].splitlines()) == sorted(["<top>", *(f"<{number}>" for number in range(runs))])
+    assert item["value"]["revision"] == runs + 1
+
+
+@pytest.mark.server
 async def test_conversations_and_memory_survive_a_kill(pair: list[DevServer], model: ScriptedAnthropic, alice: str) -> None:
     server = pair[1]
     client = server.as_user(alice)
@@ -225,6 +250,36 @@ async def test_a_run_that_is_rolled_back_leaves_nothing_in_the_conversation(
     shown = str(model.requests_for("comes instead")[-1]["messages"])
     assert "stays" in shown
     assert "goes away" not in shown
+
+
+@pytest.mark.server
+async def test_somebody_forgotten_on_one_server_is_so_on_the_other_and_leaves_no_checkpoint(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    one, two = (server.as_user(alice) for server in pair)
+    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- late"})
+    model.script("take your time", Slow(3, [append]), [Text("done")])
+    thread, elsewhere = [str((await client.threads.create())["thread_id"]) for client in (one, two)]
+    await run_turn(one, thread, "hello")
+    going = asyncio.create_task(run_turn(two, elsewhere, "take your time"))
+    while not model.requests_for("take your time"):  # noqa: ASYNC110  # the model's server is in another thread
+        await asyncio.sleep(0.05)
+    headers = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+    async with httpx.AsyncClient(base_url=pair[0].url, headers=headers, trust_env=False, timeout=60) as http:
+        assert [file["path"] for file in (await http.get("/memory")).json()["files"]] == ["/memories/preferences.md"]
+        deleted = (await http.delete("/memory")).json()["deleted"]
+        assert (deleted["threads"], deleted["memories"], deleted["runs"]) == (1, 1, 0)
+        await going
+        assert "was deleted since this run began" in tool_results(model.requests_for("take your time")[-1])[0]
+        assert (await http.get("/memory")).json()["files"] == []
+    with psycopg.connect(embedded_in(pair[0].folder)) as connection:
+        for table in ("checkpoints", "checkpoint_writes", "checkpoint_blobs"):
+            counted = [
+                connection.execute(f"SELECT count(*) FROM {table} WHERE thread_id = %s", (of,)).fetchone()  # noqa: S608
+                for of in (thread, elsewhere)
+            ]
+            assert counted[0] == (0,), table
+            assert counted[1] != (0,), f"{table}: the other server's conversation is the other server's to delete"
 
 
 @pytest.mark.server
@@ -398,3 +453,12 @@ def test_without_an_address_and_without_the_package_the_error_names_both(
 def test_the_postgres_configuration_is_the_deployment_s_with_store_and_checkpointer() -> None:
     deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
     assert {key: value for key, value in CONFIG.items() if key not in OURS} == deployed
+
+
+def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> None:
+    # Not below pytest's folder, which Postgres may not enter.
+    with TemporaryDirectory(prefix="postgres-") as folder:
+        start = "from memory.postgres import _embedded; _embedded(); import os; os._exit(0)"  # as a killed worker ends
+        for command in (["-c", start], ["-m", "memory.postgres", "stop"]):
+            subprocess.run([sys.executable, *command], cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
+            assert (Path(folder) / ".postgres" / "postmaster.pid").exists() == (command[0] == "-c")

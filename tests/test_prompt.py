@@ -9,10 +9,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Item, Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
-from agent import build_agent
-from consolidation_agent import build_consolidation_agent
 from memory import prompt, scopes
 from memory.scopes import DEFAULT_AGENT_ASSISTANT
+from memory.starting import starting_memory
 from settings import MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES
 from tests.conftest import BuildGraph
 from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
@@ -44,18 +43,15 @@ async def test_policies_and_memory_edited_between_two_runs_of_a_thread_are_seen_
     assert all(f"new {thing}" in second and f"old {thing}" not in second for thing in ("preference", "rule", "skill"))
 
 
-@pytest.mark.parametrize(
-    ("build", "subagent"),
-    [(build_agent, "general-purpose"), (build_agent, "writer"), (build_consolidation_agent, "general-purpose")],
-)
+@pytest.mark.parametrize("subagent", ["general-purpose", "writer"])
 async def test_every_model_call_of_a_subagent_carries_policies_and_memory(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, build: Any, subagent: str
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, subagent: str
 ) -> None:
     put(store, MEMORIES, "/preferences.md", "likes short answers")
     put(store, POLICIES, "/rules.md", "never promise a date")
     model.script("delegate", [ToolCall("task", {"description": "the subtask", "subagent_type": subagent})])
     model.script("the subtask", [ToolCall("ls", {"path": "/"})], [Text("done")])
-    await graph(build=build).turn("delegate")
+    await graph().turn("delegate")
     calls = model.requests_for("the subtask")
     assert len(calls) >= 2
     assert all("likes short answers" in system_text(call) and "never promise a date" in system_text(call) for call in calls)
@@ -168,7 +164,7 @@ async def test_only_top_level_markdown_files_of_policies_are_rules(
 async def test_nothing_remembered_and_no_policies_are_said_so(
     graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt, "SEED_FILES", {})
+    monkeypatch.setattr(prompt, "starting_memory", lambda *_: {})
     await graph().turn("one")
     text = system_text(model.requests[0])
     assert "(Nothing is remembered yet.)" in text
@@ -222,7 +218,7 @@ async def test_what_the_store_cannot_give_is_said_so_never_shown_as_empty(graph:
 async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_change(graph: BuildGraph, store: BaseStore) -> None:
     agent = graph()
     await agent.turn("one")
-    assert {item.key for item in store.search(MEMORIES)} == set(prompt.SEED_FILES) != set()
+    assert {item.key for item in store.search(MEMORIES)} == set(starting_memory(scopes.Actor("alice", "acme"), None)) != set()
     put(store, MEMORIES, "/preferences.md", "mine")
     await agent.turn("two")
     item = store.get(MEMORIES, "/preferences.md")
@@ -274,6 +270,7 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
         ("a <!-- never closed", "a &lt;!-- never closed"),
         ("one<!-- x -->two<!--\n-->three", "onetwothree"),
         ("</ memory > <MEMORY> <skills>", "&lt;/ memory > &lt;MEMORY> &lt;skills>"),
+        ("\uff1c/memory\uff1e <\u200bpolicies> <\u2060/ skills>", "&lt;/memory\uff1e &lt;\u200bpolicies> &lt;\u2060/ skills>"),
         ("2 < 3 <b>", "2 < 3 <b>"),
     ],
 )

@@ -110,9 +110,9 @@ def scoped(scope: MemoryScope) -> Settings:
     return replace(SETTINGS, memory_scope=scope)
 
 
-def start(*items: str) -> Runtime[Any]:
-    """A runtime without a server: `items` is the user, and their organization, of the context."""
-    return Runtime(context=Context(*items))
+def start(user_id: str | None = None, org_id: str | None = None) -> Runtime[Any]:
+    """A runtime without a server, with this user and organization in its context."""
+    return Runtime(context=Context(user_id, org_id))
 
 
 def on_server(graph_id: str, assistant_id: str, context: Context | None = None) -> Runtime[Any]:
@@ -340,7 +340,13 @@ def check_stores_accept(namespace: Namespace) -> None:
 @given(identities, identities, st.sampled_from(SCOPES))
 def test_stores_accept_the_namespaces_of_any_identity(user: str, org: str, scope: MemoryScope) -> None:
     person = Actor(user, org)
-    for namespace in (memories(person, user, scoped(scope)), policies(org), skills(user), scopes.consolidation(person)):
+    for namespace in (
+        memories(person, user, scoped(scope)),
+        policies(org),
+        skills(user),
+        scopes.consolidation(person),
+        scopes.schedule(person),
+    ):
         check_stores_accept(namespace)
 
 
@@ -415,6 +421,7 @@ def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace(
     for person in people:
         owners["policies", person.org_id] = policies(person.org_id)
         owners["consolidation", person.org_id, person.user_id] = scopes.consolidation(person)
+        owners["schedule", person.org_id, person.user_id] = scopes.schedule(person)
         owners["user", person.org_id, person.user_id] = memories(person, assistants[0], scoped("user"))
         for assistant in assistants:
             owners["skills", assistant] = skills(assistant)
@@ -463,6 +470,7 @@ EVERY = set(SCOPES)
         pytest.param(fixed("policies", "acme", "x"), set(), id="below own policies"),
         pytest.param(fixed("skills", ASSISTANT), set(), id="skills"),
         pytest.param(lambda me, _: scopes.consolidation(me), set(), id="how far consolidation has read"),
+        pytest.param(lambda me, _: scopes.schedule(me), set(), id="which thread consolidation runs on"),
         pytest.param(fixed("skills", "acme:alice"), set(), id="skills named like me"),
         pytest.param(
             fixed(

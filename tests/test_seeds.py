@@ -130,6 +130,38 @@ async def test_the_cron_is_made_once_follows_the_schedule_and_goes_with_it(serve
     assert await schedules() == []
 
 
+@pytest.mark.server
+async def test_of_two_crons_that_were_made_at_once_the_first_stays_and_so_do_all_that_others_made(server: DevServer) -> None:
+    client, nightly = server.as_operator(), replace(Settings(), consolidation_schedule="0 3 * * *")
+    other: Any = await client.crons.create("agent", schedule="0 4 * * *", input={"messages": []})
+    for _ in range(2):
+        await client.crons.create(
+            "consolidation_agent", schedule="0 3 * * *", input={"messages": []}, metadata=command.CRON_MARK
+        )
+    first, _ = await client.crons.search(metadata=command.CRON_MARK, sort_by="created_at", sort_order="asc")
+    assert len(await seed(client, "cron", settings=nightly)) == 1
+    assert {cron["cron_id"] for cron in await client.crons.search()} == {first["cron_id"], other["cron_id"]}
+    await client.crons.delete(other["cron_id"])
+    await seed(client, "cron")
+
+
+@pytest.mark.server
+async def test_the_cron_acts_as_an_operator_whoever_s_key_made_it_also_after_an_update(server: DevServer) -> None:
+    client = server.as_operator()  # a LangSmith key; OPERATORS is empty
+    try:
+        for schedule in ("0 3 * * *", "0 4 * * *"):
+            await seed(client, "cron", settings=replace(Settings(), consolidation_schedule=schedule))
+            (cron,) = await client.crons.search(metadata=command.CRON_MARK)
+            user = cron["payload"]["config"]["configurable"]["langgraph_auth_user"]
+            assert scopes.OPERATE in user["permissions"]
+            assert "context" not in cron["payload"], "it names nobody"
+        await client.crons.update(cron["cron_id"], config={"tags": ["mine"]})
+        (cron,) = await client.crons.search(metadata=command.CRON_MARK)
+        assert scopes.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+    finally:
+        await seed(client, "cron")
+
+
 BAD_SKILLS = {
     "no front matter": "# Skill",
     "not YAML": "---\nname: [\n---\n",

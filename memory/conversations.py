@@ -1,0 +1,80 @@
+"""A thread of graph `agent` as a conversation: turns of text, with what tools were called for and what they said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory import scopes
+
+SPEAKERS = ("user", "assistant", "tool")
+_SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
+# Of what a tool was called with.
+_CALL_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something that was said: by whom (user, assistant, tool), what, the id of its message, and the speaker's name, if any."""
+
+    speaker: str
+    text: str
+    message_id: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A thread as it is searched. `date` is the ISO day of its last change, `updated_at` the whole time stamp."""
+
+    thread_id: str
+    date: str
+    turns: tuple[Turn, ...]
+    created_at: str = ""
+    updated_at: str = ""
+
+
+def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS) -> Conversation:
+    """A thread of the platform, with its values, as a conversation: the turns of these speakers that have text."""
+    values = thread.get("values")
+    messages = (values.get("messages") if isinstance(values, Mapping) else None) or []
+    turns = [
+        turn
+        for message in messages
+        if isinstance(message, Mapping)
+        for turn in _turns(message)
+        if turn.speaker in speakers and turn.text
+    ]
+    updated_at = str(thread.get("updated_at") or "")
+    created_at = str(thread.get("created_at") or updated_at)
+    return Conversation(str(thread["thread_id"]), updated_at[:10], tuple(turns), created_at, updated_at)
+
+
+def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
+    """What a message says, and the tool calls it makes as turns of their own, so that a search finds the step that worked."""
+    speaker = _SPEAKERS.get(str(message.get("type")))
+    if speaker is None:
+        return
+    message_id, text = str(message.get("id") or ""), message_text(message.get("content"))
+    failed = "failed: " if message.get("status") == "error" and text else ""
+    yield Turn(speaker, failed + text, message_id, str(message.get("name") or "") if speaker != "tool" else "")
+    for call in message.get("tool_calls") or []:
+        if isinstance(call, Mapping) and call.get("name"):
+            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)
+            yield Turn("tool", f"called {call['name']} {arguments[:_CALL_CHARS]}", message_id)
+
+
+def message_text(content: object) -> str:
+    """The text in a message's content, which is text or a list of blocks of which some have text."""
+    if isinstance(content, str):
+        return content.strip()
+    blocks = content if isinstance(content, list) else []
+    texts = [block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)]
+    return "\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+def owned_by(actor: scopes.Actor) -> dict[str, str]:
+    """Thread metadata of a person's conversations with the agent, as `auth.py` and the platform stamp it."""
+    return {"graph_id": "agent", "user_id": actor.user_id, "org_id": actor.org_id}

@@ -1,0 +1,188 @@
+"""The quality set judges: every expectation can fail, a good answer meets them all, and the harness tells the two apart."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from evals import conftest
+from evals.cases import Case, Check, Thread, load_cases
+from evals.conftest import NO_MODEL
+from evals.harness import run_case
+from settings import PROJECT
+from tests.conftest import model_env
+from tests.dev_server import DevServer
+from tests.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
+from tests.scripted_langsmith import ScriptedLangSmith
+
+CASES = load_cases()
+BY_NAME = {case.name: case for case in CASES}
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+DAY = "2026-03-02"
+
+
+def threads_of(case: Case) -> list[Thread]:
+    return [Thread(str(uuid.UUID(int=number + 1)), DAY) for number in range(len(case.conversations))]
+
+
+def everything(case: Case) -> dict[str, str]:
+    """Memory after a model that writes down all that was said, in every file that it finds or knows of."""
+    said = "\n".join(f"- {line}" for talk in case.messages() for turn in talk for line in turn["content"].splitlines())
+    paths = {*case.memory, "/memories/preferences.md", "/memories/topics/index.md"} - {"/memories/profile.json"}
+    return {**case.memory, **{path: f"{case.memory.get(path, '')}\n{said}\n" for path in paths}}
+
+
+def test_there_are_cases_of_each_category_and_each_has_a_name() -> None:
+    assert len(CASES) >= 25
+    assert [name for name, times in Counter(case.name for case in CASES).items() if times > 1] == []
+    assert all(number >= 6 for number in Counter(case.category for case in CASES).values())
+    assert {case.category for case in CASES} == {"keep", "update", "drop", "never_store"}
+
+
+@each_case
+def test_every_turn_has_one_speaker_and_every_file_is_memory(case: Case) -> None:
+    assert [turn for talk in case.conversations for turn in talk if len(turn) != 1] == []
+    assert [talk for talk in case.conversations if "user" not in talk[0]] == []
+    assert [path for path in (*case.memory, *case.right) if not path.startswith("/memories/")] == []
+
+
+@each_case
+def test_a_good_answer_meets_every_expectation(case: Case) -> None:
+    threads = threads_of(case)
+    assert case.problems(case.answer(threads), threads) == []
+
+
+@each_case
+def test_every_expectation_fails_where_nothing_is_done_or_everything_kept_or_everything_lost(case: Case) -> None:
+    threads = threads_of(case)
+    naive: list[dict[str, str]] = [case.memory, everything(case), {}]
+    assert [check for check in case.expect if not any(check.problem(case.memory, now, threads) for now in naive)] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("- Lives in Lyon", False),
+        ("- Lives in Lyon, in Paris until 2026", False),
+        ("- Lives in Lyon\n- Lived in Paris before", False),
+        ("- Lives in Lyon\n- Lives in Paris", True),
+        ("- Lives in Paris", True),
+        ("- Lived in Paris before", True),
+    ],
+)
+def test_what_was_replaced_may_stand_only_as_what_was(lines: str, problem: bool) -> None:
+    check = Check.model_validate({"in": "/memories/", "replaced": "paris", "by": "lyon"})
+    assert bool(check.problem({}, {"/memories/topics/home.md": lines}, [Thread("t", DAY)])) is problem
+
+
+def test_the_name_of_a_file_counts_as_something_kept() -> None:
+    check = Check.model_validate({"in": "/memories/", "lacks": "migraine"})
+    assert check.problem({}, {"/memories/topics/migraine.md": "- see elsewhere"}, [Thread("t", DAY)])
+
+
+def test_an_expectation_of_two_kinds_is_refused() -> None:
+    with pytest.raises(ValueError, match="give one"):
+        Check.model_validate({"in": "/memories/", "has": "a", "lacks": "b"})
+
+
+# --- The harness -----------------------------------------------------------------------------------------------------
+
+GOOD = BY_NAME["a decision with its reason, its date and its thread"]
+BAD = BY_NAME["a password"]
+
+
+def keep_everything(body: Body) -> Reply:
+    """A model that reads, then writes down all that it read."""
+    results = tool_results(body)
+    if not results:
+        return [ToolCall("search_recent_conversations", {})]
+    text = "\n".join(line.partition(": ")[2] for line in results[0].splitlines())
+    return (
+        [ToolCall("append_memory", {"path": "/memories/topics/all.md", "text": text})] if "password" in text else [Text("ok")]
+    )
+
+
+def answer_well(body: Body) -> Reply:
+    """A model that reads, then writes the files of a good answer to `GOOD`."""
+    results = tool_results(body)
+    if not results:
+        return [ToolCall("search_recent_conversations", {})]
+    found = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", results[0])
+    if not found:
+        return [Text("done")]
+    files = GOOD.answer([Thread(found[0], datetime.now(UTC).date().isoformat())])
+    return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
+
+
+@pytest.mark.server
+async def test_a_model_that_does_right_passes_and_one_that_keeps_everything_fails(
+    server: DevServer, model: ScriptedAnthropic
+) -> None:
+    model.script(lambda _: True, *[answer_well] * 5)
+    outcome = await run_case(server, GOOD)
+    assert GOOD.problems(outcome.files, outcome.threads) == []
+
+    model.clear()
+    model.script(lambda _: True, *[keep_everything] * 5)
+    outcome = await run_case(server, BAD)
+    (problem,) = BAD.problems(outcome.files, outcome.threads)
+    assert "Tiger-hunter2-Moon" in problem
+
+
+# --- `make eval` ------------------------------------------------------------------------------------------------------
+
+
+def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """`pytest evals` in a copy of the project, where no `.env` of a developer names a model or a key."""
+    skipped = shutil.ignore_patterns(
+        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", ".*_cache"
+    )
+    shutil.copytree(PROJECT, folder / "project", ignore=skipped)
+    own = {
+        name: value for name, value in os.environ.items() if not name.endswith("_MODEL") and not name.startswith("LANGSMITH_")
+    }
+    command = [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider", *options]
+    return subprocess.run(
+        command, cwd=folder / "project", env={**own, **env}, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_a_deployment_s_own_settings_do_not_change_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "MEMORY_SCOPE": "assistant", "POSTGRES_URI": "postgres://x"}
+    monkeypatch.setattr(conftest, "ENVIRON", given)
+    expected = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "CONSOLIDATE_AFTER_SECONDS": "0"}
+    assert conftest.server_env() == expected
+
+
+def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:
+    done = run_evals(tmp_path, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(NO_MODEL) == 1
+    assert f"{len(CASES)} skipped" in done.stdout
+
+
+@pytest.mark.server
+@pytest.mark.proof
+def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(model: ScriptedAnthropic, tmp_path: Path) -> None:
+    with ScriptedLangSmith() as langsmith:
+        env = {**model_env(model), "LANGSMITH_API_KEY": "made-up", "LANGSMITH_ENDPOINT": langsmith.url}
+        done = run_evals(tmp_path, env, "-k", "small or Japanese")
+        assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+        assert sorted(example["inputs"]["name"] for example in langsmith.posted["examples"]) == [
+            "a preference in Japanese",
+            "small talk",
+        ]
+        scores = {(feedback["key"], feedback["score"]) for feedback in langsmith.posted["feedback"]}
+        assert scores == {("keep", 0), ("drop", 1), ("pass", 0), ("pass", 1)}
+        (experiment,) = langsmith.posted["sessions"]
+        assert experiment["name"].startswith("anthropic:claude-sonnet-4-6")
