@@ -209,6 +209,7 @@ class Writer:
     ) -> None:
         self._file, self._change, self._author, self._expect, self._adopted = file, change, author, expect, adopted
         self._id, self._changed_once, self._blocks = file.new_id(), False, dict[int, Block]()
+        self._made: Revision | None = None
         self._put_early = False  # whether the file may hold a revision of ours that was not chosen
         self.proposed = 0  # the slot in which its revision may have been chosen
 
@@ -289,7 +290,7 @@ class Writer:
         Raises:
             RefusedWriteError: it is too long ago to be known.
         """
-        mine = self._blocks[self.proposed].revision
+        mine = self._made  # its block may hold another's by now, that it helped to be chosen
         if log.top == self.proposed:
             return mine if log.best and log.best.id == self._id else None
         following = next((block.revision for block in log.blocks if block.slot == self.proposed + 1 and block.revision), None)
@@ -308,7 +309,7 @@ class Writer:
                 raise RefusedWriteError(f"{error} Somebody else changed the file meanwhile: read it again.") from None
             raise
         self._changed_once, now = True, self._file.clock().isoformat()
-        return Revision(
+        self._made = Revision(
             number=base.number + 1,
             id=self._id,
             previous=base.id,
@@ -319,6 +320,7 @@ class Writer:
             author=self._author,
             adopted=self._adopted,
         )
+        return self._made
 
     def _put(self, block: Block) -> Steps[None]:
         self._blocks[block.slot] = block

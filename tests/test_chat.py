@@ -85,7 +85,16 @@ def terminal(shared_server: DevServer, alice: str) -> Iterator[tuple[int, subpro
     """A chat on a terminal of its own, as Ctrl-C needs one."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "chat.py", "--as", alice, "--org", "acme", "--url", shared_server.url]
-    process = subprocess.Popen(command, cwd=PROJECT, stdin=theirs, stdout=theirs, stderr=theirs, process_group=0)
+    process = subprocess.Popen(
+        command,
+        cwd=PROJECT,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        process_group=0,
+        # Whoever runs the tests in the background of a shell has SIGINT ignored, in all their processes.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # nothing else happens there
+    )
     os.close(theirs)
     yield ours, process
     process.kill()
