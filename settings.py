@@ -44,8 +44,6 @@ MAX_MEMORY_BYTES = 4_194_304
 # the files.
 MAX_BODY_BYTES = 1_048_576
 MAX_IMPORT_BYTES = 16_777_216
-# Lines of a file beyond which a change is told in a line instead of shown as a diff.
-MAX_DIFF_LINES = 2_000
 # Seconds after forgetting somebody when it is looked whether a write that was on its way has landed.
 FORGET_GRACE_SECONDS = 0.5
 # Revisions of a file that are kept for the history and for undoing.
@@ -72,8 +70,9 @@ CONSOLIDATION_REMOVES = True
 MAX_SHRINKING = 0.3
 # Seconds after which a consolidation that gave no sign of life is taken for dead, and what it left half done is undone.
 LEASE_SECONDS = 300
-# What is kept of finished consolidations: so many a person, with so many characters of diff a file.
+# Finished consolidations that are kept of a person.
 CONSOLIDATIONS_KEPT = 100
+# Characters of one file's diff, in the history and in what consolidation did.
 MAX_DIFF_CHARS = 20_000
 # Seconds for which further turns of somebody who never pauses postpone a consolidation at most.
 MAX_CONSOLIDATION_WAIT_SECONDS = 3_600

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import difflib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -25,13 +24,13 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, Item
 from langgraph_sdk.client import LangGraphClient
 
-from memory import scopes
+from memory import lines, scopes
 from memory.consensus import LoggedFile, Revision
 from memory.files import acarry_out
 from memory.journal import Journal
 from memory.person import conversations, memory_namespaces
 from memory.validation import RefusedWriteError, before_write, check_path, check_room, stored_file
-from settings import MAX_DIFF_LINES, MAX_MEMORY_FILES, Settings
+from settings import MAX_MEMORY_FILES, Settings
 
 VERSION = 1
 ROUTE = "/memories"
@@ -106,12 +105,9 @@ def told(revision: Revision) -> dict[str, Any]:
 
 
 def diff(before: str | None, after: str | None) -> str:
-    """What changed, as a unified diff; a line of how much for files too long to compare. Blocks; call it in a thread."""
-    old, new = (before or "").splitlines(keepends=True), (after or "").splitlines(keepends=True)
-    if len(old) > MAX_DIFF_LINES or len(new) > MAX_DIFF_LINES:
-        return f"({len(old)} lines before, {len(new)} after)"
-    lines = difflib.unified_diff(old, new, n=1)
-    return "".join(line if line.endswith("\n") else f"{line}\n" for line in list(lines)[2:])
+    """What changed, as a unified diff, cut where it is long. Blocks; call it in a thread."""
+    changed = lines.diff(before or "", after or "")
+    return lines.cut(f"{changed}\n") if changed else ""
 
 
 @dataclass(frozen=True, slots=True)

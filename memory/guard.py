@@ -20,7 +20,7 @@ from memory import scopes
 from memory.consensus import NOTHING, LoggedFile, Revision
 from memory.files import acarry_out
 from memory.journal import Journal
-from memory.lines import diff, edits, without
+from memory.lines import cut, diff, edits, without
 from memory.profile import PROFILE_PATH
 from memory.prompt import shown
 from memory.validation import RefusedWriteError, check_profile
@@ -28,7 +28,6 @@ from settings import (
     CONSOLIDATION_ADDS,
     CONSOLIDATION_REMOVES,
     CONSOLIDATION_UPDATES,
-    MAX_DIFF_CHARS,
     MAX_MEMORY_FILES,
     MAX_SHRINKING,
 )
@@ -59,7 +58,7 @@ class Changed:
 
     def diff(self) -> str:
         """A unified diff, cut at `MAX_DIFF_CHARS`."""
-        return _cut(diff(self.before, self.after))
+        return cut(diff(self.before, self.after))
 
     def gained(self) -> list[str]:
         """The lines that are new in the file."""
@@ -178,13 +177,7 @@ def diffs(found: Collection[Changed]) -> dict[str, str]:
 
 def merged(earlier: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
     """The diffs of two batches, one after the other."""
-    return {path: _cut("\n".join(filter(None, (earlier.get(path), later.get(path))))) for path in {**earlier, **later}}
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MAX_DIFF_CHARS:
-        return text
-    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
+    return {path: cut("\n".join(filter(None, (earlier.get(path), later.get(path))))) for path in {**earlier, **later}}
 
 
 def _wrote(run_id: str, revision: Revision) -> bool:

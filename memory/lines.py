@@ -12,6 +12,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from settings import MAX_DIFF_CHARS
+
 # insert, replace or delete; then from where to where in the first sequence, and in the second.
 Edit = tuple[str, int, int, int, int]
 
@@ -41,6 +43,13 @@ def diff(before: str, after: str) -> str:
         parts += [f"+{line}" for line in new[j:j_end]]
         parts += [f" {line}" for line in tail]
     return "\n".join(parts)
+
+
+def cut(text: str) -> str:
+    """A diff as it is kept and shown: no more than `MAX_DIFF_CHARS` of it, and how much more there is."""
+    if len(text) <= MAX_DIFF_CHARS:
+        return text
+    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
 
 
 def without(current: str, before: str, after: str) -> str:

@@ -33,8 +33,9 @@ async def consolidate(asked: Asked) -> Response:
     dry_run = asked.parameters.get("dry_run", "false")
     if dry_run not in {"true", "false"}:
         raise RefusedRequestError(400, f"dry_run is {dry_run[:20]!r}; use true or false.")
-    apart = asked.namespace != () and asked.settings.memory_scope == "user+assistant"
-    owner = Owner(asked.actor, asked.assistant if apart else None)
+    asked.check_not_shared()
+    assistant, by_assistant = asked.assistant, asked.settings.memory_scope == "user+assistant"
+    owner = Owner(asked.actor, assistant if by_assistant else None)
     async with platform.acting_as_caller(asked.request), get_client() as client:
         if dry_run == "false":
             await plan(owner, 0, client, asked.store)

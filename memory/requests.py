@@ -68,11 +68,15 @@ class Asked:
         Raises:
             RefusedRequestError: there are none of a person's own.
         """
+        self.check_not_shared()
+        return scopes.memories(self.actor, self.assistant, self.settings)
+
+    def check_not_shared(self) -> None:
+        """Raise `RefusedRequestError` where nobody has memory of their own."""
         if self.settings.memory_scope == "assistant":
             raise RefusedRequestError(
                 409, "MEMORY_SCOPE=assistant: memory is shared by all users here, and nobody has files of their own."
             )
-        return scopes.memories(self.actor, self.assistant, self.settings)
 
     @property
     def assistant(self) -> str:
