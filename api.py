@@ -15,9 +15,11 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 from langgraph_sdk import get_client
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from dev_guard import DevGuard
 from memory.consensus import Revision
 from memory.export import ROUTE, all_items, diff, document, entries, plan, told
 from memory.on_demand import consolidate, consolidations
@@ -277,7 +279,8 @@ async def forget_me(asked: Asked) -> Response:
 
 
 def build_api(settings: Settings) -> Starlette:
-    """The routes under /memory."""
+    """The routes under /memory. The server merges its own into them, so that middleware given here is around all of them."""
+    guard = [Middleware(DevGuard, settings=settings)] if settings.local_dev else []
     api = Starlette(
         routes=[
             Route("/memory", list_files, methods=["GET"]),
@@ -291,7 +294,8 @@ def build_api(settings: Settings) -> Starlette:
             Route("/memory/import", import_files, methods=["POST"]),
             Route("/memory/consolidate", consolidate, methods=["POST"]),
             Route("/memory/consolidations", consolidations, methods=["GET"]),
-        ]
+        ],
+        middleware=guard,
     )
     api.state.settings = settings
     return api

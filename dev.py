@@ -21,7 +21,7 @@ import httpx
 from settings import DEV_ADDRESS, PROJECT, dev_address, local_environ
 
 FIRST_PORT, PORTS = 2024, 100
-HOST = "127.0.0.1"  # `langgraph dev` answers some routes to anybody: it must not listen anywhere else
+HOST = "127.0.0.1"  # `langgraph dev` believes whoever says they are Studio: nobody elsewhere may reach it
 LOCK = PROJECT / ".dev.lock"
 JOBS = "10"
 START_SECONDS = 60
@@ -117,11 +117,12 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
-    parser.add_argument("--host", default=HOST, help=f"only {HOST}: this server answers some routes to anybody")
+    parser.add_argument("--host", default=HOST, help=f"only {HOST}: this server believes who its callers say they are")
     parser.add_argument("--config", default="langgraph.json")
     args = parser.parse_args()
     if args.host != HOST:
-        sys.exit(f"HOST is {args.host!r}; `make dev` listens on {HOST} only: the development server lets anybody wipe it.")
+        reason = "the development server believes who its callers say they are"
+        sys.exit(f"HOST is {args.host!r}; `make dev` listens on {HOST} only, since {reason}; leave HOST out.")
     lock = only_server()
     port = choose_port(args.port)
     url = f"http://{HOST}:{port}"

@@ -6,12 +6,15 @@ commented constant below. `.env.example` documents every variable; a test holds 
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from croniter import croniter
@@ -125,11 +128,21 @@ class Settings:
     # platform says so, `.env` cannot.
     local_dev: bool = False
     exposed: bool = False
+    # The name or IP address by which `langgraph dev` says it is reached.
+    served_as: str = ""
+    # The websites that may call: `http.cors` of langgraph.json, as the platform passes it on. For the development server.
+    cors_origins: frozenset[str] = frozenset()
+    cors_origin_regex: str | None = None
 
     @property
     def accepts_dev_tokens(self) -> bool:
         """Whether a caller may simply say who they are: on `langgraph dev` that only this machine reaches, without JWTs."""
         return self.local_dev and not self.uses_jwt and (not self.exposed or self.dev_tokens == "anywhere")
+
+    @property
+    def accepts_studio(self) -> bool:
+        """Whether a caller may say they are Studio. On `langgraph dev` nobody checks that; in a deployment LangSmith does."""
+        return not self.exposed or self.accepts_dev_tokens
 
     @property
     def uses_jwt(self) -> bool:
@@ -182,14 +195,23 @@ def _cron(name: str, value: str) -> str:
 
 def _jwks_url(name: str, value: str) -> str:
     url = _split(value)
-    if not url or not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and _is_loopback(value))):
+    if not url or not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))):
         raise _bad(name, value[:100], "use the https:// address of your identity provider's key set.")
     return value
 
 
-def _is_loopback(address: str) -> bool:
+def is_loopback(name: str) -> bool:
+    """Whether a host's name or IP address, without brackets or port, is this machine's alone."""
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _hostname(address: str) -> str:
+    """The host of an address in lower case, without brackets; empty where it has none."""
     url = _split(address)
-    return url is not None and url.hostname in {"127.0.0.1", "localhost", "::1"}
+    return (url.hostname or "") if url else ""
 
 
 def _split(value: str) -> SplitResult | None:
@@ -221,6 +243,17 @@ def _identities(name: str, value: str) -> frozenset[str]:
 
 def _text(name: str, value: str) -> str:
     return value
+
+
+def _cors(http: str) -> tuple[frozenset[str], str | None]:
+    """The origins, and the expression for further ones, that the platform's `http` configuration lets call."""
+    given: dict[str, Any] = (json.loads(http or "{}") or {}).get("cors") or {}
+    expression = given.get("allow_origin_regex") or ""
+    try:
+        re.compile(expression)
+    except re.error as error:
+        raise _bad("http.cors.allow_origin_regex", expression, f"{error}: use a regular expression of origins.") from None
+    return frozenset(given.get("allow_origins") or ()), expression or None
 
 
 # The name of each variable is its field's in capitals.
@@ -260,10 +293,15 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
             raise SettingsError(f"{name} is not UTF-8 text; type it again.")
     values = {name.lower(): _PARSERS[name.lower()](name, value) for name, value in given.items()}
     local_dev = environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev"
+    served_as = _hostname(environ.get("LANGGRAPH_API_URL", ""))
+    origins, origin_regex = _cors(environ.get("LANGGRAPH_HTTP", "") if local_dev else "")
     settings = Settings(
         **cast("dict[str, str]", values),  # type: ignore[arg-type]  # each parser returns its field's type
         local_dev=local_dev,
-        exposed=local_dev and not _is_loopback(environ.get("LANGGRAPH_API_URL", "")),
+        exposed=local_dev and not is_loopback(served_as),
+        served_as=served_as,
+        cors_origins=origins,
+        cors_origin_regex=origin_regex,
     )
     if settings.auth_jwks_url and settings.auth_jwt_secret:
         raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")

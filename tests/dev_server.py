@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 from urllib.parse import quote
@@ -23,8 +23,8 @@ STOP_SECONDS = 15.0
 # A developer's own settings, keys and tracing must not reach the server under test.
 # fmt: off
 _DROPPED_PREFIXES = (
-    "AUTH_", "AGENT_", "CONSOLIDAT", "MEMORY_", "SHARED_WRITES", "OPERATORS", "DEFAULT_ORG", "ANTHROPIC_", "OPENAI_",
-    "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_", "POSTGRES_", "OTEL_", "DD_",
+    "AUTH_", "AGENT_", "CONSOLIDAT", "MEMORY_", "SHARED_WRITES", "OPERATORS", "DEFAULT_ORG", "DEV_TOKENS",
+    "ANTHROPIC_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_", "POSTGRES_", "OTEL_", "DD_",
 )
 # fmt: on
 _SERVER_ENV = {
@@ -42,13 +42,20 @@ class DevServer:
 
     The server keeps its state in folder/.langgraph_api, so a restart in the same folder keeps everything and two
     servers need two folders. `env` is added to a cleaned environment; `config` is deep-merged over the project's
-    langgraph.json. The port stays the same across restarts, so clients do too.
+    langgraph.json. `options` are further ones of the command. The port stays the same across restarts, so clients do too.
     """
 
-    def __init__(self, folder: Path, env: Mapping[str, str] | None = None, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         self.folder = folder.resolve()
         self._env = dict(env or {})
         self._config = dict(config or {})
+        self._options = tuple(options)
         # Bound but never listening: keeps the port from others, while SO_REUSEADDR lets the server bind it as well.
         self._reservation = socket.socket()
         self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -84,7 +91,7 @@ class DevServer:
         self.folder.mkdir(parents=True, exist_ok=True)
         config = self.folder / "langgraph.json"
         config.write_text(json.dumps(_project_config(self._config), indent=2))
-        options = f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split()
+        options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "langgraph_cli", "dev", "--config", str(config), *options],

@@ -34,7 +34,6 @@ MEANINGS = {
     "nothing": "an answer with nothing in it, or with the refusal in it: the platform had begun to answer",
     "refused": "an error",
     "public": "open to everybody, and says nothing of anybody",
-    "open!": "open to everybody, whatever it shows or does: a property of `langgraph dev`, which must not be exposed",
 }
 Rule = tuple[Cell, Cell, Cell, Cell, Cell, Cell]
 
@@ -77,7 +76,7 @@ def everybody(status: int, meaning: str) -> Rule:
     return (cell, cell, cell, cell, cell, cell)
 
 
-PUBLIC, DEV = everybody(200, "public"), everybody(200, "open!")
+PUBLIC, CLOSED = everybody(200, "public"), everybody(403, "refused")
 # What is shared by all, or by an organization, and written by operators alone: by whom it may be read.
 OUR_ORGANIZATION = rule(Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes"), Cell(200, "yes"))
 OTHER_ORGANIZATION = rule(Cell(403, "refused"), Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes"))
@@ -127,6 +126,7 @@ NOW: dict[str, Any] = {"assistant_id": "agent", "input": HELLO}
 LATER: dict[str, Any] = {**NOW, "after_seconds": 3600}
 YEARLY: dict[str, Any] = {**NOW, "schedule": "0 0 1 1 *", "end_time": "2999-01-01T00:00:00Z"}
 SUPERSTEPS = [{"updates": [{"values": FORGED, "as_node": "__input__"}]}]
+STUDIO_PAGE, OTHER_PAGE = {"origin": "https://smith.langchain.com"}, {"origin": "https://example.com"}
 CHANNELS = ["values", "messages", "updates", "lifecycle"]
 
 # Where the answer has begun when the platform asks who may see it, the refusal is in the answer.
@@ -457,13 +457,15 @@ MATRIX: dict[str, list[Row]] = {
     ],
     "A person's own memory": [*memory()],
     "`langgraph dev` alone": [
-        Row("GET /internal/debug/thread/{thread_id}", "a thread as it is stored", DEV, needs="thread", shows="<said>"),
-        Row("GET /deploy", "whether the server has a LangSmith key, and its last deployment", DEV, shows="has_api_key"),
-        Row("POST /deploy", "deploy the folder with the server's LangSmith key (tried from a forbidden origin)",
-            everybody(403, "open!"), {"name": "x"}, headers={"origin": "https://example.com"}, shows="origin not allowed"),
-        Row("GET /deploy/{operation_id}/stream", "a deployment's log (there is none)", everybody(404, "open!"),
-            shows="not found"),
-        Row("POST /internal/truncate", "delete everything of everybody", DEV, needs="thread", changes=True, last=True),
+        Row("GET /internal/debug/thread/{thread_id}", "a thread as it is stored", CLOSED, needs="thread", shows="<said>"),
+        Row("POST /internal/truncate", "delete everything of everybody", CLOSED, needs="thread", changes=True),
+        Row("GET /deploy", "whether the server has a LangSmith key, and its last deployment", CLOSED),
+        Row("GET /deploy", "the same, by Studio's page", PUBLIC, headers=STUDIO_PAGE, shows="has_api_key"),
+        Row("POST /deploy", "deploy the folder with the server's LangSmith key", CLOSED, {"name": "x"}),
+        Row("POST /deploy", "the same, by another website's page", CLOSED, {"name": "x"}, headers=OTHER_PAGE),
+        Row("GET /deploy/{operation_id}/stream", "a deployment's log", CLOSED),
+        Row("GET /deploy/{operation_id}/stream", "the same, by Studio's page (there is none)", everybody(404, "public"),
+            headers=STUDIO_PAGE, shows="not found"),
     ],
 }
 # fmt: on

@@ -90,6 +90,15 @@ def test_it_starts_seeds_reads_dot_env_runs_once_a_folder_and_goes_down_with_its
     headers = {"x-auth-scheme": "langsmith"}
     thread = httpx.post(f"{url}/threads", json={}, headers=headers, trust_env=False).json()
     assert thread["metadata"]["org_id"] == "acme", "what the process was given wins over .env"
+    for path, sent in (
+        ("/internal/truncate", {}),
+        ("/threads/search", {**headers, "host": "rebound.example"}),
+        ("/deploy", {"origin": "https://attacker.example"}),
+    ):
+        assert httpx.post(f"{url}{path}", json={}, headers=sent, trust_env=False).status_code == 403, path
+    studio = {**headers, "origin": "https://smith.langchain.com"}
+    found = httpx.post(f"{url}/threads/search", json={}, headers=studio, trust_env=False)
+    assert [one["thread_id"] for one in found.json()] == [thread["thread_id"]]
 
     second = start()
     assert second.wait(30) == 1

@@ -273,8 +273,6 @@ async def wrong(world: World, row: Row) -> list[str]:
     await world.furnish()
     await world.make(row.needs)
     callers = list(zip(CALLERS[:5], row.rule, strict=False)) + [(operator, row.rule[5]) for operator in OPERATORS]
-    if row.rule[0].meaning == "open!":
-        return await wrong_one_by_one(world, row, callers)
     return await wrong_for_strangers(world, row) + await wrong_one_by_one(world, row, callers[len(STRANGERS) :])
 
 
@@ -299,7 +297,7 @@ async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell
     """For those who succeed, each with something new to succeed on."""
     found = []
     for index, (caller, cell) in enumerate(callers):
-        succeeds = cell.meaning in ("yes", "open!")
+        succeeds = cell.meaning == "yes"
         if succeeds and index:
             await world.furnish()
             await world.make(row.needs)
@@ -332,7 +330,7 @@ def judged(world: World, row: Row, caller: str, cell: Cell, answer: Answer) -> l
     shows = filled(row.shows, world.names)
     if answer.status != cell.status:
         found.append(f"status {answer.status}, not {cell.status}")
-    if cell.meaning in ("yes", "open!") and shows not in answer.text:
+    if cell.meaning in ("yes", "public") and shows not in answer.text:
         found.append(f"does not show {shows!r}")
     if cell.meaning in ("nothing", "refused", "own") and caller != "owner" and shows in world.secrets and shows in answer.text:
         found.append(f"shows {shows!r}")
@@ -349,7 +347,7 @@ def judged(world: World, row: Row, caller: str, cell: Cell, answer: Answer) -> l
             world.org,
             *(str(world.names[name]) for name in ("thread", "run") if name in world.names),
         ]
-    if cell.meaning == "public" or (caller in STRANGERS and cell.meaning != "open!"):
+    if cell.meaning == "public" or caller in STRANGERS:
         found += [f"shows the owner's {secret!r}" for secret in secrets if secret in answer.text]
     return [f"{caller}: {what}: {answer.text[-600:]}" for what in found]
 
@@ -461,6 +459,10 @@ def test_no_route_but_the_interface_s_files_begins_with_ui_where_the_platform_as
 
 def test_the_names_of_rows_are_unique() -> None:
     assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+def test_without_a_token_nothing_is_answered_but_what_says_nothing_of_anybody() -> None:
+    assert [row.name for row in ROWS for cell in row.rule[:2] if cell.status < 400 and cell.meaning != "public"] == []
 
 
 def test_the_page_shows_the_matrix_as_it_is() -> None:
