@@ -98,7 +98,7 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
 def is_operator(user: User | StudioUser, settings: Settings) -> bool:
     """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
     if isinstance(user, StudioUser):
-        return True
+        return settings.accepts_studio
     return user.identity in settings.operators or OPERATE in (claim(user, "permissions") or ())
 
 
