@@ -15,11 +15,13 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 from pydantic import ValidationError
 
+from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
 from memory.profile import PROFILE_PATH, Profile
 from memory.scopes import Author
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
 OWN_SKILLS = "/memories/skills/"
+_SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
 # Shapes that are a secret whoever wrote them: a prefix the issuer chose to be recognized by, and as many characters after it
 # as it issues, so that talk about keys and placeholders for them pass. As their issuers document them, or show them where
@@ -63,7 +65,7 @@ def before_write(path: str, content: str, actor: Author) -> None:
     """
     check_content(path, content)
     check_credentials(path, content)
-    check_skill(path, actor)
+    check_skill(path, content, actor)
     if path == PROFILE_PATH:
         check_profile(content)
 
@@ -112,16 +114,22 @@ def check_credentials(path: str, content: str) -> None:
             raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
 
 
-def check_skill(path: str, actor: Author) -> None:
+def check_skill(path: str, content: str, actor: Author) -> None:
     """Refuse a skill that consolidation would make out of a conversation: its description is an instruction in every prompt.
+    And one that could not be listed.
 
     Raises:
-        RefusedWriteError: it would.
+        RefusedWriteError: it is one of them.
     """
     if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
         raise RefusedWriteError(
             f"{path} was not written: skills are made with the person, not out of what was said; leave it out."
         )
+    if _SKILL.fullmatch(path):
+        try:
+            read_skill(path, front_matter(content.encode()))
+        except SkillError as error:
+            raise RefusedWriteError(f"{path} was not written. {error}") from None
 
 
 def check_profile(content: str) -> None:
