@@ -46,6 +46,15 @@ _SHAPES = {
 CREDENTIALS = {
     kind: re.compile(shape if shape.startswith("-") else rf"(?<![\w-]){shape}", re.ASCII) for kind, shape in _SHAPES.items()
 }
+# All of them at once: most texts hold none, and are looked through only this one time.
+_ANY_CREDENTIAL = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(shape for shape in _SHAPES.values() if not shape.startswith('-'))})|"
+    + "|".join(shape for shape in _SHAPES.values() if shape.startswith("-")),
+    re.ASCII,
+)
+# Of a profile, which is a few short fields; and of what is wrong with it, and of the name of one of its fields.
+_MAX_PROFILE_CHARS = 16_384
+_ERRORS_TOLD, _FIELD_CHARS = 5, 40
 
 
 class RefusedWriteError(ValueError):
@@ -109,9 +118,10 @@ def check_credentials(path: str, content: str) -> None:
     Raises:
         RefusedWriteError: it does.
     """
-    for kind, shape in CREDENTIALS.items():
-        if shape.search(content):
-            raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+    if not _ANY_CREDENTIAL.search(content):
+        return
+    kind = next(kind for kind, shape in CREDENTIALS.items() if shape.search(content))
+    raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
 
 
 def check_skill(path: str, content: str, actor: Author) -> None:
@@ -138,10 +148,14 @@ def check_profile(content: str) -> None:
     Raises:
         RefusedWriteError: not JSON, or not a `Profile`; with what is wrong, field by field.
     """
+    if len(content) > _MAX_PROFILE_CHARS:
+        raise RefusedWriteError(f"{PROFILE_PATH} was not written: {len(content):,} characters of {_MAX_PROFILE_CHARS:,}.")
     try:
         Profile.model_validate_json(content)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, part['loc'])) or 'it'}: {part['msg']}" for part in error.errors())
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        fields = [(".".join(map(str, part["loc"])) or "it")[:_FIELD_CHARS] for part in errors[:_ERRORS_TOLD]]
+        wrong = "; ".join(f"{field}: {part['msg']}" for field, part in zip(fields, errors, strict=False))
         known = ", ".join(Profile.model_fields)
         raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
 

@@ -63,7 +63,7 @@ async def test_an_invalid_skill_is_left_out_with_the_reason_and_the_others_are_l
     assert "**mine**: Write letters." in shown
     assert "**letters**" not in shown
     (warning,) = [html.unescape(line) for line in shown.splitlines() if "was not loaded" in line]
-    assert "/skills/letters/SKILL.md was not loaded. It" in warning
+    assert "/skills/letters/SKILL.md was not loaded. " in warning
     assert re.search(reason, json.loads(warning.removeprefix("- ")))
     assert len(warning) < 400
 
