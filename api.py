@@ -182,7 +182,7 @@ async def undo(asked: Asked) -> Response:
 
 
 async def _revision(asked: Asked, key: str, wanted: object) -> Revision:
-    text = str(wanted)
+    text = str(wanted) if isinstance(wanted, int | str) else type(wanted).__name__  # no text of what may be nested at will
     if isinstance(wanted, bool) or not (text.isascii() and text.isdigit()):
         raise RefusedRequestError(422, f"revision is {text[:40]!r}; use a whole number, as the history tells it.")
     revision = next((found for found in await asked.history(key) if str(found.number) == text), None)

@@ -34,6 +34,9 @@ MEMORY_FILES = ("/memories/preferences.md", "/memories/profile.json", "/memories
 MEMORY_BUDGET_BYTES = 16_384
 POLICY_BUDGET_BYTES = 32_768
 SKILLS_BUDGET_BYTES = 16_384
+# UTF-8 bytes of one skill's front matter, and of all that a run reads of one folder of skills.
+MAX_FRONT_MATTER_BYTES = 8_192
+SKILLS_READ_BYTES = 4 * SKILLS_BUDGET_BYTES
 # Files of one organization's policies that are looked at for the top-level rules among them.
 MAX_POLICY_FILES = 1_000
 # UTF-8 bytes of one file written through the agent's filesystem, and of its path within a route.

@@ -39,10 +39,10 @@ class Conversation:
 def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS) -> Conversation:
     """A thread of the platform, with its values, as a conversation: the turns of these speakers that have text."""
     values = thread.get("values")
-    messages = (values.get("messages") if isinstance(values, Mapping) else None) or []
+    messages = values.get("messages") if isinstance(values, Mapping) else None
     turns = [
         turn
-        for message in messages
+        for message in (messages if isinstance(messages, list) else [])
         if isinstance(message, Mapping)
         for turn in _turns(message)
         if turn.speaker in speakers and turn.text
@@ -54,16 +54,29 @@ def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS) 
 
 def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
     """What a message says, and the tool calls it makes as turns of their own, so that a search finds the step that worked."""
-    speaker = _SPEAKERS.get(str(message.get("type")))
+    speaker = _SPEAKERS.get(_text(message, "type"))
     if speaker is None:
         return
-    message_id, text = str(message.get("id") or ""), message_text(message.get("content"))
+    message_id, text = _text(message, "id"), message_text(message.get("content"))
     failed = "failed: " if message.get("status") == "error" and text else ""
-    yield Turn(speaker, failed + text, message_id, str(message.get("name") or "") if speaker != "tool" else "")
-    for call in message.get("tool_calls") or []:
-        if isinstance(call, Mapping) and call.get("name"):
-            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)
-            yield Turn("tool", f"called {call['name']} {arguments[:_CALL_CHARS]}", message_id)
+    yield Turn(speaker, failed + text, message_id, _text(message, "name") if speaker != "tool" else "")
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else []:
+        if isinstance(call, Mapping) and (name := _text(call, "name")):
+            yield Turn("tool", f"called {name} {_arguments(call.get('args'))[:_CALL_CHARS]}", message_id)
+
+
+def _text(value: Mapping[str, Any], key: str) -> str:
+    """A text that should be there; whatever a client put there instead is none."""
+    found = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def _arguments(given: object) -> str:
+    try:
+        return json.dumps(given or {}, ensure_ascii=False, default=str)
+    except (RecursionError, TypeError, ValueError):
+        return "(arguments that cannot be shown)"
 
 
 def message_text(content: object) -> str:

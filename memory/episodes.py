@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
+from itertools import islice
 from uuid import UUID
 
 from langchain.tools import ToolRuntime
@@ -25,6 +27,8 @@ _TURN_CHARS = 450
 _LEAST_CHARS = 60
 _HEAD_CHARS = 64
 _NAME_CHARS = 40
+# By what an excerpt is chosen: characters of a turn, words of the query, and places of each.
+_LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 
 def quote(query: str, found: Sequence[Found]) -> str:
@@ -90,16 +94,22 @@ def page(talk: Conversation, around: int | None) -> str:
 
 def _excerpt(text: str, query: str, chars: int) -> str:
     """A text in at most `chars` characters, from a little before where most words of the query are near each other."""
-    flat = " ".join(text.split())
+    flat = " ".join(text[:_LOOKED_AT_CHARS].split())
     if len(flat) <= chars:
         return flat
     chars = max(0, chars - 2)
     low = flat.lower()
-    words = {word for word in re.findall(r"\w{3,}", query[:2_000].lower()) if word in low}
-    places = sorted(match.start() for word in words for match in re.finditer(re.escape(word), low))[:500]
+    asked = list(dict.fromkeys(re.findall(r"\w{3,}", query[:2_000].lower())))[:_LOOKED_FOR]
+    words = [word for word in asked if word in low]
+    found = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
+    places = sorted({match.start() for matches in found for match in matches})[:500]
     starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
-    start = max(starts, key=lambda start: len({word for word in words if word in low[start : start + chars]}))
+    start = max(starts, key=lambda start: _count(words, low[start : start + chars]))
     return f"{'…' if start else ''}{flat[start : start + chars]}…"
+
+
+def _count(words: Sequence[str], text: str) -> int:
+    return sum(word in text for word in words)
 
 
 def answer(query: str, results: Results) -> str:
@@ -125,7 +135,8 @@ def build_episode_tools(settings: Settings) -> list[BaseTool]:
             return _NO_SERVER
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         most = min(max(limit, 1), MAX_LIMIT)
-        return answer(query, await search(runtime.store, get_client().threads, actor, query, most, current=current))
+        results = await search(runtime.store, get_client().threads, actor, query, most, current=current)
+        return await asyncio.to_thread(answer, query, results)
 
     @tool
     async def read_conversation(thread_id: str, runtime: ToolRuntime[scopes.Context], around: int | None = None) -> str:
@@ -144,7 +155,9 @@ def build_episode_tools(settings: Settings) -> list[BaseTool]:
             return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
         # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
         threads = await get_client().threads.search(ids=[thread], metadata=owned_by(actor), limit=1)
-        return page(conversation(threads[0]), around) if threads else f"There is no conversation {thread_id[:80]!r}."
+        if not threads:
+            return f"There is no conversation {thread_id[:80]!r}."
+        return await asyncio.to_thread(lambda: page(conversation(threads[0]), around))
 
     return [search_past_conversations, read_conversation]
 

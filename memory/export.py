@@ -154,13 +154,18 @@ def _entry(number: int, value: object) -> Entry:
         raise RefusedWriteError(f"files[{number}] is {path[:80]!r}; use paths under {ROUTE}/.")
     check_path(path.removeprefix(ROUTE))
     if encoding not in ("utf-8", "base64"):
-        raise RefusedWriteError(f"files[{number}] has the encoding {str(encoding)[:40]!r}; use utf-8 or base64.")
+        raise RefusedWriteError(f"files[{number}] has the encoding {_short(encoding)!r}; use utf-8 or base64.")
     if encoding == "base64":
         try:
             base64.b64decode(content, validate=True)
         except (binascii.Error, ValueError):
             raise RefusedWriteError(f"files[{number}] says it is base64 and is not.") from None
     return Entry(path.removeprefix(ROUTE), FileData(content=content, encoding=encoding))
+
+
+def _short(value: object) -> str:
+    """Some of a text; of anything else, which may be nested at will, its kind."""
+    return value[:40] if isinstance(value, str) else type(value).__name__
 
 
 async def plan(found: Sequence[Item], wanted: Sequence[Entry], author: scopes.Author) -> list[dict[str, Any]]:

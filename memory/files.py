@@ -298,7 +298,8 @@ class ThreadFiles(StateBackend):
     """Files of this thread alone. Refuses other spellings of a path: `//policies/x` is no way around `/policies/x`.
 
     Args:
-        routes: folders that are somebody else's. A client's input may carry files of any path; under these they are not seen.
+        routes: folders that are somebody else's. A client's input may carry files of any path; under these they are not seen,
+            nor those whose path could not be written.
     """
 
     def __init__(self, routes: Sequence[str]) -> None:
@@ -306,7 +307,8 @@ class ThreadFiles(StateBackend):
         self._routes = tuple(routes)
 
     def _read_files(self) -> dict[str, Any]:
-        return {path: file for path, file in super()._read_files().items() if not path.startswith(self._routes)}
+        files = super()._read_files()
+        return {path: files[path] for path in files if not path.startswith(self._routes) and _spelling_error(path) is None}
 
     def write(self, file_path: str, content: str) -> WriteResult:
         error = _spelling_error(file_path)

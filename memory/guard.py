@@ -165,7 +165,7 @@ def _without(key: str, current: str, before: str, after: str) -> str:
         back = {name: value for name, value in old.items() if now.get(name) == new.get(name)}
         text = json.dumps({**kept, **back}, indent=2, ensure_ascii=False) + "\n"
         check_profile(text)
-    except (ValueError, AttributeError):  # one of them is no profile: what is there now is not made worse
+    except (ValueError, AttributeError, RecursionError):  # one of them is no profile: what is there now is not made worse
         return current
     return text
 

@@ -42,6 +42,8 @@ _MAX_WORD_CHARS = 64
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 _UNSPACED = f"{_HAN}\u3040-\u30ff\uac00-\ud7af\u0e00-\u0eff\u1780-\u17ff\u1000-\u109f"
 _TOKEN = re.compile(f"([{_UNSPACED}]+)|[^\\W_{_UNSPACED}]+")
+# Putting accents into order takes time quadratic in how many follow each other. White space ends such a run.
+_PIECE = re.compile(r".{1,256}(?<=\s)|.{1,256}", re.DOTALL)
 _IS_HAN = re.compile(f"[{_HAN}]")
 
 
@@ -79,7 +81,8 @@ def alternatives(query: str, languages: Iterable[str]) -> list[tuple[str, ...]]:
 
 def _words(text: str) -> Iterator[tuple[str, bool]]:
     """Each word in lower case, and whether it is a run of characters that does not end where words do."""
-    for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text).lower()):
+    normal = text if text.isascii() else "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+    for match in _TOKEN.finditer(normal.lower()):
         yield (match[0], True) if match[1] else (match[0][:_MAX_WORD_CHARS], False)
 
 

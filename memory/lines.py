@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from settings import MAX_DIFF_CHARS
 
+# Lines that are compared one by one, beside those that both texts begin and end with; more are taken for different.
+MAX_COMPARED_LINES = 20_000
 # insert, replace or delete; then from where to where in the first sequence, and in the second.
 Edit = tuple[str, int, int, int, int]
 
@@ -95,11 +97,16 @@ def _common(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, 
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
     tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
     yield from ((n, n) for n in range(head))
+    if shorter - head - tail <= MAX_COMPARED_LINES:
+        yield from _common_within(before, after, head, tail)
+    yield from ((len(before) - n, len(after) - n) for n in range(tail, 0, -1))
+
+
+def _common_within(before: Sequence[str], after: Sequence[str], head: int, tail: int) -> Iterator[tuple[int, int]]:
     numbered = _numbered(after[head : len(after) - tail])
     where = {line: head + n for n, line in enumerate(numbered)}
     rest = _numbered(before[head : len(before) - tail])
     yield from _increasing([(head + n, where[line]) for n, line in enumerate(rest) if line in where])
-    yield from ((len(before) - n, len(after) - n) for n in range(tail, 0, -1))
 
 
 def _numbered(lines: Sequence[str]) -> list[tuple[str, int]]:

@@ -90,7 +90,7 @@ def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
     """
     sections = []
     for path, text in files:
-        raw = shown(text).encode(errors="replace")
+        raw = (shown(text) if budget > 0 else text).encode(errors="replace")  # nothing is shown of it, so nothing is prepared
         head = raw[:budget].decode(errors="ignore")
         budget -= len(head.encode())
         if left := len(raw) - len(head.encode()):
@@ -175,7 +175,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             found += page
         if all(value is None for value in values) and await self._seed(store, memories, actor):
             values = await read_all(store, reads)
-        return self._policy_block(policies, found, failed), self._memory_block(values)
+        # Off the event loop: these are as many and as large files as somebody has written.
+        return await asyncio.to_thread(lambda: (self._policy_block(policies, found, failed), self._memory_block(values)))
 
     def _policy_block(self, namespace: scopes.Namespace, found: Any, failed: BaseException | None) -> str:
         if isinstance(found, BaseException):

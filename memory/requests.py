@@ -196,7 +196,8 @@ def key_of(path: object) -> str:
         RefusedRequestError: it is no such path.
     """
     if not isinstance(path, str) or not path.startswith(f"{ROUTE}/"):
-        raise RefusedRequestError(400, f"path is {str(path)[:80]!r}; name a file such as {ROUTE}/preferences.md.")
+        given = path[:80] if isinstance(path, str) else type(path).__name__
+        raise RefusedRequestError(400, f"path is {given!r}; name a file such as {ROUTE}/preferences.md.")
     try:
         check_path(path.removeprefix(ROUTE))
     except RefusedWriteError as error:

@@ -18,6 +18,7 @@ from langgraph.runtime import Runtime, get_runtime
 from memory import epochs, scopes
 from memory.consensus import Steps
 from memory.files import Gate, ScopedFiles, ThreadFiles
+from memory.patterns import BoundedPatterns
 from memory.rehearsal import Rehearsals
 from settings import Settings, SharedWrites
 
@@ -95,7 +96,7 @@ def build_routes(
 def build_backend(settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None) -> CompositeBackend:
     """The filesystem of `agent`, or of `consolidation_agent`."""
     routes = build_routes(settings, consolidating=consolidating, rehearsals=rehearsals)
-    return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
+    return BoundedPatterns(default=ThreadFiles(list(routes)), routes=routes)
 
 
 def build_permissions(settings: Settings, *, consolidating: bool = False) -> list[FilesystemPermission]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse, LsResult
+from deepagents.backends.protocol import FILE_NOT_FOUND, BackendProtocol, FileDownloadResponse
 from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
-from langgraph.runtime import Runtime
 
+from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
 from memory.prompt import PerRun, shown
 from memory.scopes import IdentityError
-from settings import PROJECT, SKILLS_BUDGET_BYTES
+from settings import PROJECT, SKILLS_BUDGET_BYTES, SKILLS_READ_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -43,26 +44,30 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 
     async def _load(self) -> dict[str, Any]:
         sources = await asyncio.gather(*(self._load_source(source) for source in self.sources))
-        by_name = {skill["name"]: skill for skills, _ in sources for skill in skills}
-        listed, left_out = _within_budget(list(by_name.values()))
-        errors = [error for _, source_errors in sources for error in source_errors]
-        if left_out:
+        by_name = {skill["name"]: skill for source in sources for skill in source.skills}
+        listed = _within_budget(list(by_name.values()))
+        errors = [error for source in sources for error in source.errors]
+        if left_out := len(by_name) - len(listed) + sum(source.unread for source in sources):
             errors.append(f"{left_out} more skills are not listed here; ls the folders above.")
         return {"skills_metadata": listed, "skills_load_errors": errors}
 
-    async def _load_source(self, source: str) -> tuple[list[SkillMetadata], list[str]]:
-        """The skills of one folder, and what is wrong with the others there."""
-        seen = _Seen(self._backend)
-        loader: SkillsMiddleware[Any, Any] = SkillsMiddleware(backend=cast("BackendProtocol", seen), sources=[source])
-        loaded = cast("dict[str, Any]", await loader.abefore_agent({"messages": []}, Runtime(), {}))
-        skills: list[SkillMetadata] = loaded["skills_metadata"]
-        # The built-in leaves an invalid skill out without a word; its author would look for it for ever.
-        broken = sorted(set(seen.skill_files) - {skill["path"] for skill in skills})
-        if broken:
-            logger.warning("Skills without valid front matter were left out: %s", ", ".join(broken))
-        needed = "it needs front matter with a name, equal to its folder's, and a description"
-        errors = [f"{path} was not loaded: {needed}." for path in broken]
-        return [_shown(skill) for skill in skills], [*loaded["skills_load_errors"], *errors]
+    async def _load_source(self, source: str) -> _Source:
+        """The skills of one folder. deepagents' own loader reads whatever YAML is there, in the event loop."""
+        try:
+            listing = await self._backend.als(source)
+            folders = [entry["path"].rstrip("/") for entry in listing.entries or [] if entry.get("is_dir")]
+            files = await self._backend.adownload_files([f"{folder}/{SKILL_FILE}" for folder in folders]) if folders else []
+        except IdentityError:
+            raise
+        except Exception as error:  # a store raises what its driver raises
+            logger.exception("Skills in %s could not be read.", source)
+            return _Source(errors=[f"{source} could not be read ({type(error).__name__}); it is not empty."])
+        found = await asyncio.to_thread(_read, files)
+        if listing.error:
+            found.errors.append(f"{source} could not be listed: {listing.error}")
+        if found.errors:
+            logger.warning("Skills were left out: %s", " ".join(found.errors))
+        return found
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -71,30 +76,37 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return await super().awrap_model_call(request.override(state=state), handler)
 
 
-class _Seen:
-    """A backend as the skills loader uses it, remembering which SKILL.md files it found."""
+@dataclass(slots=True)
+class _Source:
+    """The skills of a folder, why others there were not loaded, and how many nobody looked at."""
 
-    def __init__(self, backend: BackendProtocol) -> None:
-        self._backend = backend
-        self.skill_files: list[str] = []
+    skills: list[SkillMetadata] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    unread: int = 0
 
-    async def als(self, path: str) -> LsResult:
+
+def _read(files: Sequence[FileDownloadResponse]) -> _Source:
+    """The skills that these SKILL.md files are. Blocks for milliseconds for each, and a tenth of a second in all."""
+    found, room = _Source(), SKILLS_READ_BYTES
+    for file in files:
+        if file.error == FILE_NOT_FOUND:
+            continue
         try:
-            return await self._backend.als(path)
-        except IdentityError:
-            raise
-        except Exception as error:  # a store raises what its driver raises; the loader shows it as a warning
-            logger.exception("Skills in %s could not be listed.", path)
-            return LsResult(error=f"{path} could not be read ({type(error).__name__}); it is not empty")
+            front = _front_matter(file)
+            room -= len(front.encode())
+            if room < 0:
+                found.unread += 1
+            else:
+                found.skills.append(_shown(read_skill(file.path, front)))
+        except SkillError as error:
+            found.errors.append(f"{file.path} was not loaded. {error}")
+    return found
 
-    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        try:
-            responses = await self._backend.adownload_files(paths)
-        except Exception as error:  # as above
-            logger.exception("Skills could not be read.")
-            responses = [FileDownloadResponse(path=path, error=type(error).__name__) for path in paths]
-        self.skill_files += [response.path for response in responses if response.error != "file_not_found"]
-        return responses
+
+def _front_matter(file: FileDownloadResponse) -> str:
+    if file.content is None:
+        raise SkillError(f"It could not be read ({file.error}).")
+    return front_matter(file.content)
 
 
 def _shown(skill: SkillMetadata) -> SkillMetadata:
@@ -103,11 +115,11 @@ def _shown(skill: SkillMetadata) -> SkillMetadata:
     return cast("SkillMetadata", {**fields, "allowed_tools": [shown(tool) for tool in skill["allowed_tools"]]})
 
 
-def _within_budget(found: Sequence[SkillMetadata]) -> tuple[list[SkillMetadata], int]:
-    """The skills that fit into `SKILLS_BUDGET_BYTES`, and how many others there are."""
+def _within_budget(found: Sequence[SkillMetadata]) -> list[SkillMetadata]:
+    """The skills that fit into `SKILLS_BUDGET_BYTES`."""
     listed, budget = list[SkillMetadata](), SKILLS_BUDGET_BYTES
     for skill in found:
         budget -= len(str(skill).encode(errors="replace"))
         if budget >= 0:
             listed.append(skill)
-    return listed, len(found) - len(listed)
+    return listed

@@ -15,11 +15,13 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 from pydantic import ValidationError
 
+from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
 from memory.profile import PROFILE_PATH, Profile
 from memory.scopes import Author
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
 OWN_SKILLS = "/memories/skills/"
+_SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
 # Shapes that are a secret whoever wrote them: a prefix the issuer chose to be recognized by, and as many characters after it
 # as it issues, so that talk about keys and placeholders for them pass. As their issuers document them, or show them where
@@ -44,6 +46,15 @@ _SHAPES = {
 CREDENTIALS = {
     kind: re.compile(shape if shape.startswith("-") else rf"(?<![\w-]){shape}", re.ASCII) for kind, shape in _SHAPES.items()
 }
+# All of them at once: most texts hold none, and are looked through only this one time.
+_ANY_CREDENTIAL = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(shape for shape in _SHAPES.values() if not shape.startswith('-'))})|"
+    + "|".join(shape for shape in _SHAPES.values() if shape.startswith("-")),
+    re.ASCII,
+)
+# Of a profile, which is a few short fields; and of what is wrong with it, and of the name of one of its fields.
+_MAX_PROFILE_CHARS = 16_384
+_ERRORS_TOLD, _FIELD_CHARS = 5, 40
 
 
 class RefusedWriteError(ValueError):
@@ -63,7 +74,7 @@ def before_write(path: str, content: str, actor: Author) -> None:
     """
     check_content(path, content)
     check_credentials(path, content)
-    check_skill(path, actor)
+    check_skill(path, content, actor)
     if path == PROFILE_PATH:
         check_profile(content)
 
@@ -107,21 +118,28 @@ def check_credentials(path: str, content: str) -> None:
     Raises:
         RefusedWriteError: it does.
     """
-    for kind, shape in CREDENTIALS.items():
-        if shape.search(content):
-            raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+    if not _ANY_CREDENTIAL.search(content):
+        return
+    kind = next(kind for kind, shape in CREDENTIALS.items() if shape.search(content))
+    raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
 
 
-def check_skill(path: str, actor: Author) -> None:
+def check_skill(path: str, content: str, actor: Author) -> None:
     """Refuse a skill that consolidation would make out of a conversation: its description is an instruction in every prompt.
+    And one that could not be listed.
 
     Raises:
-        RefusedWriteError: it would.
+        RefusedWriteError: it is one of them.
     """
     if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
         raise RefusedWriteError(
             f"{path} was not written: skills are made with the person, not out of what was said; leave it out."
         )
+    if _SKILL.fullmatch(path):
+        try:
+            read_skill(path, front_matter(content.encode()))
+        except SkillError as error:
+            raise RefusedWriteError(f"{path} was not written. {error}") from None
 
 
 def check_profile(content: str) -> None:
@@ -130,10 +148,14 @@ def check_profile(content: str) -> None:
     Raises:
         RefusedWriteError: not JSON, or not a `Profile`; with what is wrong, field by field.
     """
+    if len(content) > _MAX_PROFILE_CHARS:
+        raise RefusedWriteError(f"{PROFILE_PATH} was not written: {len(content):,} characters of {_MAX_PROFILE_CHARS:,}.")
     try:
         Profile.model_validate_json(content)
     except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, part['loc'])) or 'it'}: {part['msg']}" for part in error.errors())
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        fields = [(".".join(map(str, part["loc"])) or "it")[:_FIELD_CHARS] for part in errors[:_ERRORS_TOLD]]
+        wrong = "; ".join(f"{field}: {part['msg']}" for field, part in zip(fields, errors, strict=False))
         known = ", ".join(Profile.model_fields)
         raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
 

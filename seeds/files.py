@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import yaml
 from deepagents.backends.utils import create_file_data
-from deepagents.middleware.skills import _parse_skill_metadata
 
-MAX_DESCRIPTION_CHARS = 1_024  # of the Agent Skills specification, as deepagents reads it
+from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
+
 Files = dict[str, dict[str, Any]]
 
 
@@ -80,23 +79,10 @@ def _value(path: Path, *, binary: bool) -> dict[str, Any]:
 
 
 def _check_skill(folder: Path) -> None:
-    path = folder / "SKILL.md"
+    path = folder / SKILL_FILE
     if not path.is_file():
         raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
-    text = _value(path, binary=False)["content"]
-    start, _, rest = text.replace("\r\n", "\n").partition("---\n")
-    front, closed, _ = rest.partition("\n---")
     try:
-        matter = yaml.safe_load(front) if not start and closed else None
-    except yaml.YAMLError as error:
-        raise SeedError(f"{path} has front matter that is not YAML: {str(error).splitlines()[0]}.") from None
-    if not isinstance(matter, dict):
-        raise SeedError(f"{path} has no front matter; begin it with ---, name:, description: and ---.")
-    if matter.get("name") != folder.name:
-        raise SeedError(f"{path} has the name {matter.get('name')!r}; it must be its folder's, {folder.name!r}.")
-    description = matter.get("description")
-    if not isinstance(description, str) or not 0 < len(description.strip()) <= MAX_DESCRIPTION_CHARS:
-        raise SeedError(f"{path} needs a description of 1 to {MAX_DESCRIPTION_CHARS} characters.")
-    # Last, whatever else deepagents asks: what it would leave out without a word must not be seeded.
-    if _parse_skill_metadata(text, str(path), folder.name) is None:
-        raise SeedError(f"{path} is not a skill that deepagents loads; its front matter begins and ends with a line of ---.")
+        read_skill(f"/{folder.name}/{SKILL_FILE}", front_matter(path.read_bytes()))
+    except SkillError as error:
+        raise SeedError(f"{path} is no skill. {error}") from None

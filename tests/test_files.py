@@ -19,6 +19,7 @@ from memory.routes import build_backend, build_permissions, build_routes
 from memory.scopes import DEFAULT_AGENT_ASSISTANT, Context
 from settings import MAX_FILE_BYTES, Settings
 from tests.conftest import BuildGraph
+from tests.hostile import skill
 from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 
 POLICIES = ("policies", "acme")
@@ -108,7 +109,7 @@ async def test_neither_graph_can_change_policies_or_skills(
 async def test_allowed_shared_writes_reach_the_assistant_s_skills(
     graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    write = ToolCall("write_file", {"file_path": "/skills/letters/SKILL.md", "content": "x"})
+    write = ToolCall("write_file", {"file_path": "/skills/letters/SKILL.md", "content": skill()})
     model.script("teach", [write], [Text("done")])
     await graph(Settings(shared_writes="allow")).turn("teach")
     assert store.get(SKILLS, "/letters/SKILL.md")

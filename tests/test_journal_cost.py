@@ -20,6 +20,7 @@ from memory.journal import Journal
 from memory.scopes import DEFAULT_AGENT_ASSISTANT, Author
 from settings import MAX_FILE_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES, Settings
 from tests.conftest import BuildGraph
+from tests.hostile import skill
 from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 
 FILES = ("memories", "acme:alice")
@@ -144,10 +145,10 @@ async def test_every_writing_tool_leaves_one_revision_with_its_author(
 
 
 async def test_writes_of_skills_have_a_history_too(graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic) -> None:
-    model.script("teach", [write("/skills/letters/SKILL.md", "how")], [Text("done")])
+    model.script("teach", [write("/skills/letters/SKILL.md", skill())], [Text("done")])
     await graph(Settings(shared_writes="allow")).turn("teach")
     (revision,) = await history(store, ("skills", DEFAULT_AGENT_ASSISTANT), "/letters/SKILL.md")
-    assert (revision.content, revision.author.user_id) == ("how", "alice")
+    assert (revision.content, revision.author.user_id) == (skill(), "alice")
 
 
 # --- Where it runs ------------------------------------------------------------------------------------------------------

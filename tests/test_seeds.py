@@ -19,6 +19,7 @@ from memory import scopes
 from seeds import files
 from settings import PROJECT, Settings, load_settings, local_environ
 from tests.dev_server import DevServer, run_turn
+from tests.hostile import BOMB, skill
 
 SKILLS = list(scopes.skills(scopes.DEFAULT_AGENT_ASSISTANT))
 
@@ -168,6 +169,9 @@ BAD_SKILLS = {
     "another name": "---\nname: other\ndescription: x\n---\n",
     "no description": "---\nname: broken\n---\n",
     "not UTF-8": b"---\nname: broken\ndescription: \xff\n---\n",
+    "aliases": BOMB,
+    "a list as text": "---\nname: broken\ndescription: [x]\n---\n",
+    "no character": skill(r'a: "\U00110000"', name="broken"),
 }
 
 
@@ -179,9 +183,29 @@ async def test_an_invalid_skill_is_named_and_nothing_is_written(server: DevServe
     (repository / "seeds/skills/broken").mkdir()
     (repository / "seeds/skills/broken/SKILL.md").write_bytes(text.encode() if isinstance(text, str) else text)
     (repository / "policies/acme/new.md").write_text("must not be written")
-    with pytest.raises(files.SeedError, match=r"seeds/skills/broken/SKILL\.md"):
+    with pytest.raises(files.SeedError, match=r"^\S+seeds/skills/broken/SKILL\.md is [^\n]+$"):
         await seed(client)
     assert "/new.md" not in await keys(client, ["policies", "acme"])
+
+
+def test_a_day_that_is_none_is_text_to_the_seeds(repository: Path) -> None:
+    (repository / "seeds/skills/dated").mkdir()
+    (repository / "seeds/skills/dated/SKILL.md").write_text(skill("released: 2024-13-45", name="dated"))
+    assert "/dated/SKILL.md" in files.skills(repository)
+
+
+@pytest.mark.server
+async def test_the_command_says_in_one_line_which_skill_is_invalid(
+    server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "seeds/skills/letters").mkdir()
+    (repository / "seeds/skills/letters/SKILL.md").write_text(BOMB)
+    monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url, "skills"])
+    assert await command.main() == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md is no skill. Its front matter uses an anchor or alias")
+    assert said.endswith(" Nothing was written.\n")
+    assert said.count("\n") == 1
 
 
 def test_a_policy_that_is_not_utf8_is_named(repository: Path) -> None:
