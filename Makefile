@@ -4,6 +4,8 @@ PYTHON := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null)
 PIP := $(if $(UV),uv pip install --quiet --python $(PYTHON),$(PYTHON) -m pip install --quiet)
 
+COMMA := ,
+
 # Four workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
 PARALLEL := -n 4 --dist loadfile
 
@@ -31,7 +33,7 @@ seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRU
 	@$(PYTHON) -m seeds $${URL:+--url "$$URL"} $(if $(PRUNE),--prune)
 
 install: $(VENV)/.installed ## install what a model's provider needs, too (EXTRA=openai)
-	$(PIP) -c constraints.txt -e '.[dev,$(EXTRA)]'
+	$(PIP) -c constraints.txt -e '.[dev$(if $(EXTRA),$(COMMA)$(EXTRA))]'
 
 check: $(VENV)/.installed ## lint and types
 	$(VENV)/bin/ruff check .
