@@ -72,8 +72,11 @@ MAX_UNDONE_BATCHES = 3
 CONSOLIDATION_ADDS = True
 CONSOLIDATION_UPDATES = True
 CONSOLIDATION_REMOVES = True
-# The share of a file by which a batch may shrink it, beside the lines that the model gave as outdated or contradicted.
-MAX_SHRINKING = 0.3
+# The share of a file's facts (lines that are no headings or comments) that a batch may take from memory, beside those that
+# the model gave as outdated or contradicted.
+MAX_SHRINKING = 1 / 3
+# The share of a fact's words that one line must still have for the fact to be kept; words that other facts have count less.
+FACT_WORDS_KEPT = 2 / 3
 # Seconds after which a consolidation that gave no sign of life is taken for dead, and what it left half done is undone.
 LEASE_SECONDS = 300
 # Finished consolidations that are kept of a person.

@@ -30,7 +30,16 @@ from memory.consensus import Change, LoggedFile, Revision, Steps
 from memory.epochs import Epoch
 from memory.journal import Journal
 from memory.rehearsal import Rehearsals
-from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
+from memory.validation import (
+    NotAFileError,
+    RefusedWriteError,
+    WrongContentError,
+    before_write,
+    check_path,
+    check_room,
+    file_bytes,
+    stored_file,
+)
 
 Gate = Callable[[], str | None]
 _LOCKS: WeakValueDictionary[tuple[int, scopes.Namespace, str], asyncio.Lock] = WeakValueDictionary()
@@ -77,6 +86,9 @@ def file_lock(namespace: scopes.Namespace, key: str) -> asyncio.Lock:
 class ScopedFiles(StoreBackend):
     """Files of one route in the store, with deepagents' own results; writes go past a gate, `before_write` and the journal.
 
+    What is wrong with a write is in its result. As by `StoreBackend`, a namespace that cannot be used is raised, and so is a
+    value that is no file where one file is read or written; listing and searching leave such a value out.
+
     Args:
         namespace: as for `StoreBackend`; raises `IdentityError` where nobody is known.
         gate: asked before every write; answers why it is refused, or None.
@@ -108,26 +120,26 @@ class ScopedFiles(StoreBackend):
         check_path(path)
 
     def write(self, file_path: str, content: str) -> WriteResult:
-        error = self._done(file_path, lambda _: FileData(content=content, encoding="utf-8"))
+        error = self._done(self._get_namespace(), file_path, _text(content), NotAFileError)
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
     async def awrite(self, file_path: str, content: str) -> WriteResult:
-        error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
+        error = await self._adone(self._get_namespace(), file_path, _text(content), NotAFileError)
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
     def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         replacement = _Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(self._done(file_path, replacement))
+        return replacement.result(self._done(self._get_namespace(), file_path, replacement, WrongContentError))
 
     async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         replacement = _Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(await self._adone(file_path, replacement))
+        return replacement.result(await self._adone(self._get_namespace(), file_path, replacement, WrongContentError))
 
     def delete(self, file_path: str) -> DeleteResult:
         store, namespace = self._get_store(), self._get_namespace()
         try:
             self.check(file_path)
-            for item in _at_or_under(file_path, self._search_store_paginated(store, namespace)):
+            for item in _at_or_under(file_path, super()._search_store_paginated(store, namespace)):
                 carry_out(store, self._deleted(namespace, item))
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
@@ -137,7 +149,7 @@ class ScopedFiles(StoreBackend):
         store, namespace = self._get_store(), self._get_namespace()
         try:
             self.check(file_path)
-            for item in _at_or_under(file_path, await self._asearch_store_paginated(store, namespace)):
+            for item in _at_or_under(file_path, await super()._asearch_store_paginated(store, namespace)):
                 await self.aremove(item)
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
@@ -158,9 +170,7 @@ class ScopedFiles(StoreBackend):
         Raises:
             ValueError: why it was refused, by the gate, `before_write`, the quota or `change` itself. Nothing was written.
         """
-        namespace = self._get_namespace()
-        async with file_lock(namespace, path):
-            return await acarry_out(self._get_store(), self._changing(namespace, path, change))
+        return await self._arevise(self._get_namespace(), path, change)
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Write what `change` makes of a file's text (empty when there is no file).
@@ -174,49 +184,75 @@ class ScopedFiles(StoreBackend):
                 raise RefusedWriteError(f"'{path}' is not text; choose another file.")
             return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
 
-        return await self._adone(path, changed)
+        return await self._adone(self._get_namespace(), path, changed)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [self._uploaded(path, self._done(path, _upload(content))) for path, content in files]
+        namespace = self._get_namespace()
+        return [self._uploaded(path, self._done(namespace, path, _upload(content))) for path, content in files]
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [self._uploaded(path, await self._adone(path, _upload(content))) for path, content in files]
+        namespace = self._get_namespace()
+        return [self._uploaded(path, await self._adone(namespace, path, _upload(content))) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """All files in one batch; a value that is not a file is that file's error, not everyone's."""
+        """All files in one batch."""
         namespace = self._get_namespace()
         items = self._get_store().batch([GetOp(namespace, path) for path in paths])
-        return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+        return [self._downloaded(path, item) for path, item in zip(paths, items, strict=True)]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """`download_files` in an event loop."""
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
-        return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+        return [self._downloaded(path, item) for path, item in zip(paths, items, strict=True)]
 
     def _get_store(self) -> BaseStore:
         return (self._rehearsals.store() if self._rehearsals else None) or super()._get_store()
 
+    def _search_store_paginated(self, store: BaseStore, namespace: scopes.Namespace, **options: Any) -> list[Item]:
+        return [*filter(_has_content, super()._search_store_paginated(store, namespace, **options))]
+
+    async def _asearch_store_paginated(self, store: BaseStore, namespace: scopes.Namespace, **options: Any) -> list[Item]:
+        return [*filter(_has_content, await super()._asearch_store_paginated(store, namespace, **options))]
+
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
-        return stored_file(store_item)
+        try:
+            return stored_file(store_item)
+        except WrongContentError as error:  # `StoreBackend` would make a result of a `ValueError`
+            raise TypeError(str(error)) from None
+
+    def _downloaded(self, path: str, item: object) -> FileDownloadResponse:
+        if not isinstance(item, Item):
+            return FileDownloadResponse(path=path, error="file_not_found")
+        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
+
+    def _told(self, error: ValueError, *raised: type[NotAFileError]) -> str:
+        """An error as a result says it. Those that `StoreBackend` raises are raised."""
+        if isinstance(error, raised):
+            raise error
+        return f"Error: {error}"
 
     def _uploaded(self, path: str, error: str | None) -> FileUploadResponse:
         return FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
 
-    def _done(self, path: str, change: Change) -> str | None:
+    def _done(self, namespace: scopes.Namespace, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
         """Carry out a change; why it was refused, or None."""
         try:
-            carry_out(self._get_store(), self._changing(self._get_namespace(), path, change))
+            carry_out(self._get_store(), self._changing(namespace, path, change))
         except ValueError as error:
-            return f"Error: {error}"
+            return self._told(error, *raised)
         return None
 
-    async def _adone(self, path: str, change: Change) -> str | None:
+    async def _adone(self, namespace: scopes.Namespace, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
         try:
-            await self.arevise(path, change)
+            await self._arevise(namespace, path, change)
         except ValueError as error:
-            return f"Error: {error}"
+            return self._told(error, *raised)
         return None
+
+    async def _arevise(self, namespace: scopes.Namespace, path: str, change: Change) -> Revision:
+        async with file_lock(namespace, path):
+            return await acarry_out(self._get_store(), self._changing(namespace, path, change))
 
     def _changing(self, namespace: scopes.Namespace, path: str, change: Change) -> Steps[Revision]:
         self.check(path)
@@ -242,6 +278,22 @@ class ScopedFiles(StoreBackend):
         return self._changing(namespace, item.key, lambda _: None)
 
 
+class AgentFiles(ScopedFiles):
+    """`ScopedFiles` as an agent has them: a value that is no file is an error for it to read; raised, it would end the run."""
+
+    def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
+        return stored_file(store_item)
+
+    def _downloaded(self, path: str, item: object) -> FileDownloadResponse:
+        try:
+            return super()._downloaded(path, item)
+        except ValueError as error:
+            return FileDownloadResponse(path=path, error=str(error))
+
+    def _told(self, error: ValueError, *_: type[NotAFileError]) -> str:
+        return f"Error: {error}"
+
+
 class _Replacement:
     """The change that `edit` makes, and how often it replaced."""
 
@@ -263,6 +315,10 @@ class _Replacement:
         return EditResult(error=error) if error else EditResult(path=self._path, occurrences=self._count)
 
 
+def _text(content: str) -> Change:
+    return lambda _: FileData(content=content, encoding="utf-8")
+
+
 def _upload(content: bytes) -> Change:
     try:
         file = FileData(content=content.decode(), encoding="utf-8")
@@ -271,13 +327,12 @@ def _upload(content: bytes) -> Change:
     return lambda _: file
 
 
-def _downloaded(path: str, item: object) -> FileDownloadResponse:
-    if not isinstance(item, Item):
-        return FileDownloadResponse(path=path, error="file_not_found")
+def _has_content(item: Item) -> bool:
     try:
-        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
+        stored_file(item)
     except ValueError as error:
-        return FileDownloadResponse(path=path, error=str(error))
+        return not isinstance(error, WrongContentError)
+    return True
 
 
 def _at_or_under(path: str, items: Sequence[Item]) -> list[Item]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,11 +17,11 @@ from langgraph.store.base import BaseStore
 
 from memory import scopes
 from memory.consensus import NOTHING, LoggedFile, Revision
+from memory.facts import Standing, facts_of
 from memory.files import acarry_out
 from memory.journal import Journal
 from memory.lines import cut, diff, edits, without
 from memory.profile import PROFILE_PATH
-from memory.prompt import shown
 from memory.validation import RefusedWriteError, check_profile
 from settings import (
     CONSOLIDATION_ADDS,
@@ -60,9 +59,10 @@ class Changed:
         """A unified diff, cut at `MAX_DIFF_CHARS`."""
         return cut(diff(self.before, self.after))
 
-    def gained(self) -> list[str]:
-        """The lines that are new in the file."""
-        return [*(Counter(self.after.splitlines()) - Counter(self.before.splitlines())).elements()]
+    @property
+    def path(self) -> str:
+        """As the agent sees it."""
+        return f"/memories{self.key}"
 
 
 async def base(store: BaseStore, files: scopes.Namespace) -> Base:
@@ -110,31 +110,40 @@ def _by_run(key: str, history: Sequence[Revision], since: int, run_id: str) -> C
     return Changed(key, text, after, encoding, whole)
 
 
-def objection(changed: Changed, given_up: Collection[str]) -> str | None:
-    """Why a change must not stand, or None.
+def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]) -> str | None:
+    """Why the changes of one batch must not stand, or None. A fact may move from one file to another.
 
     Args:
-        changed: the change.
-        given_up: lines that the model gave as outdated or contradicted (`forget_lines`).
+        changed: the changes.
+        given_up: by path, the lines that the model gave as outdated or contradicted (`forget_lines`).
     """
+    after = Standing(facts_of((change.path, change.after) for change in changed))
+    reasons = (_objection(change, given_up.get(change.path, ()), after) for change in changed)
+    return next(filter(None, reasons), None)
+
+
+def objection(changed: Changed, given_up: Sequence[str]) -> str | None:
+    """`objections` for one change alone."""
+    return objections([changed], {changed.path: given_up})
+
+
+def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> str | None:
     if changed.key.startswith("/skills/"):
-        return f"/memories{changed.key} is a skill of the person's own, and not consolidation's to change."
+        return f"{changed.path} is a skill of the person's own, and not consolidation's to change."
     if not changed.whole:
-        return f"/memories{changed.key} was changed so often that its journal does not say what it was; change it once."
-    before, after = changed.before.splitlines(), changed.after.splitlines()
-    for kind, *_ in edits(before, after):
+        return f"{changed.path} was changed so often that its journal does not say what it was; change it once."
+    for kind, *_ in edits(changed.before.splitlines(), changed.after.splitlines()):
         if not _SWITCHES[kind]:
-            return f"/memories{changed.key}: {_NAMES[kind]} lines is switched off in this deployment."
-    facts, facts_left = _facts(changed.before), _facts(changed.after)
-    gone = [*(Counter(facts) - Counter(facts_left)).elements()]
-    unexplained = [*(Counter(gone) - Counter(_facts("\n".join(given_up)))).elements()]
-    kept = sum(map(len, facts)) - sum(map(len, gone)) + sum(map(len, unexplained))
-    left = sum(map(len, facts_left))
-    if unexplained and left < kept * (1 - MAX_SHRINKING):
+            return f"{changed.path}: {_NAMES[kind]} lines is switched off in this deployment."
+    before = facts_of([(changed.path, changed.before)])
+    given = facts_of((changed.path, line) for line in given_up).everything
+    unexplained = after.lost(before, given)
+    explained = sum(key in given and not after.has(key) for key in before.everything)
+    if unexplained and len(unexplained) > (len(before.everything) - explained) * MAX_SHRINKING:
         lines = "; ".join(line[:80] for line in unexplained[:5])
         return (
-            f"/memories{changed.key} would lose {len(unexplained)} lines that were not given to forget_lines as outdated or "
-            f"contradicted: {lines}"
+            f"{changed.path} would lose {len(unexplained)} lines that were not given to forget_lines as outdated or "
+            f"contradicted: {lines}. Only plain text counts, no line in a comment, in HTML or in a code block."
         )
     return None
 
@@ -172,7 +181,7 @@ def _without(key: str, current: str, before: str, after: str) -> str:
 
 def diffs(found: Collection[Changed]) -> dict[str, str]:
     """What was changed, by path as the agent sees it."""
-    return {f"/memories{changed.key}": changed.diff() for changed in found}
+    return {changed.path: changed.diff() for changed in found}
 
 
 def merged(earlier: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
@@ -182,9 +191,3 @@ def merged(earlier: Mapping[str, str], later: Mapping[str, str]) -> dict[str, st
 
 def _wrote(run_id: str, revision: Revision) -> bool:
     return revision.author.kind == "consolidation" and revision.author.run_id == run_id
-
-
-def _facts(text: str) -> list[str]:
-    """The lines that say something, whatever their white space: no comments, no headings."""
-    plain = (" ".join(line.split()) for line in shown(text).splitlines())
-    return [line for line in plain if line and not line.startswith("#")]

@@ -17,7 +17,7 @@ from langgraph.runtime import Runtime, get_runtime
 
 from memory import epochs, scopes
 from memory.consensus import Steps
-from memory.files import Gate, ScopedFiles, ThreadFiles
+from memory.files import AgentFiles, Gate, ThreadFiles
 from memory.patterns import BoundedPatterns
 from memory.rehearsal import Rehearsals
 from settings import Settings, SharedWrites
@@ -81,7 +81,7 @@ def build_routes(
         "/policies": (policies, "deny"),
     }
     return {
-        f"{route}/": ScopedFiles(
+        f"{route}/": AgentFiles(
             namespace=namespace,
             gate=build_gate(writes, settings),
             route=route,

@@ -61,6 +61,14 @@ class RefusedWriteError(ValueError):
     """A write that is not allowed or not valid. The message goes to the model and says what to do instead."""
 
 
+class NotAFileError(ValueError):
+    """A value of the store that is no file. Other code may put anything into a namespace."""
+
+
+class WrongContentError(NotAFileError, TypeError):
+    """A value whose content is neither text nor lines of it, for which `StoreBackend` raises a `TypeError`."""
+
+
 def before_write(path: str, content: str, actor: Author) -> None:
     """Refuse content before it is written.
 
@@ -199,13 +207,18 @@ def stored_file(item: Item) -> FileData:
     """A store item as a file. Other code may put anything into a namespace; that must not break what lists or shows the rest.
 
     Raises:
-        ValueError: the value is not file data.
+        NotAFileError: the value is not file data; a `WrongContentError`, where its content has another type.
     """
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
         content = "\n".join(content)  # how deepagents stored files before 0.5
-    if not isinstance(content, str) or encoding not in {"utf-8", "base64"} or _SURROGATE.search(content):
-        raise ValueError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
+    if content is not None and not isinstance(content, str):
+        kind = type(content).__name__
+        raise WrongContentError(
+            f"'{item.key}' is not a file: its content is no text, got {kind}; delete it or write another path."
+        )
+    if content is None or encoding not in {"utf-8", "base64"} or _SURROGATE.search(content):
+        raise NotAFileError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
     file = FileData(content=content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):
         if isinstance(item.value.get(stamp), str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -204,10 +205,10 @@ class Work:
             LeaseHeldError: another run has taken over.
         """
         changed = await guard.changes(self._files_store(), self.files, done.base, self.run_id)
-        for change in changed:
-            lines = [line for given in given_up if given["path"] == f"/memories{change.key}" for line in given["lines"]]
-            lines += [line for other in changed if other is not change for line in other.gained()]  # moved, not lost
-            problem = problem or await asyncio.to_thread(guard.objection, change, lines)
+        lines = defaultdict[str, list[str]](list)
+        for given in given_up:
+            lines[given["path"]] += given["lines"]
+        problem = problem or await asyncio.to_thread(guard.objections, changed, lines)
         if not self.dry:
             before = await self._renew()
             if before.decided and before.decided["batch"] == done.number:

@@ -188,6 +188,22 @@ async def test_lines_may_move_to_another_file_but_not_away(run: Runs, store: Bas
     assert await text(store, "/topics/herbs.md") == "likes fennel\nhates dill\n"
 
 
+@pytest.mark.parametrize("after", ["<!--\n{0}-->\n", "```\n{0}```\n", "- xxxxx xxxx {0}"], ids=["comment", "code", "junk"])
+async def test_facts_that_are_hidden_or_replaced_by_as_much_junk_are_put_back(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, after: str
+) -> None:
+    facts = "".join(f"- likes {name} in soup\n" for name in ("fennel", "dill", "sage", "thyme", "mint"))
+    junk = "\n".join("- " + "x" * len(line) for line in facts.splitlines()) + "\n"
+    await remembered(store, facts)
+    content = junk if "xxx" in after else after.format(facts)
+    hidden = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": content})
+    model.script(AGAIN, READY)
+    model.script(TASK, [hidden], READY)
+    await run("r1", [talk("t", "dill")])
+    assert "would lose 5 lines" in last_user_text(model.requests[2])
+    assert await text(store) == facts
+
+
 async def test_what_is_refused_twice_stays_due_and_others_go_on(
     run: Runs, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
