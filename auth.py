@@ -20,7 +20,7 @@ from langgraph_sdk.schema import Thread
 import run_requests
 from memory import scopes
 from memory.validation import RefusedWriteError, check_policy
-from run_requests import OWNER_KEYS
+from run_fields import OWNER_KEYS
 from settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES, Settings, load_settings
 from tokens import Tokens
 

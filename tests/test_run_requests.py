@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from langgraph_api import validation  # type: ignore[import-untyped]
 from langgraph_sdk import Auth
 
+import run_fields
 import run_requests
 import settings
 from memory import scopes, triggers
@@ -77,7 +78,7 @@ def with_context(context: dict[str, Any]) -> dict[str, Any]:
 
 NAMES = st.sampled_from(
     sorted(
-        {*CONFIG, *OPERATORS_CONFIGURABLE, *run_requests.RESERVED_METADATA, *KWARGS, "__pregel_read", "callbacks", "run_name"}
+        {*CONFIG, *OPERATORS_CONFIGURABLE, *run_fields.RESERVED_METADATA, *KWARGS, "__pregel_read", "callbacks", "run_name"}
         | {"__context_provided__", "max_concurrency", "a2a", "note", "dry_run", "ls_agent_type"}
     )
 )
@@ -124,7 +125,7 @@ def test_whatever_is_sent_only_what_is_listed_comes_out_and_it_comes_out_the_sam
     assert set(kept_config["configurable"]) <= (OPERATORS_CONFIGURABLE if operator else CONFIGURABLE)
     assert set(kwargs["context"]) <= set(scopes.Context.__dataclass_fields__)
     for stamped in (value["metadata"], kept_config.get("metadata", {})):
-        assert not set(stamped) & run_requests.RESERVED_METADATA
+        assert not set(stamped) & run_fields.RESERVED_METADATA
         assert all(of is None or isinstance(of, (str, int, float, bool)) for key, of in stamped.items() if key != "a2a")
     before = repr(value)
     run_requests.rebuild_run(value, operator=operator)
@@ -145,7 +146,7 @@ def test_an_assistant_and_a_cron_hold_no_more_than_a_run(
         fields = set(scopes.Context.__dataclass_fields__)
         assert set(kept["config"].get("configurable", {})) <= OPERATORS_CONFIGURABLE | fields
         assert set(kept["context"]) <= fields
-        assert set(kept["metadata"]) & run_requests.RESERVED_METADATA <= {"created_by"}
+        assert set(kept["metadata"]) & run_fields.RESERVED_METADATA <= {"created_by"}
 
 
 def accepted(rebuild: Callable[[], None]) -> bool:
@@ -336,12 +337,12 @@ TYPED_METADATA = {"a2a", "a2ui", "a2ui_active", "a2ui_mime_type"}
 def test_every_key_of_metadata_that_the_platform_knows_is_decided(package: str) -> None:
     known = set().union(*(_keys_of(tree, "metadata") for tree in _modules(package)))
     assert {"graph_id", "assistant_id"} <= known
-    open_keys = {key for key in known if not run_requests._reserved(key)}
+    open_keys = {key for key in known if not run_fields.reserved(key)}
     assert open_keys <= NOBODY_S_METADATA | TYPED_METADATA
 
 
 def test_what_the_platform_itself_takes_from_metadata_is_taken_here_too() -> None:
-    assert set(validation.RESERVED_METADATA_KEYS) <= run_requests.RESERVED_METADATA
+    assert set(validation.RESERVED_METADATA_KEYS) <= run_fields.RESERVED_METADATA
 
 
 def test_every_key_that_the_platform_puts_into_configurable_is_decided() -> None:
@@ -382,7 +383,7 @@ def test_every_field_of_a_run_is_in_the_docs() -> None:
 def test_every_field_of_a_cron_is_decided() -> None:
     schemas = validation.openapi["components"]["schemas"]
     asked = {name for schema in ("CronCreate", "CronPatch", "ThreadCronCreate") for name in schemas[schema]["properties"]}
-    assert asked - set(run_requests.Cron.model_fields) == set()
+    assert asked - set(run_fields.Cron.model_fields) == set()
 
 
 # --- On the real server ----------------------------------------------------------------------------------------------
@@ -573,9 +574,10 @@ async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(ca
     assert config["configurable"]["langgraph_request_id"] == "r1"
     assert ("langsmith-project" in config["configurable"]) is (name == "root")
     assert ("__langsmith_project__" in config["configurable"]) is (name == "root")
-    owner = {"user_id": alice, "org_id": "acme"} if name == "alice" else {"user_id": "root", "org_id": "default"}
+    # Without a context, what an operator's `configurable` names is one.
+    owner = {"user_id": alice, "org_id": "acme"} if name == "alice" else {"user_id": "x", "org_id": "default"}
     stamps = {"graph_id": "agent", "assistant_id": scopes.DEFAULT_AGENT_ASSISTANT, **owner}
-    assert kept["metadata"] == {**stamps, **({"org_id": "default"} if name == "root" else {})}
+    assert kept["metadata"] == {**stamps, **({"user_id": "root"} if name == "root" else {})}
     expected = {**stamps, "note": "kept", "title": "kept too", "created_by": "system"}  # of the platform's assistant
     assert stored["metadata"] == expected
     state = await caller.get(f"/threads/{thread}/state")
@@ -708,6 +710,6 @@ async def test_a_thread_s_metadata_is_bounded_and_its_own(callers: Callers, alic
     for bad in ({"x": {"y": 1}}, {"x": [1]}, {"x": "y" * (MAX_METADATA_CHARS + 1)}):
         assert (await caller.send("POST", "/threads", {"metadata": bad})).status_code == 422
         assert (await caller.send("PATCH", f"/threads/{thread}", {"metadata": bad})).status_code == 422
-    forged = dict.fromkeys(run_requests.RESERVED_METADATA, "x") | {"title": "mine"}
+    forged = dict.fromkeys(run_fields.RESERVED_METADATA, "x") | {"title": "mine"}
     created = await caller.post("/threads", {"metadata": forged})
     assert created["metadata"] == {"title": "mine", "user_id": alice, "org_id": "acme"}
