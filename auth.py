@@ -2,7 +2,8 @@
 
 Custom auth on this platform fails open: a resource or action without a handler is allowed. So the first handler denies
 everything to everybody but operators, and each one after it opens what is meant. Who a token names is decided in
-`tokens.py`, who a run acts as in `memory/scopes.py`; here their evidence is stamped where clients cannot reach it.
+`tokens.py`, who a run acts as in `memory/scopes.py`, which parts of a request reach a run in `run_requests.py`; here the
+evidence of the first two is stamped where clients cannot reach it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from langgraph_sdk import Auth, get_client
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
+import run_requests
 from memory import scopes
 from memory.validation import RefusedWriteError, check_policy
+from run_fields import OWNER_KEYS
 from settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES, Settings, load_settings
 from tokens import Tokens
 
@@ -28,9 +31,6 @@ auth = Auth()
 logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
 WRITE_POLICIES = "policies:write"
-OWNER_KEYS = ("user_id", "org_id")
-# Keys of `config.configurable` by which langgraph steers its own execution, resume values among them.
-INTERNAL_PREFIX = "__pregel_"
 # As the platform stamps it on threads.
 CONSOLIDATION = "consolidation_agent"
 
@@ -56,12 +56,6 @@ def _forbid(detail: str) -> HTTPException:
     return HTTPException(status_code=403, detail=detail)
 
 
-def _drop(mapping: object, *keys: str) -> None:
-    if isinstance(mapping, MutableMapping):
-        for key in keys:
-            mapping.pop(key, None)
-
-
 @auth.on
 async def deny_by_default(ctx: Auth.types.AuthContext, value: Any) -> bool:
     """What is not opened below is an operator's."""
@@ -76,11 +70,24 @@ auth.on.assistants.read(read_assistants)
 auth.on.assistants.search(read_assistants)
 
 
+async def write_assistants(ctx: Auth.types.AuthContext, value: Any) -> bool:
+    """Assistants are operators' to make. What they hold reaches every run of theirs, so it is rebuilt as runs are."""
+    if not scopes.is_operator(ctx.user, settings):
+        return False
+    run_requests.rebuild_assistant(value)
+    return True
+
+
+auth.on.assistants.create(write_assistants)
+auth.on.assistants.update(write_assistants)
+
+
 @auth.on.threads.create
 async def create_thread(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] | None:
     """A new thread belongs to whom the token names, whatever the client's metadata says."""
-    if value.get("metadata") is None:
+    if value.get("metadata") is None:  # a copy: the platform copies the owner, too
         value["metadata"] = {}
+    run_requests.rebuild_thread_metadata(value["metadata"], new=True)
     value["metadata"].update(_owner(ctx.user))
     return _own_only(ctx.user)
 
@@ -98,10 +105,10 @@ auth.on.threads.delete(use_own_threads)
 @auth.on.threads.update
 async def update_thread(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] | None:
     """An update never changes the owner. Writing state is an operator's where approvals depend on it."""
-    if "metadata" not in value:  # a state update or supersteps: the platform shows no more of them than the thread's id
+    if "metadata" in value:
+        run_requests.rebuild_thread_metadata(value["metadata"], new=False)
+    else:  # a state update or supersteps: the platform shows no more of them than the thread's id
         _check_state_write(ctx.user)
-    # The platform stamps the other two when a run begins; consolidation goes by them.
-    _drop(value.get("metadata"), *OWNER_KEYS, "graph_id", "assistant_id")
     return _own_only(ctx.user)
 
 
@@ -112,15 +119,12 @@ async def create_run(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] 
     Every way to start or resume a run arrives here: runs, streams, batches, stateless ones, event-stream commands, MCP,
     A2A and crons.
     """
-    kwargs = value["kwargs"]
-    config, command = kwargs.get("config") or {}, kwargs.get("command") or {}
-    configurable = config.get("configurable")
-    if isinstance(configurable, MutableMapping):
-        _drop(configurable, *(key for key in list(configurable) if key.startswith(INTERNAL_PREFIX)))
-    _drop(config.get("metadata"), *OWNER_KEYS)
+    kwargs, operator = value["kwargs"], scopes.is_operator(ctx.user, settings)
+    command = kwargs.get("command") or {}
     if any(command.get(name) is not None for name in ("resume", "update", "goto")):
         _check_state_write(ctx.user)
-    if not scopes.is_operator(ctx.user, settings):
+    run_requests.rebuild_run(value, operator=operator)
+    if not operator:
         consolidates = str(value["assistant_id"]) == scopes.DEFAULT_CONSOLIDATION_ASSISTANT
         await _check_limits(ctx.user, kwargs, consolidates=consolidates)
         await _check_nothing_awaits_approval(value["thread_id"], value.get("after_seconds"), consolidates=consolidates)
@@ -149,9 +153,8 @@ async def _act_as(user: scopes.User, thread_id: object, kwargs: MutableMapping[s
         named = scopes.Context(user_id=context.get("user_id"), org_id=context.get("org_id"))
         actor = scopes.acting(_Claims(claims), named, settings, on_server=True)
         scopes.check_person(actor)
-    except (scopes.IdentityError, AttributeError, TypeError) as error:
-        reason = str(error) if isinstance(error, scopes.IdentityError) else "user_id and org_id are texts"
-        raise HTTPException(status_code=400, detail=f"The context names nobody that could be: {reason}") from None
+    except scopes.IdentityError as error:
+        raise run_requests.names_nobody(error) from None
     return {"user_id": actor.user_id, "org_id": actor.org_id}
 
 
@@ -197,14 +200,15 @@ async def _check_limits(user: scopes.User, kwargs: MutableMapping[str, Any], *, 
     requests can pass by as many as arrive before the first of them is counted. A thread with a run planned for later counts as
     busy: conversations and consolidation are counted apart, so that neither keeps the other from starting.
     """
-    size = len(json.dumps([kwargs.get("input"), kwargs.get("command")], ensure_ascii=False).encode(errors="replace"))
+    sent = [kwargs.get(name) for name in ("input", "command", "context")]
+    size = len(json.dumps(sent, ensure_ascii=False).encode(errors="replace"))
     if size > MAX_INPUT_BYTES:
         raise HTTPException(status_code=413, detail=f"A run may be sent {MAX_INPUT_BYTES:,} bytes, not {size:,}; send less.")
     owner, threads = _owner(user), get_client().threads
     consolidation = {**owner, "graph_id": CONSOLIDATION}
     busy = await threads.count(metadata=consolidation if consolidates else owner, status="busy")
     if busy >= MAX_BUSY_THREADS and not consolidates:
-        busy -= await threads.count(metadata=consolidation, status="busy")
+        busy -= min(await threads.count(metadata=consolidation, status="busy"), MAX_BUSY_THREADS)
     if busy >= MAX_BUSY_THREADS:
         detail = f"{busy} of your conversations have a run going; wait until one of them ends."
         raise HTTPException(status_code=429, detail=detail)
@@ -247,6 +251,7 @@ async def stamp_cron(ctx: Auth.types.AuthContext, value: Any) -> bool:
     """
     if not scopes.is_operator(ctx.user, settings):
         return False
+    run_requests.rebuild_cron(value)
     payload = value.get("payload")
     if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
         config = payload.get("config") or {}

@@ -97,10 +97,23 @@ MIN_JWT_SECRET_BYTES = 32
 MAX_INPUT_BYTES = 1_048_576
 # Conversations of one person that may have a run going or waiting at once.
 MAX_BUSY_THREADS = 10
+# Steps that a run may ask for at most.
+MAX_RECURSION_LIMIT = 10_000
+# Keys of the metadata of one run or thread, and characters of each key and value.
+MAX_METADATA_KEYS = 50
+MAX_METADATA_CHARS = 2_000
+# Levels to which what a run is sent may nest. Python copies a few hundred at most.
+MAX_NESTING = 100
+# Links for feedback that one run may ask for; each is a call to LangSmith.
+MAX_FEEDBACK_KEYS = 10
+# Whether everybody's runs may have a webhook, which carries the conversation out, or only operators'.
+WEBHOOKS_FOR_EVERYBODY = False
 # Seconds by which the clocks of this server and of a token's issuer may differ.
 CLOCK_SKEW_SECONDS = 30
 # Of a number of seconds; more would be centuries.
 MAX_SECONDS_DIGITS = 9
+# Seconds by which a run may be put off: as far as CONSOLIDATE_AFTER_SECONDS goes.
+MAX_AFTER_SECONDS = 10**MAX_SECONDS_DIGITS
 # A sixth field would be seconds, which the platform's scheduler does not have.
 CRON_FIELDS = 5
 

@@ -13,6 +13,7 @@ import contextlib
 import logging
 import math
 import threading
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,6 +35,10 @@ from settings import MAX_CONSOLIDATION_WAIT_SECONDS, Settings
 logger = logging.getLogger(__name__)
 
 GRAPH = "consolidation_agent"
+# Metadata of the runs that are created here. Nobody else's request may say so: `creating` is set in this process alone, and an
+# in-process call carries it to the handlers of `auth.py`.
+METADATA = ("trigger", "since")
+creating: ContextVar[bool] = ContextVar("creating", default=False)
 # A run that is planned to begin sooner than this is left alone: it could begin before its cancellation arrives.
 _MARGIN = timedelta(seconds=2)
 # The turn's last steps, its checkpoint and its answer, come before what is planned for minutes ahead.
@@ -176,10 +181,13 @@ async def _create(
         "if_not_exists": "create",  # a run's new thread belongs to whom the run acts for, also where an operator creates it
         "after_seconds": after_seconds,
     }
+    token = creating.set(True)
     try:
         await client.runs.create(thread_id, GRAPH, **options)
     except NotFoundError:  # a thread of that id is somebody else's
         await client.runs.create(await _new_thread(owner, store), GRAPH, **options)
+    finally:
+        creating.reset(token)
 
 
 def _begins(run: Run) -> datetime:

@@ -182,7 +182,7 @@ ATTEMPTS: dict[str, tuple[int, Attempt]] = {
     "state as the tools": (403, lambda it: forged_state(it, "tools")),
     "a thread with a history": (201, forged_history),
     "internals in configurable": (200, lambda it: on_a_copy(it, config={"configurable": internals(it)})),
-    "internals in context": (200, lambda it: on_a_copy(it, context=internals(it))),
+    "internals in context": (422, lambda it: on_a_copy(it, context=internals(it))),
     "internals in a checkpoint": (200, lambda it: on_a_copy(it, checkpoint={**internals(it), "checkpoint_ns": ""})),
     "a copy, without input": (200, on_a_copy),
     "input that jumps": (409, lambda it: it.run(input={"messages": [it.forged], "jump_to": "tools", "resume": APPROVE})),

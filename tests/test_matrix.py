@@ -594,7 +594,13 @@ ASKING: dict[str, Callable[[str, Arguments], Any]] = {
     "POST /a2a/{assistant_id}": lambda question, given: rpc("message/send", **_message(question, given)),
     "POST /a2a/{assistant_id}/": lambda question, given: rpc("message/stream", **_message(question, given)),
 }
-REFUSED: set[tuple[str, str]] = set()
+# A context takes no other fields. An event stream takes no context.
+REFUSED = {
+    (attempt, route)
+    for attempt in ("everything in context", "internals in context")
+    for route in ASKING
+    if "/commands" not in route and "/stream/events" not in route
+}
 
 
 async def smuggled(victim: World, me: World, echo: Echo, attempt: str, route: str) -> list[str]:
