@@ -16,6 +16,7 @@ from langgraph_sdk import Auth, get_client
 from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
+from approvals import check_approval
 from memory import scopes
 from memory.validation import RefusedWriteError, check_policy
 from settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES, Settings, load_settings
@@ -129,6 +130,8 @@ async def create_run(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] 
     if command.get("resume") is not None:
         await _check_idle(value["thread_id"])
     value["metadata"].update(await _act_as(ctx.user, value["thread_id"], kwargs))
+    if command.get("resume") is not None and settings.shared_writes == "interrupt":
+        await check_approval(value["thread_id"], kwargs)
     return None
 
 
@@ -211,7 +214,7 @@ async def _check_limits(user: scopes.User, kwargs: MutableMapping[str, Any], *, 
 
 
 async def _check_nothing_awaits_approval(thread_id: object, after_seconds: int | None, *, consolidates: bool) -> None:
-    """Nobody replaces a write that an operator is looking at: an approval names no write, it approves what is pending then.
+    """Nobody replaces a write that an operator is looking at.
 
     So where operators approve, people have one run at a time on a thread, and none while it waits. Consolidation may be planned
     ahead and queued, on threads of its own: it asks for no approval, and what does, a conversation, may not go on there.
