@@ -18,7 +18,7 @@ from langgraph_sdk.schema import Thread
 
 from approvals import check_approval
 from memory import scopes
-from memory.validation import RefusedWriteError, check_policy
+from memory.validation import RefusedWriteError, check_policy, check_text
 from settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES, Settings, load_settings
 from tokens import Tokens
 
@@ -267,6 +267,10 @@ async def use_store(ctx: Auth.types.AuthContext, value: Any) -> None:
     """People read their own memory and their organization's policies. Writing is the agent's or an operator's; but with the
     permission `policies:write` people change the policies of their own organization, and it is logged.
     """
+    try:
+        check_text([part for name, part in value.items() if name != "value"])
+    except RefusedWriteError as error:
+        raise HTTPException(status_code=422, detail=str(error)) from None
     if scopes.is_operator(ctx.user, settings):
         return
     namespace = tuple(value.get("namespace") or ())
