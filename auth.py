@@ -18,8 +18,9 @@ from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 import run_requests
+from approvals import check_approval
 from memory import scopes
-from memory.validation import RefusedWriteError, check_policy
+from memory.validation import RefusedWriteError, check_policy, check_text
 from run_fields import OWNER_KEYS
 from settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES, Settings, load_settings
 from tokens import Tokens
@@ -133,6 +134,8 @@ async def create_run(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] 
     if command.get("resume") is not None:
         await _check_idle(value["thread_id"])
     value["metadata"].update(await _act_as(ctx.user, value["thread_id"], kwargs))
+    if command.get("resume") is not None and settings.shared_writes == "interrupt":
+        await check_approval(value["thread_id"], kwargs)
     return None
 
 
@@ -215,7 +218,7 @@ async def _check_limits(user: scopes.User, kwargs: MutableMapping[str, Any], *, 
 
 
 async def _check_nothing_awaits_approval(thread_id: object, after_seconds: int | None, *, consolidates: bool) -> None:
-    """Nobody replaces a write that an operator is looking at: an approval names no write, it approves what is pending then.
+    """Nobody replaces a write that an operator is looking at.
 
     So where operators approve, people have one run at a time on a thread, and none while it waits. Consolidation may be planned
     ahead and queued, on threads of its own: it asks for no approval, and what does, a conversation, may not go on there.
@@ -269,6 +272,10 @@ async def use_store(ctx: Auth.types.AuthContext, value: Any) -> None:
     """People read their own memory and their organization's policies. Writing is the agent's or an operator's; but with the
     permission `policies:write` people change the policies of their own organization, and it is logged.
     """
+    try:
+        check_text([part for name, part in value.items() if name != "value"])
+    except RefusedWriteError as error:
+        raise HTTPException(status_code=422, detail=str(error)) from None
     if scopes.is_operator(ctx.user, settings):
         return
     namespace = tuple(value.get("namespace") or ())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
+import ssl
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
+import httpx
 import jwt
 from langgraph_sdk import Auth
 from starlette.exceptions import HTTPException as ServerError
@@ -22,8 +26,13 @@ RESERVED_PREFIX = "langgraph-"
 MAX_TOKEN_CHARS = 16_384
 # A new key is refused no longer than this.
 JWKS_COOLDOWN_SECONDS = 5
+# For the whole answer, however slowly it comes.
 JWKS_TIMEOUT_SECONDS = 5
+# From the first on, the keys are fetched anew while they are still believed, so that nobody waits for it; until the second.
+JWKS_REFRESH_SECONDS = 150
 JWKS_KEPT_SECONDS = 300
+MAX_JWKS_BYTES = 262_144
+MAX_JWKS_KEYS = 200
 ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 logger = logging.getLogger("auth")
@@ -36,17 +45,18 @@ def refused(detail: str) -> Auth.exceptions.HTTPException:
 
 
 class KeySet:
-    """An identity provider's public keys: fetched off the event loop, by one request at a time, and kept.
+    """An identity provider's public keys: fetched by one task at a time, within bounds of time and size, and kept.
 
-    A key that is known is found without waiting for anybody. For an unknown one the keys are fetched again, but not within
-    `JWKS_COOLDOWN_SECONDS` of the last time.
+    A key that is known is found without waiting for anybody, also while the keys are fetched anew. For an unknown one they are
+    fetched again, but not within `JWKS_COOLDOWN_SECONDS` of the last time.
     """
 
     def __init__(self, url: str) -> None:
-        self._client = jwt.PyJWKClient(url, cache_jwk_set=False, timeout=JWKS_TIMEOUT_SECONDS)
+        self._url = httpx.URL(url)
+        self._tls = ssl.create_default_context()  # reads files, so not in the event loop
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
-        self._turn = asyncio.Lock()
+        self._fetching: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> jwt.PyJWK:
         """The key of this id.
@@ -55,31 +65,86 @@ class KeySet:
             ServerError: 503, the keys cannot be fetched.
             jwt.PyJWTError: the provider has no such key.
         """
-        asked_at = time.monotonic()
-        if self._is_fresh(asked_at) and key_id in self._keys:
+        now = time.monotonic()
+        age = now - self._fetched_at
+        if age < JWKS_KEPT_SECONDS and key_id in self._keys:
+            if age > JWKS_REFRESH_SECONDS and now - self._tried_at > JWKS_COOLDOWN_SECONDS:
+                self._start()
             return self._keys[key_id]
-        async with self._turn:
-            # Whoever waited for another's attempt goes by its outcome.
-            if self._tried_at < asked_at and asked_at - self._fetched_at > JWKS_COOLDOWN_SECONDS:
-                await self._fetch()
-        if not self._is_fresh(asked_at):
+        if age > JWKS_COOLDOWN_SECONDS:
+            # Whoever comes while they are fetched goes by the outcome. Who hangs up does not end it for the others.
+            await asyncio.wait([self._start()])
+        if time.monotonic() - self._fetched_at >= JWKS_KEPT_SECONDS:
             raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
         if key_id not in self._keys:
             raise jwt.PyJWTError("its key is not one of the identity provider's")
         return self._keys[key_id]
 
-    def _is_fresh(self, now: float) -> bool:
-        return now - self._fetched_at < JWKS_KEPT_SECONDS
+    def _start(self) -> asyncio.Task[None]:
+        if self._fetching is None or self._fetching.done():
+            self._fetching = asyncio.create_task(self._fetch())
+        return self._fetching
 
     async def _fetch(self) -> None:
         try:
-            data = await asyncio.to_thread(self._client.fetch_data)
-            self._keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(data).keys}
-        except (jwt.PyJWTError, OSError, ValueError):  # unreachable, cut off, or not a key set
-            logger.warning("The identity provider's keys could not be fetched from %s.", self._client.uri)
+            async with asyncio.timeout(JWKS_TIMEOUT_SECONDS):
+                answer = await self._answer()
+                self._keys = await asyncio.to_thread(usable_keys, answer)
+        except (httpx.HTTPError, OSError, ValueError, RecursionError) as error:  # unreachable, too slow, or not a key set
+            logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)
         else:
             self._fetched_at = time.monotonic()
         self._tried_at = time.monotonic()
+
+    async def _answer(self) -> bytes:
+        """What the provider answers, as it is sent: neither followed elsewhere nor unpacked."""
+        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        async with (
+            httpx.AsyncClient(verify=self._tls, timeout=JWKS_TIMEOUT_SECONDS, follow_redirects=False) as client,
+            client.stream("GET", self._url, headers=headers) as response,
+        ):
+            if response.status_code != HTTPStatus.OK:
+                raise ValueError(f"it answers {response.status_code}")
+            body = bytearray()
+            async for part in response.aiter_raw():
+                body += part
+                if len(body) > MAX_JWKS_BYTES:
+                    raise ValueError(f"it is longer than {MAX_JWKS_BYTES} bytes")
+            return bytes(body)
+
+
+def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
+    """The keys of a JSON Web Key Set (RFC 7517) that tokens may be signed with, by id. The others are left out.
+
+    Raises:
+        ValueError: it is no key set, or has no such key.
+        RecursionError: it is nested too deeply.
+    """
+    document = json.loads(answer)
+    keys = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(keys, list) or len(keys) > MAX_JWKS_KEYS:
+        raise ValueError(f"it is no object with a list of at most {MAX_JWKS_KEYS} keys")
+    usable: dict[str | None, jwt.PyJWK] = {}
+    for key in keys:
+        if isinstance(key, dict) and (public := _public_key(key)):
+            usable.setdefault(public.key_id, public)
+    if not usable:
+        raise ValueError("it has no key that tokens may be signed with")
+    return usable
+
+
+def _public_key(key: dict[str, Any]) -> jwt.PyJWK | None:
+    """A public key for signatures, for one of the algorithms that are allowed; None for anything else."""
+    operations = key.get("key_ops") or ["verify"]
+    for_signatures = (key.get("use") or "sig") == "sig" and isinstance(operations, list) and "verify" in operations
+    named = isinstance(key.get("kid"), str | None) and (key.get("alg") or ASYMMETRIC[0]) in ASYMMETRIC
+    if not for_signatures or not named or "d" in key:
+        return None
+    try:
+        public = jwt.PyJWK(key)
+    except (jwt.PyJWTError, TypeError, ValueError):  # whatever is wrong with it, the others are keys
+        return None
+    return public if public.algorithm_name in ASYMMETRIC else None
 
 
 class Tokens:
@@ -153,7 +218,8 @@ class Tokens:
             permissions = permissions.split()
         if not isinstance(org, str) or not isinstance(permissions, list):
             raise refused("The token's organization is not text, or its permissions are no list.")
-        return claims["sub"], org, [permission for permission in permissions if isinstance(permission, str)]
+        texts = [permission for permission in permissions if isinstance(permission, str) and permission.isprintable()]
+        return claims["sub"], org, texts
 
 
 def _dev_identity(token: str) -> tuple[str, str, list[str]]:

@@ -10,7 +10,6 @@ their order; every other file that is there stays as it is.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import json
@@ -130,7 +129,7 @@ class Entry:
 
 
 def entries(document: object) -> list[Entry]:
-    """The files of a document; its other parts are not looked at.
+    """The files of a document; its other parts are not looked at. Blocks; call it in a thread.
 
     Raises:
         RefusedWriteError: it is no such document, or one of its files is none. Says which.
@@ -168,8 +167,10 @@ def _short(value: object) -> str:
     return value[:40] if isinstance(value, str) else type(value).__name__
 
 
-async def plan(found: Sequence[Item], wanted: Sequence[Entry], author: scopes.Author) -> list[dict[str, Any]]:
+def plan(found: Sequence[Item], wanted: Sequence[Entry], author: scopes.Author) -> list[dict[str, Any]]:
     """What importing would do to each file, everything checked: `path`, `action` (create, append, keep, same) and a `diff`.
+
+    Blocks; call it in a thread.
 
     Raises:
         RefusedWriteError: one of them would be refused.
@@ -192,7 +193,7 @@ async def plan(found: Sequence[Item], wanted: Sequence[Entry], author: scopes.Au
             {
                 "path": f"{ROUTE}{entry.key}",
                 "action": _action(before, after, entry),
-                "diff": await asyncio.to_thread(diff, *text),
+                "diff": diff(*text),
             }
         )
     return planned

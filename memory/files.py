@@ -19,6 +19,10 @@ from deepagents.backends.protocol import (
     FileData,
     FileDownloadResponse,
     FileUploadResponse,
+    GlobResult,
+    GrepResult,
+    LsResult,
+    ReadResult,
     WriteResult,
 )
 from deepagents.backends.utils import perform_string_replacement
@@ -37,6 +41,7 @@ from memory.validation import (
     before_write,
     check_path,
     check_room,
+    check_text,
     file_bytes,
     stored_file,
 )
@@ -62,6 +67,7 @@ def carry_out(store: BaseStore, steps: Steps[T]) -> T:
 
 async def acarry_out(store: BaseStore, steps: Steps[T]) -> T:
     """`carry_out` in an event loop."""
+    await asyncio.sleep(0)  # a store in memory never waits: without this, many files in a row would starve everybody else
     answer: Any = None
     while True:
         try:
@@ -115,9 +121,32 @@ class ScopedFiles(StoreBackend):
 
     def check(self, path: str) -> None:
         """Raise `RefusedWriteError` where this path may not be written."""
+        check_text(path)
         if reason := self._gate():
             raise RefusedWriteError(f"Permission denied for '{path}': {reason}")
         check_path(path)
+
+    def ls(self, path: str) -> LsResult:
+        error = _text_error(path)
+        return LsResult(error=error) if error else super().ls(path)
+
+    def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
+        error = _text_error(file_path)
+        return ReadResult(error=error) if error else super().read(file_path, offset, limit)
+
+    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
+        error = _text_error(file_path)
+        return ReadResult(error=error) if error else await super().aread(file_path, offset, limit)
+
+    def grep(
+        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
+    ) -> GrepResult:
+        error = _text_error(pattern, path, glob)
+        return GrepResult(error=error) if error else super().grep(pattern, path, glob, max_count=max_count)
+
+    def glob(self, pattern: str, path: str | None = None) -> GlobResult:
+        error = _text_error(pattern, path)
+        return GlobResult(error=error) if error else super().glob(pattern, path)
 
     def write(self, file_path: str, content: str) -> WriteResult:
         error = self._done(self._get_namespace(), file_path, _text(content), NotAFileError)
@@ -195,16 +224,16 @@ class ScopedFiles(StoreBackend):
         return [self._uploaded(path, await self._adone(namespace, path, _upload(content))) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """All files in one batch."""
-        namespace = self._get_namespace()
-        items = self._get_store().batch([GetOp(namespace, path) for path in paths])
-        return [self._downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+        """All files in one batch; a path or a value that is no file's is that file's error, not everyone's."""
+        namespace, asked = self._get_namespace(), _findable(paths)
+        items = dict(zip(asked, self._get_store().batch([GetOp(namespace, path) for path in asked]), strict=True))
+        return [self._downloaded(path, items.get(path)) for path in paths]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """`download_files` in an event loop."""
-        namespace = self._get_namespace()
-        items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
-        return [self._downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+        namespace, asked = self._get_namespace(), _findable(paths)
+        items = dict(zip(asked, await self._get_store().abatch([GetOp(namespace, path) for path in asked]), strict=True))
+        return [self._downloaded(path, items.get(path)) for path in paths]
 
     def _get_store(self) -> BaseStore:
         return (self._rehearsals.store() if self._rehearsals else None) or super()._get_store()
@@ -382,6 +411,19 @@ class ThreadFiles(StateBackend):
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         errors = [FileUploadResponse(path=path, error="invalid_path") for path, _ in files if _spelling_error(path)]
         return errors or super().upload_files(files)
+
+
+def _text_error(*texts: str | None) -> str | None:
+    try:
+        check_text(texts)
+    except RefusedWriteError as error:
+        return f"Error: {error}"
+    return None
+
+
+def _findable(paths: Sequence[str]) -> list[str]:
+    """The paths that a store can look for."""
+    return [path for path in paths if not _text_error(path)]
 
 
 def _spelling_error(path: str) -> str | None:

@@ -147,11 +147,13 @@ def current_actor(settings: Settings, runtime: Runtime[Any] | None = None) -> Ac
     """`acting` for the run this is called in.
 
     Raises:
-        IdentityError: as `acting`.
+        IdentityError: as `acting` and `check_person`.
     """
     runtime = runtime or get_runtime()
     context = runtime.context if isinstance(runtime.context, Context) else None
-    return acting(run_user(runtime), context, settings, on_server=runtime.server_info is not None)
+    actor = acting(run_user(runtime), context, settings, on_server=runtime.server_info is not None)
+    check_person(actor)
+    return actor
 
 
 def names_nobody(settings: Settings, runtime: Runtime[Any]) -> bool:
@@ -216,11 +218,14 @@ def label(part: str) -> str:
 
 
 def check_person(actor: Actor) -> None:
-    """Refuse somebody whose namespaces some store could not hold.
+    """Refuse somebody whose namespaces, or whose name beside what they wrote, some store could not hold.
 
     Raises:
-        IdentityError: a part is not usable (`label`), or both together are too long.
+        IdentityError: a part is not usable (`label`) or holds a NUL character, or both together are too long.
     """
+    for part in (actor.org_id, actor.user_id):
+        if "\x00" in part:  # Postgres cannot keep one
+            raise IdentityError(f"The identity {part[:40]!r} holds a NUL character; send it without.")
     chars = len(label(actor.org_id)) + len(label(actor.user_id))
     if chars > MAX_PERSON_CHARS:
         raise IdentityError(f"Identity and organization take {chars} characters together; at most {MAX_PERSON_CHARS} fit.")

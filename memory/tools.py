@@ -17,7 +17,7 @@ from memory.files import ScopedFiles
 from memory.lexical import rank
 from memory.profile import PROFILE_PATH, Profile
 from memory.routes import memory_writes
-from memory.validation import RefusedWriteError, stored_file
+from memory.validation import RefusedWriteError, check_text, stored_file
 from settings import MAX_SEARCH_RESULT_CHARS, MAX_SEARCHED_FILES, Settings
 
 _RESULTS = 5
@@ -109,7 +109,10 @@ def _search_memories(settings: Settings) -> BaseTool:
             return "Error: this run has no store, so there is no memory to search."
         namespace = scopes.memories(scopes.current_actor(settings), scopes.current_assistant(), settings)
         try:
+            check_text([query, filter])
             found = await _search(runtime.store, namespace, query, filter)
+        except RefusedWriteError as error:
+            return f"Error: {error}"
         except (ValueError, TypeError) as error:
             return f"Error: the filter {filter!r} cannot be used ({error}); leave it out."
         if not found:

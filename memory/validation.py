@@ -87,15 +87,33 @@ def before_write(path: str, content: str, actor: Author) -> None:
         check_profile(content)
 
 
+def check_text(value: object) -> None:
+    """Refuse text that not every store can keep, or even look for, at any depth. For reads, too: Postgres fails, and the run.
+
+    Raises:
+        RefusedWriteError: it holds a NUL character or half a character (a lone surrogate).
+    """
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Mapping):
+            parts += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            parts += part
+        elif isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part)):
+            raise RefusedWriteError(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
+
+
 def check_path(path: str) -> None:
     """Refuse a path within a route that is not one file's one spelling.
 
     Raises:
         RefusedWriteError: the root, relative, with `//`, `.`, `..` or a backslash, unprintable, longer than `MAX_PATH_BYTES`.
     """
+    check_text(path)
     # deepagents' file tools read a backslash as a slash, so that no other path may be spelled with one.
     if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path or "\\" in path:
-        raise RefusedWriteError(f"'{path}' does not name a file; use one plain path such as /memories/preferences.md.")
+        raise RefusedWriteError(f"{path[:80]!r} does not name a file; use one plain path such as /memories/preferences.md.")
     if not path.isprintable():
         raise RefusedWriteError(f"The path {path[:40]!r} holds characters that cannot be printed; leave them out.")
     if len(path.encode()) > MAX_PATH_BYTES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -209,6 +210,21 @@ async def test_a_bad_path_is_refused_by_every_route_and_changes_nothing(
     assert all("\n" not in answer.json()["detail"] for answer in answers)
     imported = await api.post("/memory/import?dry_run=false", json=exported({"path": path, "content": "x"}))
     assert imported.status_code == 422
+    assert not kept(store)
+
+
+async def test_half_a_character_in_a_path_is_refused_with_an_answer_that_can_be_sent(api: httpx.AsyncClient) -> None:
+    for path in ("/memories/\ud800.md", "/memories//\ud800"):
+        body, headers = json.dumps({"path": path, "revision": 1}), {"content-type": "application/json"}
+        assert (await api.post("/memory/undo", content=body, headers=headers)).status_code == 400
+
+
+async def test_an_identity_that_no_store_could_keep_is_refused(calling: Open, store: BaseStore) -> None:
+    async with calling("root", permissions=[scopes.OPERATE]) as operator:
+        for named in ({"user_id": "ali\x00ce"}, {"org_id": "ac\x00me"}):
+            for answer in (await operator.get("/memory", params=named), await put(operator, "x", params={**NOTES, **named})):
+                assert answer.status_code == 400
+                assert "NUL" in answer.json()["detail"]
     assert not kept(store)
 
 
@@ -516,6 +532,27 @@ async def test_an_import_too_large_or_with_another_dry_run_is_refused(api: httpx
     body, headers = b" " * (MAX_IMPORT_BYTES + 1), {"content-type": "application/json"}
     assert (await api.post("/memory/import", content=body, headers=headers)).status_code == 413
     assert (await api.post("/memory/import?dry_run=no", json=exported())).status_code == 400
+
+
+async def test_others_are_served_while_somebody_imports(api: httpx.AsyncClient, store: BaseStore) -> None:
+    document = exported(*({"path": f"/memories/topics/{n}.md", "content": f"- line {n}\n" * 200} for n in range(400)))
+    stalls, running = [0.0], True
+
+    async def others() -> None:
+        last = time.perf_counter()
+        while running:
+            await asyncio.sleep(0.001)
+            stalls.append(time.perf_counter() - last)
+            last = time.perf_counter()
+
+    waiting, started = asyncio.create_task(others()), time.perf_counter()
+    await asyncio.sleep(0)
+    answer = await api.post("/memory/import?dry_run=false", json=document)
+    took, running = time.perf_counter() - started, False
+    await waiting
+    assert answer.status_code == 200
+    assert len(kept(store)) >= 400
+    assert max(stalls) < took / 10, f"nobody else was served for {max(stalls):.2f} of {took:.2f} s"
 
 
 # --- On the real server ----------------------------------------------------------------------------------------------

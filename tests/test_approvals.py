@@ -12,8 +12,11 @@ from typing import Any
 import httpx
 import pytest
 import websockets
+from langgraph.errors import UnknownInterruptError
 from langgraph.store.base import BaseStore
+from langgraph.types import Command
 
+from approvals import STRICT_RESUME
 from memory import scopes
 from settings import Settings
 from tests.conftest import BuildGraph, model_env
@@ -63,6 +66,11 @@ class Paused:
     async def written(self, assistant: str = AGENT) -> bool:
         item = await self.server.as_operator().store.get_item(list(scopes.skills(assistant)), f"/{self.name}/SKILL.md")
         return item is not None
+
+    @property
+    def approval(self) -> dict[str, Any]:
+        """An operator's answer to what this thread waits for."""
+        return {self.interrupt: APPROVE}
 
     @property
     def forged(self) -> dict[str, Any]:
@@ -235,7 +243,7 @@ async def test_an_operator_approves_and_the_run_goes_on_as_the_thread_s_owner(
         await client.store.put_item(namespace, "/preferences.md", {"content": text, "encoding": "utf-8"})
 
     context = {"user_id": "bob", "org_id": "acme"}
-    await client.runs.wait(it.thread, "agent", command={"resume": APPROVE}, context=context)
+    await client.runs.wait(it.thread, "agent", command={"resume": it.approval}, context=context)
     assert await it.written()
     _, resumed, last = model.requests_for(f"learn {it.name}")
     for shown in map(system_text, (resumed, last)):
@@ -269,7 +277,7 @@ async def test_an_operator_who_resumes_a_thread_that_does_not_exist_is_told_so(p
 async def test_a_rejected_write_writes_nothing_and_the_conversation_goes_on(pause: Pause) -> None:
     it = await pause()
     decision = {"decisions": [{"type": "reject", "message": "no"}]}
-    await it.server.as_operator().runs.wait(it.thread, "agent", command={"resume": decision})
+    await it.server.as_operator().runs.wait(it.thread, "agent", command={"resume": {it.interrupt: decision}})
     assert not await it.written()
     answer = await it.run(input={"messages": [{"role": "user", "content": "fine, hello"}]})
     assert answer.json()["messages"][-1]["content"] in ("ok", [{"type": "text", "text": "ok"}])
@@ -280,7 +288,7 @@ async def test_an_approved_skill_is_the_assistant_s_that_was_running(pause: Paus
     operator = approvals.as_operator()
     assistant = (await operator.assistants.create("agent", name="tutor"))["assistant_id"]
     it = await pause(assistant=assistant)
-    await operator.runs.wait(it.thread, assistant, command={"resume": APPROVE})
+    await operator.runs.wait(it.thread, assistant, command={"resume": it.approval})
     assert await it.written(assistant)
     assert not await it.written(AGENT)
 
@@ -294,7 +302,7 @@ async def test_one_approval_is_for_one_write_and_the_next_in_that_run_waits_agai
     delegate = ToolCall("task", {"description": f"delegated {second}", "subagent_type": who})
     model.script(f"delegated {second}", [write_skill(second)])
     it = await pause([write_skill(second)] if who == "agent" else [delegate])
-    await it.server.as_operator().runs.wait(it.thread, "agent", command={"resume": APPROVE})
+    await it.server.as_operator().runs.wait(it.thread, "agent", command={"resume": it.approval})
     assert await it.written()
     it.name = second
     assert not await it.written()
@@ -363,3 +371,174 @@ async def test_a_run_that_waits_in_the_queue_cannot_be_put_under_an_approval(
         await operator.runs.create(thread, "agent", command={"resume": APPROVE})
     await client.runs.join(thread, run["run_id"])
     assert (await client.threads.get(thread))["status"] == "interrupted"
+
+
+# --- An approval names what it approves -----------------------------------------------------------------------------
+
+
+def a2a(it: Paused, parts: list[dict[str, Any]], task: str, **more: Any) -> dict[str, Any]:
+    message = {"role": "user", "kind": "message", "messageId": uuid.uuid4().hex, "parts": parts, **more}
+    params = {"message": {**message, "contextId": it.thread, "taskId": task}}
+    return {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": params}
+
+
+async def by_a2a(it: Paused, resume: Any, how: str) -> httpx.Response:
+    """An operator's resume of the task that the pending run is: as a command, as data, or as text."""
+    task = (await it.server.as_operator().runs.list(it.thread))[0]["run_id"]
+    parts = [{"kind": "text", "text": "yes"}] if how == "text" else [{"kind": "data", "data": {"resume": resume}}]
+    more = {"command": {"resume": resume}} if how == "command" else {}
+    return await it.post(f"/a2a/{AGENT}", a2a(it, parts, task, **more), caller="root")
+
+
+async def resumed(it: Paused, resume: Any, route: str = "runs/wait", **more: Any) -> httpx.Response:
+    body = {"assistant_id": "agent", "command": {"resume": resume}, **more}
+    return await it.post(f"/threads/<thread>/{route}", body, caller="root")
+
+
+async def at_the_beginning(it: Paused) -> httpx.Response:
+    history = await it.server.as_operator().threads.get_history(it.thread, limit=10)
+    return await resumed(it, it.approval, checkpoint_id=history[-1]["checkpoint"]["checkpoint_id"])
+
+
+async def started_with(it: Paused, given: Any) -> httpx.Response:
+    """A run started by an event-stream command, which the platform makes a resume where something is pending."""
+    command = {"id": 7, "method": "run.start", "params": {"assistant_id": "agent", "input": given}}
+    return await it.post("/threads/<thread>/commands", command, caller="root")
+
+
+OTHER_ID = "0123456789abcdef" * 2
+Given = Callable[[Paused], Awaitable[httpx.Response]]
+# What an operator may send that names no pending interrupt, and the status of the answer. A 200 has the refusal inside.
+# fmt: off
+UNNAMED: dict[str, tuple[int, Given]] = {
+    "wait": (422, lambda it: resumed(it, APPROVE)),
+    "stream": (422, lambda it: resumed(it, APPROVE, "runs/stream")),
+    "create": (422, lambda it: resumed(it, APPROVE, "runs")),
+    "later": (422, lambda it: resumed(it, APPROVE, "runs", after_seconds=1)),
+    "with an update": (422, lambda it: it.post("/threads/<thread>/runs/wait", {
+        "assistant_id": "agent", "command": {"resume": APPROVE, "update": {"messages": []}}}, caller="root")),
+    "with a goto": (422, lambda it: it.post("/threads/<thread>/runs/wait", {
+        "assistant_id": "agent", "command": {"resume": APPROVE, "goto": "tools"}}, caller="root")),
+    "no interrupt": (422, lambda it: resumed(it, {})),
+    "nothing": (422, lambda it: resumed(it, False)),
+    "a list": (422, lambda it: resumed(it, [it.interrupt])),
+    "a text": (422, lambda it: resumed(it, it.interrupt)),
+    "another interrupt": (409, lambda it: resumed(it, {OTHER_ID: APPROVE})),
+    "another interrupt, too": (409, lambda it: resumed(it, {**it.approval, OTHER_ID: APPROVE})),
+    "a decision beside the interrupt": (422, lambda it: resumed(it, {**it.approval, **APPROVE})),
+    "no id": (422, lambda it: resumed(it, {"": APPROVE})),
+    "an earlier checkpoint": (409, at_the_beginning),
+    "event-stream run": (200, lambda it: started_with(it, APPROVE)),
+    "event-stream run with a message": (200, lambda it: started_with(it, {"messages": []})),
+    "A2A command": (200, lambda it: by_a2a(it, APPROVE, "command")),
+    "A2A data": (200, lambda it: by_a2a(it, APPROVE, "data")),
+    "A2A text": (200, lambda it: by_a2a(it, None, "text")),
+}
+NAMED: dict[str, Given] = {
+    "wait": lambda it: resumed(it, it.approval),
+    "stream": lambda it: resumed(it, it.approval, "runs/stream"),
+    "create": lambda it: resumed(it, it.approval, "runs"),
+    "later": lambda it: resumed(it, it.approval, "runs", after_seconds=1),
+    "as if not strict": lambda it: resumed(it, it.approval, config={"configurable": {"__pregel_strict_resume": False}}),
+    "event-stream command": lambda it: it.post("/threads/<thread>/commands", respond(it), caller="root"),
+    "event-stream run": lambda it: started_with(it, it.approval),
+    "A2A command": lambda it: by_a2a(it, it.approval, "command"),
+    "A2A data": lambda it: by_a2a(it, it.approval, "data"),
+}
+# fmt: on
+
+
+@pytest.mark.server
+async def test_an_operator_s_resume_that_names_no_pending_interrupt_is_refused_with_those_that_are(pause: Pause) -> None:
+    paused = await asyncio.gather(*(pause() for _ in UNNAMED))
+    answers = await asyncio.gather(*(send(it) for it, (_, send) in zip(paused, UNNAMED.values(), strict=True)))
+    got = {name: answer.status_code for name, answer in zip(UNNAMED, answers, strict=True)}
+    assert got == {name: status for name, (status, _) in UNNAMED.items()}
+    silent = [
+        name for name, it, answer in zip(UNNAMED, paused, answers, strict=True)
+        if it.interrupt not in answer.text or "SHARED_WRITES=interrupt" not in answer.text
+    ]  # fmt: skip
+    assert silent == [], [answer.text for answer in answers]
+    assert [name for name, it in zip(UNNAMED, paused, strict=True) if await it.written()] == []
+
+
+@pytest.mark.server
+async def test_every_way_to_resume_approves_what_it_names(pause: Pause) -> None:
+    paused = await asyncio.gather(*(pause() for _ in NAMED))
+    answers = await asyncio.gather(*(send(it) for it, send in zip(paused, NAMED.values(), strict=True)))
+    assert {name: answer.status_code for name, answer in zip(NAMED, answers, strict=True)} == dict.fromkeys(NAMED, 200)
+    missing = list(NAMED)
+    for _ in range(100):
+        missing = [name for name, it in zip(NAMED, paused, strict=True) if not await it.written()]
+        if not missing:
+            break
+        await asyncio.sleep(0.1)
+    assert missing == [], [answer.text for answer in answers]
+
+
+@pytest.mark.server
+async def test_an_approval_of_a_thread_that_was_deleted_and_made_again_writes_nothing(
+    pause: Pause, model: ScriptedAnthropic
+) -> None:
+    it = await pause()
+    client, approval = it.server.as_user(it.owner), it.approval
+    await client.threads.delete(it.thread)
+    assert (await resumed(it, approval)).status_code == 404
+    it.name = f"other-{uuid.uuid4().hex[:8]}"
+    model.script(f"learn {it.name}", [write_skill(it.name)])
+    await client.threads.create(thread_id=it.thread, metadata={"graph_id": "agent"})
+    it.interrupt = (await run_turn(client, it.thread, f"learn {it.name}"))["__interrupt__"][0]["id"]
+
+    answer = await resumed(it, approval)
+    assert answer.status_code == 409
+    assert it.interrupt in answer.json()["detail"]
+    assert not await it.written()
+    assert (await resumed(it, it.approval)).status_code == 200
+    assert await it.written()
+
+
+@pytest.mark.server
+async def test_an_approval_sent_many_times_at_once_approves_one_write(pause: Pause, model: ScriptedAnthropic) -> None:
+    second = f"second-{uuid.uuid4().hex[:8]}"
+    it = await pause([write_skill(second)])
+    answers = await asyncio.gather(*(resumed(it, it.approval) for _ in range(8)))
+    assert 200 in {answer.status_code for answer in answers}
+    assert await it.written()
+    it.name = second
+    assert not await it.written()
+    (pending,) = (await it.server.as_operator().threads.get_state(it.thread))["interrupts"]
+    assert (await resumed(it, {pending["id"]: APPROVE})).status_code == 200
+    assert await it.written()
+
+
+async def test_a_run_whose_approval_is_not_pending_any_more_fails_and_writes_nothing(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    """What happens when the write was replaced after `auth.py` looked: langgraph itself refuses, by the key it was given."""
+    settings = Settings(memory_scope="assistant", shared_writes="interrupt")
+    model.script("remember", [ToolCall("append_memory", {"path": "/memories/x.md", "text": "x"})])
+    agent = graph(settings)
+    await agent.turn("remember")
+    config: Any = {"configurable": {"thread_id": "1", STRICT_RESUME: True}}
+    context = scopes.Context(user_id="alice", org_id="acme")
+    with pytest.raises(UnknownInterruptError):
+        await agent.graph.ainvoke(Command(resume={OTHER_ID: APPROVE}), config, context=context)
+    assert store.search(("memories",)) == []
+
+
+@pytest.mark.server
+async def test_of_two_writes_that_wait_the_named_one_is_approved(pause: Pause, model: ScriptedAnthropic) -> None:
+    names = [f"half-{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    tasks = [ToolCall("task", {"description": f"do {name}", "subagent_type": "general-purpose"}) for name in names]
+    for name in names:
+        model.script(f"do {name}", [write_skill(name)])
+    it = await pause(tasks)
+    await resumed(it, it.approval)
+    pending = (await it.server.as_operator().threads.get_state(it.thread))["interrupts"]
+    ids = {name: item["id"] for item in pending for name in names if name in str(item["value"])}
+    assert set(ids) == set(names)
+    assert (await resumed(it, {ids[names[0]]: APPROVE})).status_code == 200
+    written = []
+    for it.name in names:
+        written.append(await it.written())
+    assert written == [True, False]

@@ -82,6 +82,7 @@ BAD_TOKENS = {
     "an empty identity": "dev:acme:",
     "an empty organization": "dev::alice",
     "neither": "dev::",
+    "a NUL in the identity": "dev:acme:ali%00ce",
     "no second colon": "dev:acme",
     "another scheme of token": "development:acme:alice",
     "an escape that is none": "dev:acme:al%zzice",
@@ -164,7 +165,10 @@ async def new_thread(client: LangGraphClient) -> str:
     return str((await client.threads.create())["thread_id"])
 
 
-@pytest.mark.parametrize("context", [{"user_id": 5}, {"user_id": ["alice"]}, {"user_id": "x" * 5_000}, {"org_id": {"a": 1}}])
+@pytest.mark.parametrize("context", [
+    {"user_id": 5}, {"user_id": ["alice"]}, {"user_id": "x" * 5_000}, {"org_id": {"a": 1}},
+    {"user_id": "ali\x00ce"}, {"user_id": "alice", "org_id": "ac\x00me"},
+])  # fmt: skip
 def test_an_operator_who_names_nobody_that_could_be_is_told_so(shared_server: DevServer, context: dict[str, Any]) -> None:
     body = {"assistant_id": "agent", "input": {"messages": []}, "context": context}
     headers = {"x-auth-scheme": "langsmith"}
@@ -221,3 +225,21 @@ def test_no_run_calls_a_private_address(shared_server: DevServer, alice: str, we
     headers = {"authorization": f"Bearer {dev_token('acme', alice)}"}
     answer = httpx.post(f"{shared_server.url}/runs", json=body, headers=headers, trust_env=False)
     assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("odd", ["a\x00b", "\x00"])
+def test_the_store_api_refuses_what_no_store_could_look_for(world: World, odd: str) -> None:
+    namespace = memories(world.owner)
+    for caller in ("owner", "studio"):
+        answers = [
+            world.http.get(
+                "/store/items", params={"namespace": ".".join(namespace), "key": odd}, headers=world.headers(caller)
+            ),
+            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": namespace, "filter": {"encoding": odd}}),
+            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": namespace, "filter": {odd: "x"}}),
+            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": namespace, "query": odd}),
+            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": ["memories", odd]}),
+            world.send(caller, "PUT", "/store/items", {"namespace": namespace, "key": odd, "value": file("x")}),
+            world.send(caller, "DELETE", "/store/items", {"namespace": namespace, "key": odd}),
+        ]
+        assert [answer.status_code for answer in answers] == [422] * len(answers), [answer.text for answer in answers]

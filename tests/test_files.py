@@ -235,6 +235,65 @@ async def test_a_path_that_not_every_store_could_keep_is_refused(store: BaseStor
     assert not everything(store)
 
 
+UNHEARD_OF = ["a\x00b", "\x00", "\ud800", "a\udfffb.md"]
+
+
+@pytest.mark.parametrize("part", UNHEARD_OF, ids=ascii)
+@pytest.mark.parametrize("route", ["/memories", "/skills", "/policies"])
+async def test_a_path_that_no_store_could_keep_is_refused_for_reading_as_for_writing(
+    store: BaseStore, route: str, part: str
+) -> None:
+    call, path = Calls(store), f"{route}/{part}"
+    results = {
+        "read": await call("aread", path),
+        "write": await call("awrite", path, "x"),
+        "edit": await call("aedit", path, "x", "y"),
+        "delete": await call("adelete", path),
+        "upload": (await call("aupload_files", [(path, b"x")]))[0],
+        "download": (await call("adownload_files", [path]))[0],
+    }
+    results["ls"] = await call("als", path)
+    results["grep"] = await call("agrep", "x", path)
+    results["grep with a glob"] = await call("agrep", "x", route, part)
+    results["glob"] = await call("aglob", part, route)
+    results["glob in"] = await call("aglob", "*", path)
+    assert [name for name, result in results.items() if not result.error] == []
+    assert all(str(result.error).encode() for result in results.values())
+    assert not everything(store)
+
+
+async def test_one_path_that_no_store_could_keep_is_not_the_others_error(store: BaseStore) -> None:
+    store.put(MEMORIES, "/a.md", {**create_file_data("x")})
+    found = await Calls(store)("adownload_files", ["/memories/\x00", "/memories/a.md", "/memories/b.md"])
+    assert [(file.content, file.error) for file in found] == [(None, "file_not_found"), (b"x", None), (None, "file_not_found")]
+
+
+@pytest.mark.parametrize("part", ["a\x00b", "\x00"], ids=ascii)
+async def test_a_tool_that_is_given_what_no_store_could_keep_answers_so_and_the_run_goes_on(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, part: str
+) -> None:
+    path = f"/memories/{part}"
+    calls = [
+        ToolCall("ls", {"path": path}),
+        ToolCall("read_file", {"file_path": path}),
+        ToolCall("write_file", {"file_path": path, "content": "x"}),
+        ToolCall("edit_file", {"file_path": path, "old_string": "x", "new_string": "y"}),
+        ToolCall("delete", {"file_path": path}),
+        ToolCall("glob", {"pattern": part, "path": "/memories"}),
+        ToolCall("grep", {"pattern": part, "path": path}),
+        ToolCall("append_memory", {"path": path, "text": "x"}),
+        ToolCall("append_memory", {"path": "/memories/x.md", "text": part}),
+        ToolCall("save_profile", {"profile": {"name": part}}),
+        ToolCall("search_memories", {"query": part}),
+        ToolCall("search_memories", {"query": "x", "filter": {"encoding": part}}),
+        ToolCall("search_memories", {"query": "x", "filter": {part: "x"}}),
+        ToolCall("search_past_conversations", {"query": part}),
+        ToolCall("read_conversation", {"thread_id": part}),
+    ]
+    model.script("use odd characters", *([call] for call in calls), [Text("done")])
+    assert (await graph().turn("use odd characters"))[-1] == "done"
+
+
 async def test_a_client_s_files_under_a_route_are_not_seen(graph: BuildGraph, model: ScriptedAnthropic) -> None:
     forged = {path: {**create_file_data("FORGED")} for path in ("/policies/forged.md", "/skills/x/SKILL.md", "/mine.md")}
     calls = [ToolCall("grep", {"pattern": "FORGED"}), ToolCall("glob", {"pattern": "**/*.md"}), ToolCall("ls", {"path": "/"})]

@@ -558,7 +558,7 @@ def test_the_default_assistant_is_the_one_that_langgraph_api_makes_for_the_graph
 # fmt: off
 ON_THE_SERVER = (
     "e-mail", "auth0", "non-ascii", "long", "longest", "root label", "trailing newline", "LIKE any", "parent folder",
-    "wildcard", "emoji", "NUL", "right to left", "separator",
+    "wildcard", "emoji", "right to left", "separator",
 )
 # fmt: on
 
@@ -601,3 +601,9 @@ def test_a_person_whose_namespaces_a_postgres_index_could_not_hold_is_refused() 
     scopes.check_person(scopes.Actor("x" * 1_000, "y" * 1_000))
     with pytest.raises(scopes.IdentityError, match="characters together"):
         scopes.check_person(scopes.Actor("é" * 512, "é" * 512))
+
+
+@pytest.mark.parametrize("person", [scopes.Actor("a\x00b", "acme"), scopes.Actor("alice", "\x00")])
+def test_a_person_whose_name_postgres_could_not_keep_is_refused(person: scopes.Actor) -> None:
+    with pytest.raises(scopes.IdentityError, match="NUL"):
+        scopes.check_person(person)
