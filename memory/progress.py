@@ -34,6 +34,8 @@ from settings import CONSOLIDATIONS_KEPT, LEASE_SECONDS
 
 _PAGE = 100
 _AUTHOR = scopes.Author("consolidation")
+# Revisions of a lease, which names every file: nobody looks at its history.
+_LEASES_KEPT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,4 +264,5 @@ def _file(lease: Lease) -> FileData:
 async def _change(
     store: BaseStore, actor: scopes.Actor, key: str, change: Callable[[FileData | None], FileData], epoch: Epoch | None = None
 ) -> None:
-    await acarry_out(store, Journal(LoggedFile(scopes.lease(actor), key), epoch).change(change, _AUTHOR))
+    journal = Journal(LoggedFile(scopes.lease(actor), key), epoch, _LEASES_KEPT)
+    await acarry_out(store, journal.change(change, _AUTHOR))

@@ -20,14 +20,14 @@ from langgraph.store.base import Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from memory import journal, scopes
-from memory.consensus import Block, LoggedFile, Revision, Steps
+from memory.consensus import OUTSIDE_SECONDS, Block, LoggedFile, Revision, Steps
 from memory.journal import Journal
 from memory.scopes import Author
 from memory.validation import RefusedWriteError
 
 FILES = ("memories", "acme:alice")
 PATH = "/a.md"
-LONG_AGO = timedelta(seconds=journal.OUTSIDE_SECONDS + 200)
+LONG_AGO = timedelta(seconds=OUTSIDE_SECONDS + 200)
 MAX_SKEW = 60
 # A writer who meets nobody takes a dozen steps; more than this is one that never ends.
 ENDLESS = 5_000
