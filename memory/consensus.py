@@ -51,8 +51,7 @@ Change = Callable[[FileData | None], FileData | None]
 Ballot = tuple[int, str]
 
 ALL = 10_000
-# Longer than any writer that is alive stops between two operations: the only use of a clock, where something was done around the
-# journal, and where what nobody uses any more is cleared away.
+# Longer than any writer that is alive stops between two operations.
 OUTSIDE_SECONDS = 600
 # Of an item, beside its text: path, author, ids, times. Most take half.
 OVERHEAD_BYTES = 1_000

@@ -7,8 +7,8 @@ chosen: this is compaction (`memory/journal.py`), earlier. Deleted files beyond 
 
 **Knowing it cheaply.** A revision says how many bytes its journal was given so far, and a file says it of its newest. So the
 files, which every write reads, tell the most that their journals can take. The last revisions of deleted files, which each
-deletion looks for, tell the same of theirs. Only where that is too much, everything is counted, and what each journal really takes is
-noted for the next time. Journals of version 0.1 say nothing: where there may be such, everything is counted, too.
+deletion looks for, tell the same of theirs. Only where that is too much, everything is counted, and what each journal really
+takes is noted for the next time. Journals of version 0.1 say nothing: where there may be such, everything is counted, too.
 
 **Clearing a deleted file away** takes two steps: a writer that knows its last revision would go on from it, while another one
 began a new journal. First it is noted, and nobody makes that file any more. `OUTSIDE_SECONDS` later, when whoever had not read
@@ -18,93 +18,21 @@ the note is done, its journal is deleted. This supposes that no writer stops for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 
 from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
 
-from memory import scopes
-from memory.consensus import ALL, OUTSIDE_SECONDS, LoggedFile, Revision, Steps, block_of, log_of, seconds_since, taken_by
+from memory import scopes, stored
+from memory.consensus import ALL, OUTSIDE_SECONDS, LoggedFile, Revision, Steps, log_of, seconds_since, taken_by
+from memory.stored import Journal, Note, all_journals, put_note, read_note, too_much
 from memory.validation import RefusedWriteError
-from settings import MAX_DELETED_FILES, MAX_FILE_BYTES, MAX_STORED_BYTES
+from settings import MAX_DELETED_FILES
 
-# One more write, the file and its revision, still fits.
-BUDGET = MAX_STORED_BYTES - 2 * MAX_FILE_BYTES
-# Shares of the budget: what living files with their journals, and journals of deleted ones, may take without being counted,
-# and what those of version 0.1 among the latter may take, which a deletion does not find.
-_UNCOUNTED, _AGED = 7 / 16, 1 / 8
-# What is too much goes until this share of its bound is left, so that something need not go at every write.
-_GOAL = 0.75
 # Seconds between two counts for the sake of the number of deleted files.
 _COUNT_SECONDS = 60
-_PAGE = 200
-_NOTE = "note"
 
 # By path of a file that is there: what it takes up, and what its journal was given, if it says so.
 _There = Mapping[str, tuple[int, int | None]]
-
-
-@dataclass(slots=True)
-class Note:
-    """What the last count found. Times are ISO times; journals are named by their namespace's last part.
-
-    Args:
-        journals: what a journal had been given, and what it took up, where that is not the same.
-        aged: bytes of the journals of version 0.1 of deleted files.
-        going: since when a deleted file is being cleared away.
-        full_until: when new files may be made again.
-        at: of the count.
-    """
-
-    journals: dict[str, list[int]] = field(default_factory=dict)
-    aged: int = 0
-    going: dict[str, str] = field(default_factory=dict)
-    full_until: str = ""
-    at: str = ""
-
-    def taken(self, digest: str, written: int) -> int:
-        """The most that a journal can take up which was given so many bytes."""
-        then, took = self.journals.get(digest, (0, 0))
-        return took + written - then if written >= then else written
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """A block of a journal, without its text. `aged`: of version 0.1."""
-
-    key: str
-    slot: int
-    bytes: int
-    at: str
-    accepted: bool
-    deletion: bool
-    written: int
-    aged: bool
-
-
-@dataclass(slots=True)
-class _Journal:
-    """A journal as counted. `there`: so is its file."""
-
-    name: str
-    there: bool
-    blocks: list[_Stored] = field(default_factory=list)
-
-    @property
-    def newest(self) -> _Stored:
-        return max(self.blocks, key=lambda block: (block.accepted, block.slot))
-
-    @property
-    def older(self) -> list[_Stored]:
-        return [block for block in self.blocks if block.slot < self.newest.slot]
-
-    @property
-    def deleted(self) -> bool:
-        return not self.there and self.newest.deletion
-
-    @property
-    def taken(self) -> int:
-        return sum(block.bytes for block in self.blocks)
 
 
 def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
@@ -118,7 +46,7 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
         RefusedWriteError: too many were deleted a moment ago, or this one is being cleared away.
     """
     known = any("written" in item.value for item in items)
-    note = (yield from _note(file)) if known else (yield from _count(file, _there(items), always=False))
+    note = (yield from read_note(file)) if known else (yield from _count(file, _there(items), always=False))
     if note.full_until > file.clock().isoformat():
         raise RefusedWriteError("Too many files were deleted here; change one that is there, or try again in ten minutes.")
     name = file.log[-1]
@@ -129,7 +57,7 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
             )
         del note.going[name]
         note.journals.pop(name, None)
-        yield from _put(file, note)
+        yield from put_note(file, note)
 
 
 def enforce(file: LoggedFile, items: Sequence[Item], revision: Revision) -> Steps[None]:
@@ -146,7 +74,7 @@ def enforce(file: LoggedFile, items: Sequence[Item], revision: Revision) -> Step
         fits = yield from _deleted_fit(file, there)
     else:
         aged = any("revision" in item.value and "written" not in item.value for item in items)
-        fits = not aged and _living(Note(), file, there) <= BUDGET * _UNCOUNTED
+        fits = not aged and _living(Note(), file, there) <= stored.BUDGET * stored.UNCOUNTED
         fits = fits or (yield from _all_fit(file, there))
     if not fits:
         yield from _count(file, there, always=True)
@@ -159,24 +87,24 @@ def _there(items: Sequence[Item]) -> dict[str, tuple[int, int | None]]:
 def _deleted_fit(file: LoggedFile, there: _There) -> Steps[bool]:
     """Whether deleted files are few enough and take no more than their part, as far as is known without counting."""
     deleted = yield from _deleted(file, there)
-    if len(deleted) <= MAX_DELETED_FILES and sum(deleted.values()) <= BUDGET * _UNCOUNTED:
+    if len(deleted) <= MAX_DELETED_FILES and sum(deleted.values()) <= stored.BUDGET * stored.UNCOUNTED:
         return True
-    note, now = (yield from _note(file)), file.clock()
+    note, now = (yield from read_note(file)), file.clock()
     overfull = len(deleted) > 2 * MAX_DELETED_FILES and note.full_until <= now.isoformat()
     counted = seconds_since(note.at, now) <= _COUNT_SECONDS and not overfull
     if len(deleted) > MAX_DELETED_FILES and not counted:
         return False
-    return sum(note.taken(*each) for each in deleted.items()) <= BUDGET * _UNCOUNTED
+    return sum(note.taken(*each) for each in deleted.items()) <= stored.BUDGET * stored.UNCOUNTED
 
 
 def _all_fit(file: LoggedFile, there: _There) -> Steps[bool]:
     """Whether everything is within bounds, as far as the last count tells."""
-    note = yield from _note(file)
+    note = yield from read_note(file)
     living = _living(note, file, there)
-    if not note.at or living <= BUDGET * _UNCOUNTED:
+    if not note.at or living <= stored.BUDGET * stored.UNCOUNTED:
         return bool(note.at)
     deleted = yield from _deleted(file, there)
-    return living + note.aged + sum(note.taken(*each) for each in deleted.items()) <= BUDGET
+    return living + note.aged + sum(note.taken(*each) for each in deleted.items()) <= stored.BUDGET
 
 
 def _living(note: Note, file: LoggedFile, there: _There) -> int:
@@ -210,8 +138,8 @@ def _count(file: LoggedFile, there: _There, *, always: bool) -> Steps[Note]:
         there: all files that are there.
         always: whether to note also what tells no more than the files do.
     """
-    journals, note = yield from _all_journals(file, _names(file, there))
-    for name, slot in _too_much(journals, sum(taken for taken, _ in there.values())).items():
+    journals, note = yield from all_journals(file, _names(file, there))
+    for name, slot in too_much(journals, sum(taken for taken, _ in there.values())).items():
         yield from _let_go(file, journals[name], slot)
     yield from _clear_oldest(file, journals, note)
     noted = always or bool(note.at or note.going)
@@ -220,70 +148,11 @@ def _count(file: LoggedFile, there: _There, *, always: bool) -> Steps[Note]:
     note.aged = sum(each.taken for each in found if each.deleted and each.newest.aged)
     if noted or note.aged:
         note.at = file.clock().isoformat()
-        yield from _put(file, note)
+        yield from put_note(file, note)
     return note
 
 
-def _all_journals(file: LoggedFile, living: set[str]) -> Steps[tuple[dict[str, _Journal], Note]]:
-    """All journals of the namespace, a page at a time, and the note."""
-    journals, note, read = dict[str, _Journal](), Note(), 0
-    while True:
-        (page,) = yield [SearchOp(scopes.journals(file.files), limit=_PAGE, offset=read)]
-        for item in page:
-            name = item.namespace[-1]
-            if item.namespace == scopes.retained(file.files):
-                note = _read(item)
-            elif stored := _stored(item):
-                journals.setdefault(name, _Journal(name, name in living)).blocks.append(stored)
-        read += len(page)
-        if len(page) < _PAGE:
-            return journals, note
-
-
-def _stored(item: Item) -> _Stored | None:
-    if (block := block_of(item)) is None:
-        return None
-    revision = block.revision
-    return _Stored(
-        key=item.key,
-        slot=block.slot,
-        bytes=taken_by(revision.content if revision else None),
-        at=revision.at if revision else "",
-        accepted=revision is not None,
-        deletion=revision is not None and revision.content is None,
-        written=revision.written if revision else 0,
-        aged=revision is not None and "deleted" not in item.value,
-    )
-
-
-def _too_much(journals: Mapping[str, _Journal], files: int) -> dict[str, int]:
-    """What has to go: the slots below which journals' revisions go. Deleted files first, then the oldest revisions of all.
-
-    Args:
-        journals: all.
-        files: bytes of all files.
-    """
-    total, cuts = files + sum(each.taken for each in journals.values()), dict[str, int]()
-    deleted = sorted((each for each in journals.values() if each.deleted), key=lambda each: each.newest.at)
-    goal = BUDGET * _GOAL if total > BUDGET else total
-    for aged, share in ((True, _AGED), (False, _UNCOUNTED)):
-        part = [each for each in deleted if each.newest.aged is aged]
-        taken = sum(each.taken for each in part)
-        most = BUDGET * share * _GOAL if taken > BUDGET * share else taken
-        for journal in part:
-            if taken > most or total > goal:
-                freed = sum(block.bytes for block in journal.older)
-                total, taken = total - freed, taken - freed
-                cuts[journal.name] = journal.newest.slot
-    others = [(block.at, each.name, block) for each in journals.values() if not each.deleted for block in each.older]
-    for _, name, block in sorted(others, key=lambda other: other[:2]):
-        if total > goal:
-            total -= block.bytes
-            cuts[name] = max(cuts.get(name, 0), block.slot + 1)
-    return cuts
-
-
-def _let_go(file: LoggedFile, journal: _Journal, slot: int) -> Steps[None]:
+def _let_go(file: LoggedFile, journal: Journal, slot: int) -> Steps[None]:
     """Delete the revisions below a slot, as far as a later one is known to be chosen."""
     namespace = (*scopes.journals(file.files), journal.name)
     (found,) = yield [SearchOp(namespace, filter={"slot": {"$gte": f"{slot - 1:08}"}}, limit=ALL)]
@@ -294,7 +163,7 @@ def _let_go(file: LoggedFile, journal: _Journal, slot: int) -> Steps[None]:
     journal.blocks = [block for block in journal.blocks if block.slot >= end]
 
 
-def _clear_oldest(file: LoggedFile, journals: dict[str, _Journal], note: Note) -> Steps[None]:
+def _clear_oldest(file: LoggedFile, journals: dict[str, Journal], note: Note) -> Steps[None]:
     """Go on clearing away the longest deleted files, where there are too many."""
     now = file.clock()
     for name, since in list(note.going.items()):
@@ -307,7 +176,7 @@ def _clear_oldest(file: LoggedFile, journals: dict[str, _Journal], note: Note) -
     deleted = sorted((each for each in journals.values() if each.deleted), key=lambda each: each.newest.at)
     staying = [each.name for each in deleted if each.name not in note.going]
     if len(staying) > MAX_DELETED_FILES:
-        note.going |= dict.fromkeys(staying[: len(staying) - int(MAX_DELETED_FILES * _GOAL)], now.isoformat())
+        note.going |= dict.fromkeys(staying[: len(staying) - int(MAX_DELETED_FILES * stored.GOAL)], now.isoformat())
     full = len(deleted) > 2 * MAX_DELETED_FILES
     note.full_until = (now + timedelta(seconds=OUTSIDE_SECONDS)).isoformat() if full else ""
 
@@ -335,19 +204,3 @@ def _clear_away(file: LoggedFile, name: str) -> Steps[bool]:
     if last_ops:
         yield last_ops
     return True
-
-
-def _note(file: LoggedFile) -> Steps[Note]:
-    (item,) = yield [GetOp(scopes.retained(file.files), _NOTE)]
-    return _read(item) if item else Note()
-
-
-def _put(file: LoggedFile, note: Note) -> Steps[None]:
-    yield [PutOp(scopes.retained(file.files), _NOTE, asdict(note), index=False)]
-
-
-def _read(item: Item) -> Note:
-    try:
-        return Note(**item.value)
-    except TypeError:  # of another version
-        return Note()
