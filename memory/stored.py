@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field
 
 from langgraph.store.base import GetOp, Item, PutOp, SearchOp
@@ -155,6 +156,6 @@ def put_note(file: LoggedFile, note: Note) -> Steps[None]:
 
 def _read(item: Item) -> Note:
     try:
-        return Note(**item.value)
+        return Note(**deepcopy(item.value))  # the in-memory store gives its own object
     except TypeError:  # of another version
         return Note()
