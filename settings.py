@@ -78,6 +78,9 @@ MAX_SHRINKING = 0.3
 LEASE_SECONDS = 300
 # Finished consolidations that are kept of a person.
 CONSOLIDATIONS_KEPT = 100
+# Characters of all diffs in the record of one, and bytes of all records of a person.
+MAX_RECORD_CHARS = 200_000
+MAX_CONSOLIDATIONS_BYTES = 1_048_576
 # Characters of one file's diff, in the history and in what consolidation did.
 MAX_DIFF_CHARS = 20_000
 # Seconds for which further turns of somebody who never pauses postpone a consolidation at most.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 from deepagents.backends.utils import create_file_data
 from hypothesis import HealthCheck, given
@@ -23,7 +24,8 @@ from memory.files import ScopedFiles, carry_out
 from memory.journal import Journal
 from memory.scopes import Author
 from memory.validation import RefusedWriteError
-from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_STORED_BYTES
+from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_STORED_BYTES, Settings
+from tests.dev_server import DevServer, dev_token
 from tests.test_journal import World, throw
 
 FILES = ("memories", "acme:alice")
@@ -361,3 +363,36 @@ async def test_what_version_0_1_kept_without_end_goes_with_the_next_write(
     assert [revision.content for revision in history(store, "/39.md")] == [None, LARGE]
     assert not (await files(store).awrite("/0.md", "again")).error
     assert [revision.content for revision in history(store, "/0.md")] == ["again", None]
+
+
+# --- At the level of the server ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.server
+async def test_who_writes_and_deletes_through_the_server_again_and_again_stores_twice_the_quota_at_most(
+    server: DevServer, alice: str
+) -> None:
+    headers = {"authorization": f"Bearer {dev_token('acme', alice)}"}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60) as client:
+        await client.put("/memory/file", params={"path": "/memories/kept.md"}, json={"content": "kept"})
+        for number in range(120):
+            params = {"path": f"/memories/{number}.md"}
+            assert (await client.put("/memory/file", params=params, json={"content": LARGE})).status_code == 200
+            assert (await client.delete("/memory/file", params=params)).status_code == 200
+        files = (await client.get("/memory")).json()["files"]
+        assert [file["path"] for file in files if file["bytes"] > 10_000] == []
+        told = (await client.get("/memory/history", params={"path": "/memories/0.md"})).json()
+        assert (len(told["revisions"]), told["revisions_dropped"]) == (1, 1)
+        newest = (await client.get("/memory/history", params=params)).json()
+        assert (len(newest["revisions"]), newest["revisions_dropped"]) == (2, 0)
+        assert (await client.post("/memory/undo", json={**params, "revision": 1})).status_code == 200
+        exported = (await client.get("/memory/export")).json()
+        assert len(exported["deleted_files"]) == 119
+        assert {file["path"] for file in exported["deleted_files"]} == {f"/memories/{number}.md" for number in range(119)}
+    operator, found, page = server.as_operator(), list[Any](), list[Any]()
+    person = scopes.memories(scopes.Actor(alice, "acme"), "", Settings())
+    for prefix in (person, scopes.journals(person), scopes.unsettled(person)):
+        read = 0
+        while page := (await operator.store.search_items(prefix, limit=200, offset=read))["items"]:
+            found, read = [*found, *page], read + len(page)
+    assert sum(len(json.dumps(item["value"]).encode()) for item in found) <= MAX_STORED_BYTES
