@@ -26,7 +26,7 @@ from memory.on_demand import consolidate, consolidations
 from memory.person import StillWrittenError, forget
 from memory.requests import PRIVATE, Asked, RefusedRequestError, answers, key_of
 from memory.validation import stored_file
-from settings import MAX_BODY_BYTES, MAX_IMPORT_BYTES, Settings, load_settings
+from settings import MAX_BODY_BYTES, MAX_IMPORT_BYTES, REVISIONS_KEPT, Settings, load_settings
 
 logger = logging.getLogger("api")
 
@@ -137,11 +137,17 @@ async def read_history(asked: Asked) -> Response:
     """
     ---
     summary: The last 50 revisions of a file, also of a deleted one
+    description: >
+      Fewer where older ones were removed to make room: all files and their histories together take at most twice what the files
+      may take. Those of deleted files go first.
     tags: [Memory]
     parameters:
       - {name: path, in: query, required: true, schema: {type: string}}
     responses:
-      "200": {description: "`revisions`, newest first: revision, at, author (kind, user, run, thread), deleted, bytes, diff"}
+      "200":
+        description: >
+          `revisions`, newest first: revision, at, author (kind, user, run, thread), deleted, bytes, diff; and
+          `revisions_dropped`: how many more there would be, had they not been removed to make room
       "404": {description: There is and was no such file}
     """
     key = asked.key
@@ -156,7 +162,8 @@ async def read_history(asked: Asked) -> Response:
         changes = [diff(old, new.content) for new, old in zip(history, before, strict=False)]
         return [{**told(revision), "diff": change} for revision, change in zip(history, [*changes, None], strict=False)]
 
-    return _json({"path": f"{ROUTE}{key}", "revisions": await asyncio.to_thread(revisions)})
+    dropped = min(REVISIONS_KEPT, history[0].number) - len(history) if history else 0
+    return _json({"path": f"{ROUTE}{key}", "revisions": await asyncio.to_thread(revisions), "revisions_dropped": dropped})
 
 
 @answers("assistant_id")
@@ -204,7 +211,8 @@ async def export(asked: Asked) -> Response:
     summary: Everything of yours as one JSON document
     tags: [Memory]
     responses:
-      "200": {description: "version, exported_at, user_id, org_id, files with revisions, conversations (threads with values)"}
+      "200":
+        description: "version, exported_at, user_id, org_id, files and deleted_files with revisions, conversations with values"
     """
 
     async def parts() -> Any:

@@ -95,6 +95,8 @@ class Chat:
     async def show_history(self, path: str) -> None:
         """Print what became of a file, the newest change last."""
         told = await self._client.http.get("/memory/history", params={"path": _path(path)})
+        if told["revisions_dropped"]:
+            out.print(f"({told['revisions_dropped']} older revisions were removed to make room)")
         for entry in reversed(told["revisions"]):
             out.print(f"revision {entry['revision']}, {entry['at']}, by {entry['author']['kind']}", style="bold", markup=False)
             out.print("(deleted)" if entry["deleted"] else (entry["diff"] or "").rstrip(), markup=False)

@@ -46,6 +46,12 @@ MAX_PATH_BYTES = 512
 # them all to know.
 MAX_MEMORY_FILES = 500
 MAX_MEMORY_BYTES = 4_194_304
+# UTF-8 bytes that the files of one namespace and their histories take up together. Beyond it histories go: those of deleted
+# files first, then the oldest revisions; never the newest of a file that is there.
+MAX_STORED_BYTES = 2 * MAX_MEMORY_BYTES
+# Deleted files that are still known by their last revision. Beyond it the oldest are cleared away, which takes ten minutes; at
+# twice as many, no new file is made until then.
+MAX_DELETED_FILES = 1_000
 # Bytes of a request to /memory (its JSON may write a character in six), and of a document to import, which may hold more than
 # the files.
 MAX_BODY_BYTES = 1_048_576
@@ -81,6 +87,9 @@ FACT_WORDS_KEPT = 2 / 3
 LEASE_SECONDS = 300
 # Finished consolidations that are kept of a person.
 CONSOLIDATIONS_KEPT = 100
+# Characters of all diffs in the record of one, and bytes of all records of a person.
+MAX_RECORD_CHARS = 200_000
+MAX_CONSOLIDATIONS_BYTES = 1_048_576
 # Characters of one file's diff, in the history and in what consolidation did.
 MAX_DIFF_CHARS = 20_000
 # Seconds for which further turns of somebody who never pauses postpone a consolidation at most.

@@ -51,6 +51,10 @@ Change = Callable[[FileData | None], FileData | None]
 Ballot = tuple[int, str]
 
 ALL = 10_000
+# Longer than any writer that is alive stops between two operations.
+OUTSIDE_SECONDS = 600
+# Of an item, beside its text: path, author, ids, times. Most take half.
+OVERHEAD_BYTES = 1_000
 _FIRST_SLEEP, _LONGEST_SLEEP = 0.03, 0.25  # seconds; measured with benchmarks/journal.py
 
 
@@ -58,7 +62,8 @@ _FIRST_SLEEP, _LONGEST_SLEEP = 0.03, 0.25  # seconds; measured with benchmarks/j
 class Revision:
     """A file after one change; `content` is None where the change deleted it. `at` and `created_at` are ISO times in UTC.
 
-    `adopted` is the digest of the value it was made of, where that had been put around the journal.
+    `adopted` is the digest of the value it was made of, where that had been put around the journal. `written` says how many
+    bytes were put into the journal so far, this revision's included: as much as it can take up (`memory/retention.py`).
     """
 
     number: int
@@ -70,6 +75,7 @@ class Revision:
     at: str
     author: Author
     adopted: str = ""
+    written: int = field(default=0, compare=False)
 
     def file(self) -> FileData | None:
         """As deepagents' file data; None where there is no file."""
@@ -95,8 +101,12 @@ class Block:
     revision: Revision | None = None
 
     def value(self) -> dict[str, Any]:
+        value = asdict(self)
+        if self.revision:  # beside the revision, not in it: what version 0.1 does not know there, it takes for damaged
+            about = {"written": value["revision"].pop("written"), "deleted": self.revision.content is None}
+            value = {**value, **about}
         # Postgres compares text, the in-memory store numbers: eight digits are the same in both.
-        return {**asdict(self), "slot": f"{self.slot:08}"}
+        return {**value, "slot": f"{self.slot:08}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +177,17 @@ class LoggedFile:
     def listed(self, slot: int) -> Steps[Log]:
         """The log from a slot on."""
         (found,) = yield [SearchOp(self.log, filter={"slot": {"$gte": f"{slot:08}"}}, limit=ALL)]
-        return Log(tuple(block for item in found if (block := _block(item)) and block.slot >= slot))
+        return log_of(found, slot)
 
     def put_block(self, block: Block) -> Steps[None]:
         """Say something in a slot. Nobody else has the same key."""
-        yield [PutOp(self.log, f"{block.slot:08}-{block.ballot[1]}", block.value(), index=False)]
+        value = {**block.value(), "path": self.path}  # the namespace has its digest only
+        yield [PutOp(self.log, f"{block.slot:08}-{block.ballot[1]}", value, index=False)]
 
     def put_file(self, revision: Revision) -> Steps[None]:
         """Make the file a copy of a revision."""
         file = revision.file()
-        copy = {"revision": revision.number, "revision_id": revision.id, "journal": self.name}
+        copy = {"revision": revision.number, "revision_id": revision.id, "journal": self.name, "written": revision.written}
         yield [PutOp(self.files, self.path, {**file, **copy} if file else None)]
 
     def publish(self, newest: Revision) -> Steps[None]:
@@ -319,6 +330,7 @@ class Writer:
             at=now,
             author=self._author,
             adopted=self._adopted,
+            written=base.written + taken_by(None if file is None else file["content"]),
         )
         return self._made
 
@@ -330,7 +342,25 @@ class Writer:
         return any(block.slot >= slot and block.ballot[1] != self._id for block in log.blocks)
 
 
-def _block(item: Item) -> Block | None:
+def taken_by(content: str | None) -> int:
+    """Bytes that a text takes up in the store, as a file or as a revision."""
+    return len((content or "").encode(errors="replace")) + OVERHEAD_BYTES
+
+
+def seconds_since(at: object, now: datetime) -> float:
+    """Seconds since a time stamp; for ever, where it is none."""
+    try:
+        return (now - datetime.fromisoformat(str(at))).total_seconds()
+    except (ValueError, TypeError):
+        return float("inf")
+
+
+def log_of(found: Sequence[Item], slot: int = 0) -> Log:
+    """A log from a slot on, of the items of its namespace."""
+    return Log(tuple(block for item in found if (block := block_of(item)) and block.slot >= slot))
+
+
+def block_of(item: Item) -> Block | None:
     """A block as stored; None for what no writer put there."""
     try:
         value, revision, accepted = item.value, item.value["revision"], item.value["accepted"]
@@ -339,7 +369,13 @@ def _block(item: Item) -> Block | None:
             slot=int(value["slot"]),
             ballot=(int(number), str(who)),
             accepted=(int(accepted[0]), str(accepted[1])) if accepted else None,
-            revision=Revision(**{**revision, "author": Author(**revision["author"])}) if revision else None,
+            revision=_revision(revision, value.get("written")) if revision else None,
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _revision(value: dict[str, Any], written: object) -> Revision:
+    """A revision as stored; `written` is not there in journals of version 0.1."""
+    known = written if isinstance(written, int) else 0
+    return Revision(**{**value, "author": Author(**value["author"]), "written": known})

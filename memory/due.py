@@ -7,6 +7,7 @@ conversation that changed while it was being read is due again.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from langgraph_sdk.schema import ThreadSelectField
 
 from memory import scopes
 from memory.episodes import Conversation, Turn, conversation, owned_by
-from memory.progress import Position, commit, positions, positions_of, turn_hash
+from memory.progress import Position, commit, drop_positions, positions, positions_of, turn_hash
 from settings import BATCH_TOKENS
 
 _PAGE = 100
@@ -117,7 +118,10 @@ async def find_due(
     known = await positions(store, actor)
     tried = await positions(rehearsed, actor) if rehearsed else {}
     metadata = {**owned_by(actor), **({"assistant_id": assistant_id} if assistant_id else {})}
-    stamps = {thread_id: at for thread_id, at in await _threads(metadata) if thread_id not in skipped}
+    listed = dict(await _threads(metadata))
+    if not dry:
+        await drop_positions(store, actor, await _gone(actor, known.keys() - listed.keys()))
+    stamps = {thread_id: at for thread_id, at in listed.items() if thread_id not in skipped}
     changed = [key for key, at in stamps.items() if key not in known or known[key].updated_at != at]
     changed.sort(key=lambda thread_id: (known.get(thread_id, Position()).undone, stamps[thread_id]))
     due, read = list[Due](), 0
@@ -164,6 +168,16 @@ def still_due(found: Sequence[Due], known: Mapping[str, Position]) -> list[Due]:
         if new.turns:
             left.append(replace(item, conversation=new, undone=max(item.undone, position.undone)))
     return left
+
+
+async def _gone(actor: scopes.Actor, thread_ids: Collection[str]) -> list[str]:
+    """Of some of the threads, those that are not a person's any more."""
+    ids = random.sample(sorted(thread_ids), min(len(thread_ids), _PAGE))  # others are there, with another assistant
+    if not ids:
+        return []
+    page: Any = await get_client().threads.search(ids=ids, metadata=owned_by(actor), limit=_PAGE, select=["thread_id"])
+    there = {str(thread["thread_id"]) for thread in page}
+    return [thread_id for thread_id in ids if thread_id not in there]
 
 
 async def _threads(metadata: dict[str, str]) -> list[tuple[str, str]]:

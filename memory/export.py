@@ -1,7 +1,8 @@
 """A person's memory and conversations as one JSON document, and the memory part of one merged into another memory.
 
-The document: `version` (1), `exported_at` (ISO time, UTC), `user_id`, `org_id`, `files`, `conversations`. A file has `path` as
-the agent sees it, `content`, `encoding`, times, `revisions` (newest first), and under `user+assistant` its `assistant_id`. A
+The document: `version` (1), `exported_at` (ISO time, UTC), `user_id`, `org_id`, `files`, `deleted_files`, `conversations`. A
+file has `path` as the agent sees it, `content`, `encoding`, times, `revisions` (newest first), and under `user+assistant` its
+`assistant_id`. A deleted file has the same without content and times; its `path` is null where version 0.1 deleted it. A
 conversation is a thread as the platform tells it: `thread_id`, `created_at`, `updated_at`, and `values` with its `messages`.
 
 Merging takes nothing away: a file that is not there is created; to one in Markdown the lines that it lacks are appended, in
@@ -24,7 +25,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph_sdk.client import LangGraphClient
 
 from memory import lines, scopes
-from memory.consensus import LoggedFile, Revision
+from memory.consensus import ALL, LoggedFile, Revision, log_of
 from memory.files import acarry_out
 from memory.journal import Journal
 from memory.person import conversations, memory_namespaces
@@ -35,6 +36,7 @@ VERSION = 1
 ROUTE = "/memories"
 _PAGE = 20
 _CHUNK_BYTES = 65_536
+_NAMES = 1_000
 
 
 async def all_items(store: BaseStore, namespace: scopes.Namespace) -> list[Item]:
@@ -69,6 +71,14 @@ async def _parts(store: BaseStore, client: LangGraphClient, actor: scopes.Actor,
                 yield (b", " if index else b"") + json.dumps({**told(revision), "content": revision.content}).encode()
             yield b"]}"
             comma = b","
+    yield b'\n], "deleted_files": ['
+    comma = b""
+    for namespace in await memory_namespaces(store, actor, settings):
+        async for path, history in _deleted(store, namespace):
+            revisions = [{**told(revision), "content": revision.content} for revision in history]
+            shown = {"path": path and f"{ROUTE}{path}", **_assistant(namespace, settings), "revisions": revisions}
+            yield comma + b"\n" + json.dumps(shown).encode()
+            comma = b","
     yield b'\n], "conversations": ['
     comma = b""
     async for objects in conversations(client, actor, _PAGE):
@@ -77,19 +87,42 @@ async def _parts(store: BaseStore, client: LangGraphClient, actor: scopes.Actor,
     yield b"\n]}\n"
 
 
+async def _deleted(store: BaseStore, files: scopes.Namespace) -> AsyncIterator[tuple[str | None, list[Revision]]]:
+    """The paths of a namespace's deleted files, as far as their journals say them, and their revisions, newest first."""
+    prefix, names = scopes.journals(files), list[str]()
+    while page := await store.alist_namespaces(prefix=prefix, max_depth=len(prefix) + 1, limit=_NAMES, offset=len(names)):
+        names += [namespace[-1] for namespace in page]
+    there = {scopes.journal(files, item.key)[-1] for item in await all_items(store, files)}
+    for name in names:
+        if name in there:
+            continue
+        items = await store.asearch((*prefix, name), limit=ALL)
+        path, log = next((str(item.value["path"]) for item in items if "path" in item.value), None), log_of(items)
+        if path is None:
+            history = list(log.back_from(log.head()))
+        else:
+            history = await acarry_out(store, Journal(LoggedFile(files, path)).history())
+        if history:
+            yield path, history
+
+
 def _open(value: dict[str, Any]) -> bytes:
     """A JSON object that goes on."""
     return json.dumps(value, default=str)[:-1].encode()
 
 
 def _file(item: Item, settings: Settings) -> dict[str, Any]:
-    assistant = {}
-    if settings.memory_scope == "user+assistant":
-        assistant = {"assistant_id": scopes.part_of(item.namespace[1].split(":")[0])}
+    assistant = _assistant(item.namespace, settings)
     try:
         return {"path": f"{ROUTE}{item.key}", **stored_file(item), **assistant}
     except ValueError:  # what other code put there is the person's too
         return {"path": f"{ROUTE}{item.key}", "value": item.value, **assistant}
+
+
+def _assistant(files: scopes.Namespace, settings: Settings) -> dict[str, str]:
+    """The assistant with which a namespace's files are, where each has its own."""
+    by_assistant = settings.memory_scope == "user+assistant"
+    return {"assistant_id": scopes.part_of(files[1].split(":")[0])} if by_assistant else {}
 
 
 def told(revision: Revision) -> dict[str, Any]:

@@ -168,8 +168,10 @@ class ScopedFiles(StoreBackend):
         store, namespace = self._get_store(), self._get_namespace()
         try:
             self.check(file_path)
-            for item in _at_or_under(file_path, super()._search_store_paginated(store, namespace)):
-                carry_out(store, self._deleted(namespace, item))
+            files = super()._search_store_paginated(store, namespace)
+            for item in _at_or_under(file_path, files):
+                carry_out(store, self._deleted(item, files))
+                files.remove(item)
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
         return DeleteResult(path=file_path)
@@ -178,20 +180,26 @@ class ScopedFiles(StoreBackend):
         store, namespace = self._get_store(), self._get_namespace()
         try:
             self.check(file_path)
-            for item in _at_or_under(file_path, await super()._asearch_store_paginated(store, namespace)):
-                await self.aremove(item)
+            files = await super()._asearch_store_paginated(store, namespace)
+            for item in _at_or_under(file_path, files):
+                await self.aremove(item, files)
+                files.remove(item)
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
         return DeleteResult(path=file_path)
 
-    async def aremove(self, item: Item) -> None:
+    async def aremove(self, item: Item, files: Sequence[Item] | None = None) -> None:
         """Delete one item of the namespace, also one that is no file.
+
+        Args:
+            item: the item.
+            files: all items of the namespace, where they were just read.
 
         Raises:
             ValueError: as `arevise`.
         """
         async with file_lock(item.namespace, item.key):
-            await acarry_out(self._get_store(), self._deleted(item.namespace, item))
+            await acarry_out(self._get_store(), self._deleted(item, files))
 
     async def arevise(self, path: str, change: Change) -> Revision:
         """Carry out a change of a file.
@@ -283,7 +291,9 @@ class ScopedFiles(StoreBackend):
         async with file_lock(namespace, path):
             return await acarry_out(self._get_store(), self._changing(namespace, path, change))
 
-    def _changing(self, namespace: scopes.Namespace, path: str, change: Change) -> Steps[Revision]:
+    def _changing(
+        self, namespace: scopes.Namespace, path: str, change: Change, found: Sequence[Item] | None = None
+    ) -> Steps[Revision]:
         self.check(path)
         author, shown = self._author(), f"{self._route}{path}"
 
@@ -297,14 +307,14 @@ class ScopedFiles(StoreBackend):
             check_room(files, path, len(file["content"].encode()))
 
         epoch = (yield from self._epoch()) if self._epoch else None
-        return (yield from Journal(LoggedFile(namespace, path), epoch).change(checked, author, room))
+        return (yield from Journal(LoggedFile(namespace, path), epoch).change(checked, author, room, found))
 
-    def _deleted(self, namespace: scopes.Namespace, item: Item) -> Steps[Any]:
+    def _deleted(self, item: Item, files: Sequence[Item] | None) -> Steps[Any]:
         try:
             stored_file(item)
         except ValueError:
-            return _dropped(namespace, item.key)
-        return self._changing(namespace, item.key, lambda _: None)
+            return _dropped(item.namespace, item.key)
+        return self._changing(item.namespace, item.key, lambda _: None, files)
 
 
 class AgentFiles(ScopedFiles):

@@ -22,14 +22,25 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import replace
 from itertools import islice
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
 
-from memory import scopes
-from memory.consensus import ALL, NOTHING, Change, LoggedFile, MovedError, Revision, Steps, Writer
+from memory import retention, scopes
+from memory.consensus import (
+    ALL,
+    NOTHING,
+    OUTSIDE_SECONDS,
+    Change,
+    LoggedFile,
+    MovedError,
+    Revision,
+    Steps,
+    Writer,
+    seconds_since,
+)
 from memory.scopes import Author
 from memory.validation import RefusedWriteError, stored_file
 from settings import MAX_MEMORY_FILES, REVISIONS_KEPT
@@ -37,7 +48,6 @@ from settings import MAX_MEMORY_FILES, REVISIONS_KEPT
 # Given all files of the namespace as they were, and the new one: a ValueError says that there is no room for it.
 Room = Callable[[Sequence[Item], FileData], None]
 
-OUTSIDE_SECONDS = 600
 _OUTSIDE = Author("outside")
 _COMPACT_EVERY = 25
 
@@ -49,25 +59,34 @@ class Journal:
         file: the file.
         epoch: where it is kept how often the person was forgotten, and how often it was when the run began: a run of an
             older epoch writes nothing. None where nobody in particular writes.
+        revisions: how many are kept; `REVISIONS_KEPT`, within `memory/retention.py`'s bounds, if not given. Of what is no file
+            of anybody's, and has no history to show, few.
     """
 
-    def __init__(self, file: LoggedFile, epoch: tuple[scopes.Namespace, int] | None = None) -> None:
-        self._file, self._epoch = file, epoch
+    def __init__(
+        self, file: LoggedFile, epoch: tuple[scopes.Namespace, int] | None = None, revisions: int | None = None
+    ) -> None:
+        self._file, self._epoch, self._revisions = file, epoch, revisions
 
-    def change(self, change: Change, author: Author, room: Room | None = None) -> Steps[Revision]:
+    def change(
+        self, change: Change, author: Author, room: Room | None = None, found: Sequence[Item] | None = None
+    ) -> Steps[Revision]:
         """Change the file. When this returns, the change is in the file, or in one that was later made from it.
 
         Args:
             change: makes the new content; asked again whenever somebody else was faster.
             author: who is noted.
             room: asked about new content.
+            found: all files, where they were just read.
 
         Raises:
-            RefusedWriteError: the person was forgotten since the run began, or it cannot be known what became of the change.
+            RefusedWriteError: the person was forgotten since the run began, it cannot be known what became of the change, or
+                there are too many deleted files (`memory/retention.py`).
             ValueError: what `change` or `room` raised. Nothing was changed.
         """
         while True:
-            items, item = yield from self._read()
+            items, item = yield from self._read(found)
+            found = None
 
             def make(before: FileData | None, items: Sequence[Item] = items) -> FileData | None:
                 after = change(before)
@@ -76,13 +95,17 @@ class Journal:
                 return after
 
             writer, base = Writer(self._file, make, author), self._published(item)
+            if self._revisions is None and (item is None or base is None):
+                yield from retention.admit(self._file, items)
             revision = (yield from writer.alone(base)) if base else None
             if revision is None:
                 if not writer.proposed and (item is None or base is None) and (yield from self._adopt()):
                     continue
                 revision = yield from writer.among_others(max(base.number - 1, 0) if base else 0)
-            if revision.number % _COMPACT_EVERY == 0:
+            if revision.number % min(_COMPACT_EVERY, self._revisions or _COMPACT_EVERY) == 0:
                 yield from self._compact(revision.number)
+            if self._revisions is None:
+                yield from retention.enforce(self._file, items, revision)
             return revision
 
     def history(self) -> Steps[list[Revision]]:
@@ -105,14 +128,15 @@ class Journal:
         elif mark is not None and self._age(mark.value.get("at")) > OUTSIDE_SECONDS:
             yield [PutOp(self._file.marks, self._file.path, None)]
 
-    def _read(self) -> Steps[tuple[list[Item], Item | None]]:
+    def _read(self, found: Sequence[Item] | None) -> Steps[tuple[Sequence[Item], Item | None]]:
         """All files, and this one. Goes no further for somebody who was forgotten."""
-        ops: list[Op] = [SearchOp(self._file.files, limit=MAX_MEMORY_FILES + 1)]
+        ops: list[Op] = [SearchOp(self._file.files, limit=MAX_MEMORY_FILES + 1)] if found is None else []
         if self._epoch:
             ops.append(GetOp(self._epoch[0], scopes.EPOCH))
-        items, *epochs = yield ops
-        if self._epoch and epoch_of(epochs[0]) != self._epoch[1]:
+        results = (yield ops) if ops else []
+        if self._epoch and epoch_of(results[-1]) != self._epoch[1]:
             raise RefusedWriteError("What is remembered of this person was deleted since this run began; it writes nothing.")
+        items: Sequence[Item] = results[0] if found is None else found
         item = next((item for item in items if item.key == self._file.path), None)
         if item is None and len(items) > MAX_MEMORY_FILES:
             (item,) = yield [GetOp(self._file.files, self._file.path)]
@@ -141,7 +165,8 @@ class Journal:
         return item, mark
 
     def _compact(self, number: int) -> Steps[None]:
-        last = f"{max(number - REVISIONS_KEPT, 0):08}"
+        kept = REVISIONS_KEPT if self._revisions is None else self._revisions
+        last = f"{max(number - kept, 0):08}"
         (found,) = yield [SearchOp(self._file.log, filter={"slot": {"$lte": last}}, limit=ALL)]
         if found:
             yield [PutOp(self._file.log, item.key, None) for item in found]
@@ -157,15 +182,12 @@ class Journal:
             file = stored_file(item)
         except ValueError:
             return None
-        created, modified = file.get("created_at", ""), file.get("modified_at", "")
-        return Revision(number, revision_id, "", file["content"], file["encoding"], created, modified, _OUTSIDE)
+        created, modified, written = file.get("created_at", ""), file.get("modified_at", ""), item.value.get("written")
+        revision = Revision(number, revision_id, "", file["content"], file["encoding"], created, modified, _OUTSIDE)
+        return replace(revision, written=written) if isinstance(written, int) else revision
 
     def _age(self, at: object) -> float:
-        """Seconds since a time stamp; for ever, where it is none."""
-        try:
-            return (self._file.clock() - datetime.fromisoformat(str(at))).total_seconds()
-        except (ValueError, TypeError):
-            return float("inf")
+        return seconds_since(at, self._file.clock())
 
 
 def epoch_of(item: Item | None) -> int:

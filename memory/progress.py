@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any
 
 from deepagents.backends.protocol import FileData
@@ -30,10 +31,12 @@ from memory.files import acarry_out
 from memory.guard import Base
 from memory.journal import Journal
 from memory.validation import RefusedWriteError, stored_file
-from settings import CONSOLIDATIONS_KEPT, LEASE_SECONDS
+from settings import CONSOLIDATIONS_KEPT, LEASE_SECONDS, MAX_CONSOLIDATIONS_BYTES, MAX_RECORD_CHARS
 
 _PAGE = 100
 _AUTHOR = scopes.Author("consolidation")
+# Revisions of a lease, which names every file: nobody looks at its history.
+_LEASES_KEPT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,12 @@ async def positions_of(store: BaseStore, actor: scopes.Actor, thread_ids: Sequen
     """The positions of some threads, each as it is at this moment."""
     items = await store.abatch([GetOp(scopes.consolidation(actor), thread_id) for thread_id in thread_ids])
     return {thread_id: _position(item) for thread_id, item in zip(thread_ids, items, strict=True)}
+
+
+async def drop_positions(store: BaseStore, actor: scopes.Actor, thread_ids: Iterable[str]) -> None:
+    """Forget how far threads are consolidated that are gone."""
+    if ops := [PutOp(scopes.consolidation(actor), thread_id, None) for thread_id in thread_ids]:
+        await store.abatch(ops)
 
 
 async def commit(store: BaseStore, actor: scopes.Actor, moved: Mapping[str, Position]) -> None:
@@ -218,12 +227,27 @@ class Record:
 
 
 async def record(store: BaseStore, actor: scopes.Actor, done: Record) -> None:
-    """Keep a record, and no more than `CONSOLIDATIONS_KEPT`."""
+    """Keep a record, and of the others the newest: `CONSOLIDATIONS_KEPT` and `MAX_CONSOLIDATIONS_BYTES` in all."""
     namespace = scopes.consolidations(actor)
-    await store.aput(namespace, f"{done.started_at}-{done.run_id}", asdict(done), index=False)
-    kept = await store.asearch(namespace, limit=10 * CONSOLIDATIONS_KEPT)
-    if old := sorted(item.key for item in kept)[:-CONSOLIDATIONS_KEPT]:
+    await store.aput(namespace, f"{done.started_at}-{done.run_id}", asdict(_shortened(done)), index=False)
+    kept = sorted(await store.asearch(namespace, limit=10 * CONSOLIDATIONS_KEPT), key=lambda item: item.key, reverse=True)
+    sizes = accumulate(len(json.dumps(item.value).encode()) for item in kept)
+    old = [item.key for n, (item, size) in enumerate(zip(kept, sizes, strict=True)) if n and not _fits(n, size)]
+    if old:
         await store.abatch([PutOp(namespace, key, None) for key in old])
+
+
+def _fits(number: int, size: int) -> bool:
+    return number < CONSOLIDATIONS_KEPT and size <= MAX_CONSOLIDATIONS_BYTES
+
+
+def _shortened(done: Record) -> Record:
+    """A record whose diffs are within `MAX_RECORD_CHARS` together: of those beyond it there is a line."""
+    room, files = MAX_RECORD_CHARS, dict[str, str]()
+    for path, text in done.files.items():
+        files[path] = text if len(text) <= room else "(left out: too many changes in one run; /memory/history has them)"
+        room -= len(files[path])
+    return replace(done, files=files)
 
 
 async def interrupted(store: BaseStore, actor: scopes.Actor, run_id: str) -> None:
@@ -262,4 +286,5 @@ def _file(lease: Lease) -> FileData:
 async def _change(
     store: BaseStore, actor: scopes.Actor, key: str, change: Callable[[FileData | None], FileData], epoch: Epoch | None = None
 ) -> None:
-    await acarry_out(store, Journal(LoggedFile(scopes.lease(actor), key), epoch).change(change, _AUTHOR))
+    journal = Journal(LoggedFile(scopes.lease(actor), key), epoch, _LEASES_KEPT)
+    await acarry_out(store, journal.change(change, _AUTHOR))

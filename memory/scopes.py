@@ -299,6 +299,11 @@ def journal(files: Namespace, key: str) -> Namespace:
     return (*journals(files), hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
+def retained(files: Namespace) -> Namespace:
+    """Namespace of the note of how much the logs of a namespace take up (`memory/retention.py`)."""
+    return (*journals(files), "retained")
+
+
 def unsettled(files: Namespace) -> Namespace:
     """Namespace of marks at files that may be copies of an old revision; keys are the files' own."""
     return ("unsettled", *files)

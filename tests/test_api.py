@@ -149,6 +149,21 @@ async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginnin
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
 
 
+async def test_the_history_says_how_many_revisions_were_removed_to_make_room(api: httpx.AsyncClient) -> None:
+    async def dropped(path: str) -> tuple[int, int]:
+        told = (await api.get("/memory/history", params={"path": path})).json()
+        return len(told["revisions"]), told["revisions_dropped"]
+
+    for number in range(40):
+        assert (await put(api, f"{number}{'x' * 250_000}")).status_code == 200
+        assert (await put(api, f"{number}", "/memories/other.md")).status_code == 200
+    kept, gone = await dropped("/memories/notes.md")
+    assert (kept + gone, gone > 0) == (40, True)
+    for number in range(REVISIONS_KEPT + 1):
+        await put(api, f"{number}")
+    assert await dropped("/memories/notes.md") == (REVISIONS_KEPT, 0), "that there are no older ones is usual"
+
+
 async def test_a_value_put_around_the_journal_is_seen_changed_and_deleted(api: httpx.AsyncClient, store: BaseStore) -> None:
     store.put(MEMORIES, "/notes.md", {**create_file_data("outside")})
     store.put(MEMORIES, "/odd.md", {"content": 7})
@@ -464,6 +479,37 @@ async def test_an_export_is_one_document_whatever_is_in_it_and_never_in_memory_a
     assert [talk["thread_id"] for talk in whole["conversations"]] == client.ids[:-2]
     assert whole["conversations"][0]["values"]["messages"][0]["content"][0]["text"] == HOSTILE
     await client.client.aclose()
+
+
+async def test_an_export_has_the_history_of_deleted_files_and_importing_it_does_not_bring_them_back(
+    api: httpx.AsyncClient, calling: Open, store: BaseStore
+) -> None:
+    for text in ("one\n", "two\n"):
+        await put(api, text)
+        await put(api, text, "/memories/there.md")
+        await put(api, text, "/memories/old.md")
+    for path in ("/memories/notes.md", "/memories/old.md"):
+        assert (await api.delete("/memory/file", params={"path": path})).status_code == 200
+    for item in store.search(scopes.journal(MEMORIES, "/old.md")):  # as version 0.1 wrote it
+        store.put(item.namespace, item.key, {key: item.value[key] for key in item.value if key not in {"path", "deleted"}})
+    client: Any = Threads(0)
+    parts = [part async for part in document(store, client, scopes.Actor("alice", "acme"), Settings())]
+    whole = json.loads(b"".join(parts))
+    assert [file["path"] for file in whole["files"]] == ["/memories/there.md"]
+    found = {file["path"]: file["revisions"] for file in whole["deleted_files"]}
+    assert found.keys() == {"/memories/notes.md", None}
+    for revisions in found.values():
+        assert [(entry["revision"], entry["deleted"], entry["content"]) for entry in revisions] == [
+            (3, True, None),
+            (2, False, "two\n"),
+            (1, False, "one\n"),
+        ]
+    async with calling("bob") as bob:
+        assert (await bob.post("/memory/import?dry_run=false", json=whole)).status_code == 200
+        assert [file["path"] for file in (await bob.get("/memory")).json()["files"]] == ["/memories/there.md"]
+        there = {"path": "/memories/there.md"}
+        assert (await bob.get("/memory/file", params=there)).json()["content"] == whole["files"][0]["content"]
+        assert (await bob.get("/memory/history", params=NOTES)).status_code == 404
 
 
 def exported(*files: Any) -> dict[str, Any]:

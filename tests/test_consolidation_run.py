@@ -27,8 +27,15 @@ from memory.files import acarry_out
 from memory.guard import Changed, objection
 from memory.journal import Journal
 from memory.lines import diff, edits, without
-from memory.progress import LeaseHeldError, positions, records, take_lease
-from settings import LEASE_SECONDS, MAX_CHANGES_OF_A_FILE, MAX_DIFF_CHARS, MAX_UNDONE_BATCHES, Settings
+from memory.progress import LeaseHeldError, Record, positions, record, records, take_lease
+from settings import (
+    LEASE_SECONDS,
+    MAX_CHANGES_OF_A_FILE,
+    MAX_CONSOLIDATIONS_BYTES,
+    MAX_DIFF_CHARS,
+    MAX_UNDONE_BATCHES,
+    Settings,
+)
 from tests.conftest import BuildGraph
 from tests.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, last_user_text, tool_results
 
@@ -137,6 +144,28 @@ async def test_a_record_says_what_was_read_changed_and_used(run: Runs, store: Ba
     assert record["output_tokens"] > 0
     assert "+- dill" in record["files"]["/memories/topics/food.md"]
     assert record["started_at"] < record["ended_at"]
+
+
+async def test_the_records_of_runs_that_changed_everything_are_bounded(store: BaseStore) -> None:
+    namespace = scopes.consolidations(ALICE)
+    for number in range(20):
+        many = {f"/memories/{file}.md": "é" * MAX_DIFF_CHARS for file in range(50)}
+        await record(store, ALICE, Record(f"run-{number}", f"2026-01-01T00:00:{number:02}", files=many))
+        items = await store.asearch(namespace, limit=1_000)
+        assert sum(len(json.dumps(item.value, ensure_ascii=False).encode()) for item in items) <= MAX_CONSOLIDATIONS_BYTES
+    newest = (await records(store, ALICE))[0]
+    assert newest["run_id"] == "run-19"
+    assert newest["files"].keys() == many.keys()
+    assert newest["files"]["/memories/0.md"] == "é" * MAX_DIFF_CHARS
+    assert "left out" in newest["files"]["/memories/49.md"]
+
+
+async def test_of_a_lease_hardly_any_history_is_kept(store: BaseStore) -> None:
+    key = f"/{FILES[-1]}"
+    for _ in range(60):
+        await take_lease(store, ALICE, key, "run")
+    assert len(await store.asearch(scopes.journal(scopes.lease(ALICE), key), limit=1_000)) <= 10
+    assert {item.namespace[0] for item in await store.asearch((), limit=1_000)} == {"lease", "journal"}
 
 
 async def test_nothing_new_calls_no_model_and_leaves_nothing(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
