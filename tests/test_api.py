@@ -581,24 +581,25 @@ async def test_an_import_too_large_or_with_another_dry_run_is_refused(api: httpx
 
 
 async def test_others_are_served_while_somebody_imports(api: httpx.AsyncClient, store: BaseStore) -> None:
+    # In the processor time of the loop's thread, which other load on the machine does not stretch.
     document = exported(*({"path": f"/memories/topics/{n}.md", "content": f"- line {n}\n" * 200} for n in range(400)))
     stalls, running = [0.0], True
 
     async def others() -> None:
-        last = time.perf_counter()
+        last = time.thread_time()
         while running:
             await asyncio.sleep(0.001)
-            stalls.append(time.perf_counter() - last)
-            last = time.perf_counter()
+            stalls.append(time.thread_time() - last)
+            last = time.thread_time()
 
-    waiting, started = asyncio.create_task(others()), time.perf_counter()
+    waiting, started = asyncio.create_task(others()), time.thread_time()
     await asyncio.sleep(0)
     answer = await api.post("/memory/import?dry_run=false", json=document)
-    took, running = time.perf_counter() - started, False
+    took, running = time.thread_time() - started, False
     await waiting
     assert answer.status_code == 200
     assert len(kept(store)) >= 400
-    assert max(stalls) < took / 10, f"nobody else was served for {max(stalls):.2f} of {took:.2f} s"
+    assert max(stalls) < took / 10, f"nobody else was served for {max(stalls):.2f} of {took:.2f} s of the loop's own work"
 
 
 # --- On the real server ----------------------------------------------------------------------------------------------
