@@ -106,6 +106,8 @@ auth.on.threads.delete(use_own_threads)
 @auth.on.threads.update
 async def update_thread(ctx: Auth.types.AuthContext, value: Any) -> dict[str, str] | None:
     """An update never changes the owner. Writing state is an operator's where approvals depend on it."""
+    if "action" in value:  # runs are cancelled: `metadata` says which
+        return _own_only(ctx.user)
     if "metadata" in value:
         run_requests.rebuild_thread_metadata(value["metadata"], new=False)
     else:  # a state update or supersteps: the platform shows no more of them than the thread's id

@@ -9,6 +9,7 @@ handlers were given: they are changed in place. What it stamps (identity, thread
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from typing import Annotated, Any, TypeVar
 
@@ -139,7 +140,7 @@ def _context(given: Mapping[str, Any], *, told: bool = True) -> dict[str, Any]:
             raise HTTPException(status_code=422, detail=detail) from None
         if any(found["loc"][0] in OWNER_KEYS for found in error.errors()):
             raise names_nobody("user_id and org_id are texts") from None
-        raise _refusal(error, "context") from None
+        raise _refusal(error, kept, "context") from None
     return {name: getattr(context, name) for name in kept}
 
 
@@ -147,7 +148,7 @@ def _checked(shape: TypeAdapter[_Shape], given: object, *where: str) -> _Shape:
     try:
         return shape.validate_python(given)
     except ValidationError as error:
-        raise _refusal(error, *where) from None
+        raise _refusal(error, given, *where) from None
 
 
 def _check_nesting(given: Mapping[str, Any], names: Collection[str]) -> None:
@@ -166,10 +167,15 @@ def _children(item: object) -> Iterable[Any]:
     return item if isinstance(item, list) else ()
 
 
-def _refusal(error: ValidationError, *where: str) -> Exception:
-    found = error.errors(include_url=False)[0]
-    path = ".".join(str(part)[:100] for part in (*where, *found["loc"]))
-    detail = f"{path} is {str(found['input'])[:60]!r}; {found['msg'][0].lower()}{found['msg'][1:]}."
+def _refusal(error: ValidationError, given: object, *where: str) -> Exception:
+    """422, naming the first field at fault; beyond it, pydantic's path names types."""
+    found, path = error.errors(include_url=False)[0], list(where)
+    for part in found["loc"]:
+        if not (part in given if isinstance(given, Mapping) else isinstance(given, list) and isinstance(part, int)):
+            break
+        given = given[part]  # type: ignore[index]  # it is one of the two
+        path.append(str(part)[:100])
+    detail = f"{'.'.join(path)} is {reprlib.repr(found['input'])}; {found['msg'][0].lower()}{found['msg'][1:]}."
     return HTTPException(status_code=422, detail=detail)
 
 

@@ -683,7 +683,8 @@ async def test_naming_a_person_to_the_consolidation_agent_makes_it_read_that_per
         await victim.make("finished")
         echoing.script("Conversations with something new", [ToolCall("search_recent_conversations", {})])
         before = len(echoing.requests)
-        body = {"assistant_id": "consolidation_agent", "input": {"messages": []}, "context": _identity(victim)}
+        named = {"user_id": victim.owner, "org_id": victim.org}
+        body = {"assistant_id": "consolidation_agent", "input": {"messages": []}, "context": named}
         for caller, reads in (("owner", False), ("studio", True)):
             await me.api(caller, "POST", "/runs/wait", body)
             shown = json.dumps(echoing.requests[before:])

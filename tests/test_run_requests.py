@@ -190,21 +190,21 @@ def test_configurable_in_a_context_s_place_is_taken_as_one() -> None:
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "metadata that is a list": ({"config": {"metadata": [1]}}, "config.metadata is '[1]'; input should be a valid dictionary."),
+    "metadata that is a list": ({"config": {"metadata": [1]}}, "config.metadata is [1]; input should be a valid dictionary."),
     "an object in metadata": ({"metadata": {"x": {"y": 1}}}, "metadata is"),
-    "a list in metadata": ({"metadata": {"x": ["y"]}}, "metadata.x"),
+    "a list in metadata": ({"metadata": {"x": ["y"]}}, "metadata.x is ['y']; input should be a valid string."),
     "too much metadata": ({"metadata": {str(i): i for i in range(MAX_METADATA_KEYS + 1)}}, f"at most {MAX_METADATA_KEYS}"),
     "a long text in metadata": ({"metadata": {"x": "y" * (MAX_METADATA_CHARS + 1)}}, f"at most {MAX_METADATA_CHARS}"),
     "a long key in metadata": ({"metadata": {"x" * (MAX_METADATA_CHARS + 1): 1}}, f"at most {MAX_METADATA_CHARS}"),
     "NUL in metadata": ({"metadata": {"x": "\0"}}, "metadata.x"),
-    "no steps": ({"config": {"recursion_limit": 0}}, "config.recursion_limit is '0'"),
+    "no steps": ({"config": {"recursion_limit": 0}}, "config.recursion_limit is 0;"),
     "too many steps": ({"config": {"recursion_limit": MAX_RECURSION_LIMIT + 1}}, "config.recursion_limit"),
     "steps that are a flag": ({"config": {"recursion_limit": True}}, "config.recursion_limit"),
     "tags that are none": ({"config": {"tags": [1]}}, "config.tags.0"),
     "a checkpoint that is none": ({"config": {"configurable": {"checkpoint_id": "x"}}}, "checkpoint_id"),
     "a map of none": ({"config": {"configurable": {"checkpoint_map": {"": "x"}}}}, "checkpoint_map"),
     "a time that is none": ({"config": {"configurable": {"__request_start_time_ms__": "x"}}}, "__request_start_time_ms__"),
-    "a time before others": ({"after_seconds": -1}, "after_seconds is '-1'"),
+    "a time before others": ({"after_seconds": -1}, "after_seconds is -1;"),
     "a time beyond time": ({"after_seconds": 1e300}, "after_seconds"),
     "too many links for feedback": ({"feedback_keys": ["x"] * 11}, "feedback_keys"),
     "an input too deep": ({"input": json.loads("[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1))}, "input nests deeper"),
@@ -219,6 +219,13 @@ def test_what_does_not_fit_is_refused_by_name_for_everybody(body: dict[str, Any]
     assert refusal.value.status_code == 422
     assert reason in refusal.value.detail
     assert "\n" not in refusal.value.detail
+
+
+def test_what_nests_too_deep_for_python_to_print_is_refused_too() -> None:
+    value = request()
+    value["metadata"]["x"] = json.loads("[" * 900 + "]" * 900)
+    with pytest.raises(HTTPException, match="422"):
+        run_requests.rebuild_run(value, operator=False)
 
 
 def test_an_unknown_field_of_a_context_is_refused_and_the_known_ones_are_named() -> None:
