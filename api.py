@@ -243,6 +243,8 @@ async def import_files(asked: Asked) -> Response:
     if dry_run not in {"true", "false"}:
         raise RefusedRequestError(400, f"dry_run is {dry_run[:20]!r}; use true or false.")
     wanted = entries(await asked.json(MAX_IMPORT_BYTES))
+    if dry_run == "false":
+        await asked.check_assistant()
     planned = await plan(await all_items(asked.store, asked.namespace), wanted, asked.author)
     for entry, step in zip(wanted, planned, strict=True):
         if dry_run == "false" and step["action"] in {"create", "append"}:
