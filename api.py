@@ -244,8 +244,10 @@ async def import_files(asked: Asked) -> Response:
     dry_run = asked.parameters.get("dry_run", "true")
     if dry_run not in {"true", "false"}:
         raise RefusedRequestError(400, f"dry_run is {dry_run[:20]!r}; use true or false.")
-    given, found = await asked.json(MAX_IMPORT_BYTES), await all_items(asked.store, asked.namespace)
-    wanted = await asyncio.to_thread(entries, given)
+    wanted = await asyncio.to_thread(entries, await asked.json(MAX_IMPORT_BYTES))
+    if dry_run == "false":
+        await asked.check_assistant()
+    found = await all_items(asked.store, asked.namespace)
     planned = await asyncio.to_thread(plan, found, wanted, asked.author)
     for entry, step in zip(wanted, planned, strict=True):
         if dry_run == "false" and step["action"] in {"create", "append"}:

@@ -49,6 +49,8 @@ MAX_MEMORY_BYTES = 4_194_304
 # UTF-8 bytes that the files of one namespace and their histories take up together. Beyond it histories go: those of deleted
 # files first, then the oldest revisions; never the newest of a file that is there.
 MAX_STORED_BYTES = 2 * MAX_MEMORY_BYTES
+# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before no request begins it with another.
+MAX_ASSISTANTS = 20
 # Deleted files that are still known by their last revision. Beyond it the oldest are cleared away, which takes ten minutes; at
 # twice as many, no new file is made until then.
 MAX_DELETED_FILES = 1_000

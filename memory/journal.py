@@ -9,11 +9,12 @@ log, and the put that a file without a journal needs as well. Reading a file cos
 script). The next writer first makes it a revision of its own, once: by its digest, looked for among what was chosen. A file
 that is gone though its newest revision is `OUTSIDE_SECONDS` old, and that no mark says a writer may have deleted late, was
 deleted by other means. Neither takes an acknowledged change out of the history. Deciding that, and when a mark may go, is the
-only use of a clock: a writer that stops for longer than `OUTSIDE_SECONDS` between two operations, and then dies right after
-putting an old revision, leaves it to be read until the next write.
+only use of a clock here: a writer that stops for longer than `OUTSIDE_SECONDS` between two operations, and then dies right
+after putting an old revision, leaves it to be read until the next write.
 
-**Compaction** deletes slots below the last `REVISIONS_KEPT`. Who is still in such a slot finds higher ones, and never wins;
-if its own was accepted there and the next slot is gone, it says that it cannot know, rather than guess.
+**Compaction** deletes slots below the last `REVISIONS_KEPT`; where room is short (`memory/retention.py`), those below the
+newest. Who is still in such a slot finds higher ones, and never wins; if its own was accepted there and the next slot is gone,
+it says that it cannot know, rather than guess.
 """
 
 from __future__ import annotations

@@ -24,8 +24,9 @@ from memory.consensus import Change, LoggedFile, Revision, Steps
 from memory.export import ROUTE
 from memory.files import ScopedFiles, acarry_out
 from memory.journal import Journal
+from memory.person import memory_namespaces
 from memory.validation import RefusedWriteError, check_path, stored_file
-from settings import Settings
+from settings import MAX_ASSISTANTS, Settings
 
 # Nobody else's to keep.
 PRIVATE = {"cache-control": "no-store"}
@@ -139,11 +140,22 @@ class Asked:
         Raises:
             RefusedRequestError: it is not, or it was refused (`ScopedFiles.arevise`).
         """
+        await self.check_assistant()
         wanted = self.request.headers.get("if-match")
         try:
             return await self.files.arevise(key, change if wanted is None else await self._if_unmoved(key, wanted, change))
         except ValueError as error:
             raise RefusedRequestError(422, str(error)) from None
+
+    async def check_assistant(self) -> None:
+        """Raise `RefusedRequestError` where a write would begin memory with one assistant more, and there are many."""
+        if "assistant_id" not in self.parameters or await self.store.asearch(self.namespace, limit=1):
+            return
+        known = await memory_namespaces(self.store, self.actor, self.settings)
+        if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
+            raise RefusedRequestError(
+                422, f"You have memory with {len(known)} assistants, and {MAX_ASSISTANTS} is the limit for beginning another."
+            )
 
     async def _if_unmoved(self, key: str, wanted: str, change: Change) -> Change:
         """The change, of the revision that is wanted alone."""

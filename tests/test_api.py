@@ -23,6 +23,7 @@ from memory.export import document
 from memory.files import acarry_out
 from memory.journal import Journal
 from settings import (
+    MAX_ASSISTANTS,
     MAX_BODY_BYTES,
     MAX_DIFF_CHARS,
     MAX_FILE_BYTES,
@@ -413,6 +414,19 @@ async def test_memory_with_each_assistant_is_named_by_the_assistant(calling: Ope
         assert (await client.get("/memory/file", params={**NOTES, "assistant_id": other})).json()["content"] == "other's"
         assert (await client.get("/memory", params={"assistant_id": "a:b"})).status_code == 400
     assert store.get(("memories", f"{other}:acme:alice"), "/notes.md")
+
+
+async def test_no_request_begins_memory_with_more_assistants_than_the_limit(calling: Open) -> None:
+    ids = [f"11111111-2222-3333-4444-{number:012}" for number in range(MAX_ASSISTANTS + 1)]
+    async with calling(settings=Settings(memory_scope="user+assistant")) as client:
+        answers = [await put(client, "x", params={**NOTES, "assistant_id": assistant}) for assistant in ids]
+        assert [answer.status_code for answer in answers] == [200] * MAX_ASSISTANTS + [422]
+        assert f"{MAX_ASSISTANTS} is the limit" in answers[-1].json()["detail"]
+        last = {"assistant_id": ids[-1], "dry_run": "false"}
+        body = exported({"path": "/memories/a.md", "content": "x"})
+        assert (await client.post("/memory/import", params=last, json=body)).status_code == 422
+        assert (await put(client, "y", params={**NOTES, "assistant_id": ids[0]})).status_code == 200
+        assert (await put(client, "y")).status_code == 200, "nobody has to name the default one"
 
 
 async def test_the_person_edits_also_where_agents_may_not(calling: Open) -> None:

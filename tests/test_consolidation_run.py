@@ -16,18 +16,19 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 import memory.consolidation
+import memory.due
 import memory.progress
 import memory.work
 from consolidation_agent import build_consolidation_agent
 from memory import epochs, guard, scopes
 from memory.consensus import LoggedFile
-from memory.due import Due, still_due
+from memory.due import Due, find_due, still_due
 from memory.episodes import Conversation, Turn
 from memory.files import acarry_out
 from memory.guard import Changed, objection
 from memory.journal import Journal
 from memory.lines import diff, edits, without
-from memory.progress import LeaseHeldError, Record, positions, record, records, take_lease
+from memory.progress import LeaseHeldError, Position, Record, commit, positions, record, records, take_lease
 from settings import (
     LEASE_SECONDS,
     MAX_CHANGES_OF_A_FILE,
@@ -158,6 +159,30 @@ async def test_the_records_of_runs_that_changed_everything_are_bounded(store: Ba
     assert newest["files"].keys() == many.keys()
     assert newest["files"]["/memories/0.md"] == "é" * MAX_DIFF_CHARS
     assert "left out" in newest["files"]["/memories/49.md"]
+
+
+class Threads:
+    """The platform's client, of somebody with these threads of two assistants."""
+
+    def __init__(self, **assistants: str) -> None:
+        self.threads, self.assistants = self, assistants
+
+    async def search(self, *, metadata: dict[str, str], ids: Sequence[str] | None = None, **_: Any) -> list[dict[str, Any]]:
+        assert metadata.items() >= {"user_id": "alice", "org_id": "acme"}.items()
+        wanted = metadata.get("assistant_id")
+        found = {thread_id for thread_id, assistant in self.assistants.items() if wanted in (None, assistant)}
+        found &= set(ids if ids is not None else self.assistants)
+        return [{"thread_id": thread_id, "updated_at": "1", "values": {"messages": []}} for thread_id in sorted(found)]
+
+
+@pytest.mark.parametrize("dry", [False, True])
+async def test_how_far_a_conversation_was_consolidated_is_not_kept_once_it_is_deleted(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch, dry: bool
+) -> None:
+    await commit(store, ALICE, {thread_id: Position("1", "m", ("hash",)) for thread_id in ("mine", "other", "deleted")})
+    monkeypatch.setattr(memory.due, "get_client", lambda: Threads(mine="a", other="b"))
+    await find_due(store, ALICE, "a", 1_000, dry=dry)
+    assert set(await positions(store, ALICE)) == {"mine", "other"} | ({"deleted"} if dry else set())
 
 
 async def test_of_a_lease_hardly_any_history_is_kept(store: BaseStore) -> None:

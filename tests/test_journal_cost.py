@@ -95,6 +95,19 @@ async def test_the_fiftieth_edit_takes_no_more_than_the_first_but_for_compaction
     assert len(store.search(scopes.journals(FILES), limit=1_000)) < 100
 
 
+async def test_who_has_written_much_pays_two_operations_more_for_an_edit_and_a_count_now_and_then() -> None:
+    store, counts = Counting(), []
+    await ours(store).awrite("/b.md", "b")
+    for number in range(100):
+        store.ops.clear()
+        await ours(store).awrite("/a.md", f"{number}" + "x" * 200_000)
+        await ours(store).awrite("/b.md", f"{number}")
+        counts.append(len(store.ops))
+    first, usual = counts[1], sorted(counts)[len(counts) * 8 // 10]
+    assert (first, usual <= first + 2 * 2) == (2 * 6, True)
+    assert sum(counts) <= len(counts) * (first + 6)
+
+
 # --- Who --------------------------------------------------------------------------------------------------------------
 
 
