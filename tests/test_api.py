@@ -17,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 from starlette.types import Receive, Scope, Send
 
 from api import build_api
-from memory import epochs, platform, scopes
+from memory import epochs, platform, scopes, stored
 from memory.consensus import LoggedFile
 from memory.export import document
 from memory.files import acarry_out
@@ -150,13 +150,17 @@ async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginnin
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
 
 
-async def test_the_history_says_how_many_revisions_were_removed_to_make_room(api: httpx.AsyncClient) -> None:
+async def test_the_history_says_how_many_revisions_were_removed_to_make_room(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "BUDGET", 100_000)
+
     async def dropped(path: str) -> tuple[int, int]:
         told = (await api.get("/memory/history", params={"path": path})).json()
         return len(told["revisions"]), told["revisions_dropped"]
 
     for number in range(40):
-        assert (await put(api, f"{number}{'x' * 250_000}")).status_code == 200
+        assert (await put(api, f"{number}{'x' * 5_000}")).status_code == 200
         assert (await put(api, f"{number}", "/memories/other.md")).status_code == 200
     kept, gone = await dropped("/memories/notes.md")
     assert (kept + gone, gone > 0) == (40, True)
