@@ -81,8 +81,7 @@ async def measure(server: DevServer, model: ScriptedAnthropic, conversations: in
             model.clear()
             script(model, graph, window)
             thread = str((await client.threads.create())["thread_id"])
-            configurable: dict[str, Any] = {"since": since}
-            await run_turn(client, thread, "Consolidate recent memories.", graph, config={"configurable": configurable})
+            await run_turn(client, thread, "Consolidate recent memories.", graph, metadata={"window_began": since})
             cost, sent = costs[graph], sum(len(json.dumps(body)) for body in model.requests)
             if talks:
                 cost.calls, cost.bytes = cost.calls + len(model.requests), cost.bytes + sent

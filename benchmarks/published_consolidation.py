@@ -29,7 +29,7 @@ def _user(runtime: Runtime[Any]) -> str:
 @tool
 async def search_recent_conversations(query: str, runtime: ToolRuntime[Any, Any]) -> str:
     """Search this user's conversations since the last consolidation."""
-    client, since = get_client(), get_config()["configurable"]["since"]
+    client, since = get_client(), get_config()["metadata"]["window_began"]
     threads: Any = await client.threads.search(
         metadata={"user_id": _user(get_runtime()), "graph_id": "agent"}, sort_by="updated_at", sort_order="desc", limit=20
     )

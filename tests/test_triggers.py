@@ -485,6 +485,8 @@ async def test_three_turns_are_one_run_on_a_thread_that_is_their_owner_s_and_nob
     shown = tool_results(model.requests[-1])[0]
     assert all(text in shown for text in ("fennel", "dill", "sorrel"))
     assert len(model.requests_for(TASK)) == 2
+    (run,) = await client.runs.list(thread)
+    assert (run["metadata"] or {})["trigger"] == "idle", "what this project says of its runs arrives; nobody else may say it"
 
     for call in (stranger.threads.get(thread), stranger.runs.create(thread, "consolidation_agent", input={"messages": []})):
         with pytest.raises(NotFoundError):
