@@ -25,7 +25,7 @@ from deepagents.backends.protocol import (
     ReadResult,
     WriteResult,
 )
-from deepagents.backends.utils import perform_string_replacement
+from deepagents.backends.utils import file_data_to_string, perform_string_replacement
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
@@ -40,6 +40,7 @@ from memory.validation import (
     WrongContentError,
     before_write,
     check_path,
+    check_replacement,
     check_room,
     check_text,
     file_bytes,
@@ -344,6 +345,7 @@ class _Replacement:
             raise RefusedWriteError(f"File '{self._path}' not found")
         if before["encoding"] == "base64":
             raise RefusedWriteError("Cannot edit binary files with text replacements.")
+        check_replacement(self._path, before["content"], self._old, self._new, replace_all=self._replace_all)
         replaced = perform_string_replacement(before["content"], self._old, self._new, self._replace_all)
         if isinstance(replaced, str):
             raise RefusedWriteError(replaced.removeprefix("Error: "))
@@ -411,8 +413,13 @@ class ThreadFiles(StateBackend):
     def edit(
         self, file_path: str, old_string: str, new_string: str, replace_all: bool = False
     ) -> EditResult:  # the protocol's signature
-        error = _spelling_error(file_path)
-        return EditResult(error=error) if error else super().edit(file_path, old_string, new_string, replace_all)
+        try:
+            check_path(file_path)
+            if file := self._read_files().get(file_path):
+                check_replacement(file_path, file_data_to_string(file), old_string, new_string, replace_all=replace_all)
+        except RefusedWriteError as error:
+            return EditResult(error=f"Error: {error}")
+        return super().edit(file_path, old_string, new_string, replace_all)
 
     def delete(self, file_path: str) -> DeleteResult:
         error = _spelling_error(file_path)

@@ -138,6 +138,18 @@ def check_content(path: str, content: str) -> None:
         )
 
 
+def check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
+    """Refuse a replacement that makes a file too large before it is made: of 256 KiB, it could make gigabytes.
+
+    Raises:
+        RefusedWriteError: more than `MAX_FILE_BYTES`, and more than before.
+    """
+    times = content.count(old) if old and replace_all else 1
+    size = len(content) + times * (len(new) - len(old))
+    if size > max(MAX_FILE_BYTES, len(content)):
+        raise RefusedWriteError(f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes.")
+
+
 def check_credentials(path: str, content: str) -> None:
     """Refuse text that holds a secret, by its shape. The message names the kind, never the value.
 
