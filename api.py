@@ -26,6 +26,7 @@ from memory.on_demand import consolidate, consolidations
 from memory.person import StillWrittenError, forget
 from memory.requests import PRIVATE, Asked, RefusedRequestError, answers, key_of
 from memory.validation import stored_file
+from request_bounds import RequestBounds
 from settings import MAX_BODY_BYTES, MAX_IMPORT_BYTES, REVISIONS_KEPT, Settings, load_settings
 
 logger = logging.getLogger("api")
@@ -292,6 +293,7 @@ async def forget_me(asked: Asked) -> Response:
 def build_api(settings: Settings) -> Starlette:
     """The routes under /memory. The server merges its own into them, so that middleware given here is around all of them."""
     guard = [Middleware(DevGuard, settings=settings)] if settings.local_dev else []
+    bounds = Middleware(RequestBounds)
     api = Starlette(
         routes=[
             Route("/memory", list_files, methods=["GET"]),
@@ -306,7 +308,7 @@ def build_api(settings: Settings) -> Starlette:
             Route("/memory/consolidate", consolidate, methods=["POST"]),
             Route("/memory/consolidations", consolidations, methods=["GET"]),
         ],
-        middleware=guard,
+        middleware=[*guard, bounds],
     )
     api.state.settings = settings
     return api

@@ -106,6 +106,12 @@ POSTGRES_FOLDER = ".postgres"
 MIN_JWT_SECRET_BYTES = 32
 # UTF-8 bytes of what one run is sent (its input and command, as JSON).
 MAX_INPUT_BYTES = 1_048_576
+# Bytes of a body that is sent to any other route than /memory (JSON may write a text in three times its bytes), and levels to
+# which it may nest.
+MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
+MAX_REQUEST_NESTING = 150
+# Requests that one batch may be made of.
+MAX_BATCH = 1_000
 # Conversations of one person that may have a run going or waiting at once.
 MAX_BUSY_THREADS = 10
 # Steps that a run may ask for at most.

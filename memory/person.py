@@ -85,7 +85,8 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: scopes.Actor,
     """Delete everything of a person's but their epoch, and look again until nothing is left. Safe to repeat.
 
     Runs of theirs that are still going write nothing afterwards: first of all another epoch begins. Shared memory
-    (`MEMORY_SCOPE=assistant`) stays.
+    (`MEMORY_SCOPE=assistant`) stays. Checkpoints go with their threads: there are none under another spelling of a thread's id,
+    which `request_bounds.py` refuses.
 
     Returns:
         How much was deleted: `runs` that were going or waiting, `threads`, and items of the store by the first part of their
