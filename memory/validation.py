@@ -147,7 +147,9 @@ def check_replacement(path: str, content: str, old: str, new: str, *, replace_al
     times = content.count(old) if old and replace_all else 1
     size = len(content) + times * (len(new) - len(old))
     if size > max(MAX_FILE_BYTES, len(content)):
-        raise RefusedWriteError(f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes.")
+        raise RefusedWriteError(
+            f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes; split it by topic."
+        )
 
 
 def check_credentials(path: str, content: str) -> None:
