@@ -619,7 +619,7 @@ async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
 ) -> None:
     caller = callers(alice)
     answer, thread = await try_run(caller, route, asked("hello", **what))
-    if "/commands" in route:
+    if "/commands" in route and answer.status_code == httpx.codes.OK:  # the platform says it in its own protocol
         assert answer.json()["type"] == "error"
         assert str(status) in answer.text
     else:
