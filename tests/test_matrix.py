@@ -390,7 +390,8 @@ def dev(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -
 
 @asynccontextmanager
 async def clients(server: DevServer) -> AsyncIterator[httpx.AsyncClient]:
-    limits = httpx.Limits(max_connections=200)
+    # A connection for every request: the server may close one on which it refused a body unread.
+    limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
     async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False, limits=limits) as http:
         yield http
 

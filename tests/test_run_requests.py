@@ -436,7 +436,9 @@ Callers = Callable[[str], Caller]
 @pytest.fixture
 async def callers(server: DevServer) -> AsyncIterator[Callers]:
     """Gives callers by name; `root` and `studio` are operators."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=30, trust_env=False) as http:
+    # A connection for every request: the server may close one on which it refused a body unread.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=30, trust_env=False, limits=limits) as http:
 
         def caller(name: str) -> Caller:
             token = {"Authorization": f"Bearer {dev_token('acme', name)}"}
