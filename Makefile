@@ -2,32 +2,51 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 UV := $(shell command -v uv 2>/dev/null)
-PIP := $(if $(UV),uv pip install --quiet --python $(PYTHON),$(PYTHON) -m pip install --quiet)
+PIP := $(if $(UV),uv pip install --quiet --compile-bytecode --python $(PYTHON),$(PYTHON) -m pip install --quiet)
 
 COMMA := ,
 
 # Four workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
-PARALLEL := -n 4 --dist loadfile
+PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+# Every server would compile the project again.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev dev-postgres chat seed install check test proof eval audit clean
+.PHONY: help dev dev-postgres chat smoke backup restore seed install check test proof eval screenshots audit upgrade clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
 	@$(PYTHON) -m settings
-	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) dev.py $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
 
+# make itself sets AS, to the assembler.
+ifeq ($(origin AS),default)
+AS :=
+endif
 # The shell expands these, so that a quote in a name stays in the name.
-export AS ORG URL
+export AS ORG URL TOKEN TO FROM
 
 dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
+	@$(PYTHON) -m settings
 	@$(PYTHON) -m memory.postgres
-	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) dev.py --config langgraph.postgres.json $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server --config langgraph.postgres.json $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
 
 chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme, URL=)
 	@test -n "$$AS" || { echo "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme" >&2; exit 1; }
-	@$(PYTHON) chat.py --as "$$AS" $${ORG:+--org "$$ORG"} $${URL:+--url "$$URL"}
+	@$(PYTHON) -m dev.chat --as "$$AS" $${ORG:+--org "$$ORG"} $${URL:+--url "$$URL"}
+
+smoke: $(VENV)/.installed ## try a deployment as somebody without memory (URL=, TOKEN=), and delete what that made
+	@test -n "$$URL" || { echo "URL is empty; say where, e.g. make smoke URL=http://127.0.0.1:2024 TOKEN=dev:acme:smoke" >&2; exit 1; }
+	@printf '%s' "$$TOKEN" | $(PYTHON) -m dev.smoke --url "$$URL"
+
+backup: $(VENV)/.installed ## everybody's memory and conversations as files (URL=, TO= a folder, TOKEN= an operator's)
+	@test -n "$$URL" && test -n "$$TO" || { echo "URL or TO is empty; e.g. make backup URL=http://127.0.0.1:2024 TO=backup" >&2; exit 1; }
+	@printf '%s' "$$TOKEN" | $(PYTHON) -m dev.backup --url "$$URL" --folder "$$TO"
+
+restore: $(VENV)/.installed ## put the memory of a backup back (URL=, FROM= its folder, TOKEN= an operator's)
+	@test -n "$$URL" && test -n "$$FROM" || { echo "URL or FROM is empty; e.g. make restore URL=http://127.0.0.1:2024 FROM=backup" >&2; exit 1; }
+	@printf '%s' "$$TOKEN" | $(PYTHON) -m dev.backup --restore --url "$$URL" --folder "$$FROM"
 
 seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRUNE=1)
 	@$(PYTHON) -m seeds $${URL:+--url "$$URL"} $(if $(PRUNE),--prune)
@@ -35,10 +54,11 @@ seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRU
 install: $(VENV)/.installed ## install what a model's provider needs, too (EXTRA=openai)
 	$(PIP) -c constraints.txt -e '.[dev$(if $(EXTRA),$(COMMA)$(EXTRA))]'
 
-check: $(VENV)/.installed ## lint and types
+check: $(VENV)/.installed ## lint, types, and the house's walls
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 
 test: check ## check, and every test but the long proofs
 	$(PYTHON) -m pytest -m "not proof" $(PARALLEL)
@@ -49,9 +69,16 @@ proof: check ## check, and every test
 eval: $(VENV)/.installed ## judge consolidation with the model in .env (with LANGSMITH_API_KEY: an experiment there)
 	@$(PYTHON) -m pytest evals -q -n 2 --dist load
 
+screenshots: $(VENV)/.installed ## look at the page as it is now: docs/screenshot.png (needs a Chromium)
+	@$(PYTHON) -m tests.app.screenshots
+
 audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (needs the network)
 	$(PIP) -c constraints.txt pip-audit
 	$(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
+
+upgrade: ## pin the newest releases that pyproject.toml allows (needs uv and the network); then `make test`
+	@test -n "$(UV)" || { echo "make upgrade needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
+	$(UV) pip compile pyproject.toml --quiet --all-extras --upgrade --no-annotate --no-header --python-version 3.11 -o constraints.txt
 
 clean: ## remove the environment and everything the local server keeps
 	rm -rf $(VENV) .langgraph_api .postgres build *.egg-info

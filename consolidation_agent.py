@@ -8,39 +8,45 @@ from deepagents import create_deep_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
-from memory.consolidation import Consolidation
+from memory.consolidation import Consolidation, Drafts, KeepsSlot
+from memory.identity import Context
 from memory.prompt import PromptBlocks
-from memory.rehearsal import Rehearsals
 from memory.routes import build_backend, build_permissions
-from memory.scopes import Context
 from memory.tools import append_memory_tool
-from models import build_model
+from memory.usage import RunBound, TokenBudget
+from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
 
 PROMPT = (PROJECT / "prompts" / "consolidation.md").read_text("utf-8")
 
 
 def build_consolidation_agent(
-    settings: Settings, model: BaseChatModel | None = None
+    settings: Settings,
+    model: BaseChatModel | None = None,
+    limits: CallLimits = LIMITS,
+    consolidation: Consolidation | None = None,
 ) -> CompiledStateGraph[Any, Context, Any, Any]:
-    """The consolidation agent, with the model the settings name unless one is given.
-
-    Raises:
-        SettingsError: the model cannot be built.
-    """
+    """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_agent`."""
     named = (settings.consolidation_model, "CONSOLIDATION_MODEL") if settings.consolidation_model else (settings.agent_model,)
-    rehearsals = Rehearsals()
-    backend = build_backend(settings, consolidating=True, rehearsals=rehearsals)
+    consolidation = consolidation or Consolidation(settings, Drafts())
+    backend = build_backend(settings, consolidating=True, drafts=consolidation.drafts.store)
     graph = create_deep_agent(
-        model=model or build_model(*named),
+        model=whole_answers(model or build_model(*named), limits),
         name="consolidation_agent",
         system_prompt=PROMPT,
         tools=[append_memory_tool(backend)],
         backend=backend,
         permissions=build_permissions(settings, consolidating=True),
         memory=list(MEMORY_FILES),
-        # No subagents: `Consolidation` refuses to delegate, to deepagents' default one as well.
-        middleware=[Consolidation(settings, rehearsals), PromptBlocks(settings, MEMORY_FILES)],
+        # `Consolidation` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default one too.
+        middleware=[
+            KeepsSlot(),
+            consolidation,
+            PromptBlocks(settings, MEMORY_FILES, consolidation.drafts),
+            RunBound(limits.run_seconds),
+            TokenBudget(settings, consolidating=True),
+            limits.retry(),
+        ],
         context_schema=Context,
     )
     return graph.with_config({"metadata": {"memory_scope": settings.memory_scope, "consolidation": True}})

@@ -1,33 +1,232 @@
-"""The chat model that the settings name; without one, the built-in offline model."""
+"""The chat model that the settings name, with complete answers in bounded time.
+
+An integration takes any stream that ends as a complete answer, tool calls included. Here an answer must end as its provider's
+protocol ends. Another one is retried, and then fails the run: its tool calls are never executed, and no message is stored.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from langchain.agents.middleware import ModelRetryMiddleware
 from langchain.chat_models import init_chat_model
+from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
 from langchain_core.language_models import BaseChatModel
+from langchain_core.language_models.chat_models import agenerate_from_stream
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from pydantic import ValidationError
+from pydantic_core import from_json
 
-from offline_model import OfflineModel
-from settings import SettingsError
+from dev.offline_model import OfflineModel
+from environment import SettingsError
+from settings import MAX_RUN_SECONDS, MODEL_RETRIES, MODEL_SILENCE_SECONDS, load_settings
 
-# The extra of this project that installs a provider's package.
+# The model while AGENT_MODEL is unset. To remove it, delete dev/offline_model.py and its test, and put None here.
+OFFLINE: type[BaseChatModel] | None = OfflineModel
+# Providers whose package an extra of this project installs.
 EXTRAS = ("anthropic", "openai", "google_genai", "ollama")
+# By package: the keys under which a chunk has the reason why the answer ended, and the reasons that mean complete tool calls.
+# After another reason, such as a token limit, the last tool call may be cut. A text is kept, with the reason in its metadata.
+ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
+    "langchain_anthropic": (("stop_reason",), frozenset({"end_turn", "tool_use", "stop_sequence", "pause_turn"})),
+    "langchain_openai": (("finish_reason", "status"), frozenset({"stop", "tool_calls", "function_call", "completed"})),
+    "langchain_google_genai": (("finish_reason",), frozenset({"STOP"})),
+    "langchain_ollama": (("done_reason",), frozenset({"stop"})),
+}
+# Characters of one answer, and of invalid JSON in a tool call's arguments: langchain repairs that in quadratic time.
+MAX_ANSWER_CHARS, _REPAIRED_CHARS = 1_000_000, 1_024
 
 
-def build_model(name: str | None, variable: str = "AGENT_MODEL") -> BaseChatModel:
+class CutAnswerError(ModelConnectionError):
+    """An answer broke off. The same call may succeed."""
+
+
+class HalfToolCallError(ModelError):
+    """An answer ended early, e.g. at a token limit, and may contain a cut tool call. A retry would not help."""
+
+
+class LongAnswerError(ModelError):
+    """An answer is longer than `MAX_ANSWER_CHARS`. A retry would not help."""
+
+
+class SilentModelError(ModelTimeoutError):
+    """A model sent nothing for too long. There is no automatic retry: the person has waited long enough to decide."""
+
+    is_retryable = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """Limits of model calls.
+
+    Args:
+        silence_seconds: until the first chunk of an answer, and between two.
+        retries: further attempts after an incomplete answer.
+        retry_delay_seconds: before the first retry; each further one waits twice as long.
+        run_seconds: for all model and tool calls of one run.
+    """
+
+    silence_seconds: float = MODEL_SILENCE_SECONDS
+    retries: int = MODEL_RETRIES
+    retry_delay_seconds: float = 1.0
+    run_seconds: float = MAX_RUN_SECONDS
+
+    def retry(self) -> ModelRetryMiddleware:
+        """The innermost middleware of every agent and subagent."""
+        retries, delay = self.retries, self.retry_delay_seconds
+        return ModelRetryMiddleware(max_retries=retries, initial_delay=delay, retry_on=(CutAnswerError,), on_failure="error")
+
+
+LIMITS = CallLimits()
+
+
+def build_model(
+    name: str | None, variable: str = "AGENT_MODEL", offline: type[BaseChatModel] | None = OFFLINE
+) -> BaseChatModel:
     """The chat model `name` (`provider:model`) that the setting `variable` gave, or the offline one if there is no name.
 
     Raises:
-        SettingsError: the provider's package is not installed, or the provider is unknown.
+        SettingsError: there is no model; the provider is unknown; or its package or key is missing.
     """
+    if name is None and offline:
+        return offline()
     if name is None:
-        # Without offline_model.py: raise SettingsError(f"{variable} is empty; use provider:model.")
-        return OfflineModel()
+        raise SettingsError(f"{variable} is empty; use provider:model, e.g. anthropic:claude-sonnet-4-6.")
     provider = name.partition(":")[0]
     try:
         model: BaseChatModel = init_chat_model(name)
-    except ImportError:
-        extra = f"the extra '.[{provider}]'" if provider in EXTRAS else "the provider's langchain package"
-        fix = f"install {extra} (make install EXTRA={provider}), or add its package to pyproject.toml for a deployment"
-        raise SettingsError(f"{variable} is {name!r}, whose provider is not installed; {fix}.") from None
-    except ValueError as error:
-        raise SettingsError(f"{variable} is {name!r}; {str(error).splitlines()[0]}") from None
+    except ImportError as error:
+        extra = f"install the extra '.[{provider}]' (make install EXTRA={provider})"
+        fix = extra if provider in EXTRAS else " ".join(str(error).split())[:200].rstrip(".")
+        raise SettingsError(
+            f"{variable} is {name!r}, whose provider is not installed; {fix}, and for a deployment add its package to "
+            "dependencies of pyproject.toml."
+        ) from None
+    except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
+        why = (error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)).split()
+        reason = " ".join(why)[:200].rstrip(".")
+        raise SettingsError(
+            f"{variable} is {name!r}, which cannot be used: {reason}. Use provider:model, e.g. anthropic:claude-sonnet-4-6, "
+            "with the provider's key in .env."
+        ) from None
     return model
+
+
+def check_models() -> None:
+    """Build both models that the environment names. Raises as `build_model`."""
+    settings = load_settings()
+    build_model(settings.agent_model)
+    if settings.consolidation_model:
+        build_model(settings.consolidation_model, "CONSOLIDATION_MODEL")
+
+
+def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
+    """The same model, with complete asynchronous answers in time, or one of the errors above.
+
+    It stays an instance of its class. A model that does not stream is returned as it is: `RunBound` limits its calls.
+    """
+    kind = type(model)
+    streams = kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
+    if not streams or model.disable_streaming is True:
+        return model
+    content = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "silence_seconds": limits.silence_seconds}
+    copy = model.model_copy()
+    object.__setattr__(copy, "__class__", type(kind.__name__, (_WholeAnswers, kind), content))
+    return copy
+
+
+class _WholeAnswers(BaseChatModel):
+    """A base before an integration's class. Every call streams, to tell silence from a long answer."""
+
+    silence_seconds: ClassVar[float]
+
+    async def _agenerate(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        result = await agenerate_from_stream(self._astream(messages, stop, run_manager, **kwargs))
+        match (message := result.generations[0].message).content:
+            case [{"type": "text", "text": str(text), **others}] if others.keys() <= {"index"}:
+                message.content = text  # the integration's form without streaming
+        return result
+
+    async def _astream(
+        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        keys, whole = _ending(type(self))
+        reason: str | None = None
+        began, calls, chars = False, False, 0
+        arguments: dict[object, _Arguments] = {}
+        async with aclosing(super()._astream(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
+            while chunk := await self._following(chunks, began=began):
+                began = True
+                said = {**(chunk.generation_info or {}), **chunk.message.response_metadata}
+                calling = _calls_tool(chunk.message)
+                calls = calls or calling
+                # A reason counts only at the end: more content after it cancels it.
+                before = None if calling or chunk.message.content else reason
+                reason = next((str(said[key]) for key in keys if said.get(key)), before)
+                chars += _note(chunk.message, arguments)
+                if chars > MAX_ANSWER_CHARS:
+                    raise LongAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
+                yield chunk
+                await asyncio.sleep(0)  # buffered chunks must not block other tasks
+        if keys and reason is None:
+            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(keys)}.")
+        if keys and calls and reason not in whole:
+            raise HalfToolCallError(f"The model's answer ended with {reason}, in which a tool call may be half.")
+
+    async def _following(self, chunks: AsyncIterator[ChatGenerationChunk], *, began: bool) -> ChatGenerationChunk | None:
+        """The next chunk, None after the last. The provider's client has already retried errors before the first one."""
+        try:
+            async with asyncio.timeout(self.silence_seconds) as silence:
+                return await anext(chunks, None)
+        except Exception as error:
+            if silence.expired():
+                raise SilentModelError(f"The model said nothing for {self.silence_seconds:g} seconds.") from error
+            if began:
+                raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
+            raise
+
+
+def _ending(kind: type) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The entry of `ENDINGS` for a class or its base class; empty for others."""
+    packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
+    return next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset()))
+
+
+def _calls_tool(message: BaseMessage) -> bool:
+    said = message if isinstance(message, AIMessageChunk) else AIMessageChunk(content="")
+    return bool(said.tool_call_chunks or said.tool_calls or said.invalid_tool_calls)
+
+
+@dataclass(slots=True)
+class _Arguments:
+    """The arguments of a tool call so far."""
+
+    text: str = ""
+    checked: int = 0
+
+    def add(self, said: str) -> int:
+        """Append a part; returns its length. Raises `HalfToolCallError` if the whole can no longer become JSON."""
+        self.text += said
+        if len(self.text) - self.checked >= _REPAIRED_CHARS:
+            self.checked = len(self.text)
+            try:
+                from_json(self.text, allow_partial="trailing-strings")
+            except ValueError:
+                raise HalfToolCallError("The model called a tool with long arguments that are no JSON.") from None
+        return len(said)
+
+
+def _note(message: BaseMessage, arguments: dict[object, _Arguments]) -> int:
+    """The characters that a chunk adds to an answer. Also checks the arguments of tool calls."""
+    content, chars = message.content, 0
+    for call in message.tool_call_chunks if isinstance(message, AIMessageChunk) else ():
+        index = len(arguments) if call["index"] is None else (call["index"],)
+        chars += arguments.setdefault(index, _Arguments()).add(call["args"] or "")
+    return chars or (len(content) if isinstance(content, str) else sum(len(str(block)) for block in content))

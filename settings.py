@@ -1,319 +1,169 @@
-"""Every environment variable this deployment reads, read once, into one frozen object.
+"""Every environment variable this deployment reads, read once, into one frozen object; and the constants that a fork changes.
 
-A variable exists only where two deployments of the same code must differ. What a fork would change once and for all is a
-commented constant below. `.env.example` documents every variable; a test holds the two lists equal.
+A variable exists only where two deployments of the same code must differ. `.env.example` documents every variable; a test holds
+the two lists equal. Constants that no fork changes stay with the code that they tune.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import json
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast, get_args
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from typing import Annotated, Literal, get_type_hints
 
-from croniter import croniter
+import environment as env
+from environment import SettingsError
 
 MemoryScope = Literal["user", "user+assistant", "assistant"]
 MemoryWrites = Literal["both", "background"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
+Review = Literal["off", "on"]
 DevTokens = Literal["local", "anywhere"]
 
-PROJECT = Path(__file__).parent
-# Where `make dev` says at which address it started, for `make chat` and `python -m seeds`.
-DEV_ADDRESS = PROJECT / ".langgraph_api" / "address"
+PROJECT = env.PROJECT
 
-# The files shown to the model in every system prompt; everything else it reads when it needs it.
+# --- The system prompt. Sizes are UTF-8 bytes.
+# Files shown in every system prompt. The model reads other files on demand.
 MEMORY_FILES = ("/memories/preferences.md", "/memories/profile.json", "/memories/topics/index.md")
-# UTF-8 bytes of each prompt block; beyond it the head is kept and the prompt says what to read for the rest.
+# Each prompt block. A longer block is cut, and says which file to read for the rest.
 MEMORY_BUDGET_BYTES = 16_384
 POLICY_BUDGET_BYTES = 32_768
 SKILLS_BUDGET_BYTES = 16_384
-# UTF-8 bytes of one skill's front matter, and of all that a run reads of one folder of skills.
+# One skill's front matter, and everything a run reads from one folder of skills.
 MAX_FRONT_MATTER_BYTES = 8_192
 SKILLS_READ_BYTES = 4 * SKILLS_BUDGET_BYTES
-# Files of one organization's policies that are looked at for the top-level rules among them.
-MAX_POLICY_FILES = 1_000
-# UTF-8 bytes of one file written through the agent's filesystem, and of its path within a route.
+
+# --- Files. Sizes are UTF-8 bytes.
+# One file, and its path within a route.
 MAX_FILE_BYTES = 262_144
 MAX_PATH_BYTES = 512
-# Files of one namespace (a person's memory, an assistant's skills), and UTF-8 bytes of all of them together. Every write reads
-# them all to know.
+# Files of one namespace (a person's memory, an assistant's skills), and their size together. Every write reads them.
 MAX_MEMORY_FILES = 500
 MAX_MEMORY_BYTES = 4_194_304
-# UTF-8 bytes that the files of one namespace and their histories take up together. Beyond it histories go: those of deleted
-# files first, then the oldest revisions; never the newest of a file that is there.
+# A namespace's files with their histories. To make room, histories of deleted files go first, then old revisions.
 MAX_STORED_BYTES = 2 * MAX_MEMORY_BYTES
-# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before no request begins it with another.
-MAX_ASSISTANTS = 20
-# Deleted files that are still known by their last revision. Beyond it the oldest are cleared away, which takes ten minutes; at
-# twice as many, no new file is made until then.
+# Deleted files that keep their last revision. The oldest beyond go within ten minutes; at twice as many, no file is created.
 MAX_DELETED_FILES = 1_000
-# Bytes of a request to /memory (its JSON may write a character in six), and of a document to import, which may hold more than
-# the files.
+# A request to /memory (JSON may write a character in six bytes), and a document to import.
 MAX_BODY_BYTES = 1_048_576
 MAX_IMPORT_BYTES = 16_777_216
-# Seconds after forgetting somebody when it is looked whether a write that was on its way has landed.
-FORGET_GRACE_SECONDS = 0.5
-# Revisions of a file that are kept for the history and for undoing.
+# Revisions of a file, for its history and for undo.
 REVISIONS_KEPT = 50
+# Characters of one file's diff, in the history and in records of consolidation.
+MAX_DIFF_CHARS = 20_000
+
+# --- Conversations.
+# Hours from the last turn of a temporary conversation to its deletion, by the sweep or at its owner's next new conversation.
+TEMPORARY_HOURS = 24
+# Days from the last turn of any conversation to its deletion by the sweep, with its index and positions. None: never.
+CONVERSATION_DAYS: int | None = None
 # Characters of a search tool's answer.
 MAX_SEARCH_RESULT_CHARS = 4_000
-# Memory files of one person that one search looks at where the store has no semantic index.
-MAX_SEARCHED_FILES = 1_000
-# What one batch of consolidation shows the model: tokens of conversation, counted approximately, and topic files that the
-# conversations are about. A backlog takes several batches in one run, each committed.
+
+# --- Consolidation.
+# Tokens of conversation (about), and topic files, that one batch shows. A run commits each batch.
 BATCH_TOKENS = 15_000
 TOPIC_FILES_SHOWN = 5
-# Model calls that one batch may take; beyond them it is undone, and stays due.
+# Model calls per batch. A batch that needs more changes nothing, and stays due.
 MAX_CONSOLIDATION_STEPS = 40
-# Changes that one batch may make to one file: together with undoing them, fewer than the revisions that are kept.
-MAX_CHANGES_OF_A_FILE = 20
-# Batches that may be undone for good before a run ends; what they held is tried again by the next one, each conversation alone.
+# Finally refused batches that end a run. The next run retries their conversations one by one.
 MAX_UNDONE_BATCHES = 3
-# What consolidation may do to lines of memory. What it updates or removes stays in the history.
+# What consolidation may do to lines of memory. The history keeps updated and removed lines.
 CONSOLIDATION_ADDS = True
 CONSOLIDATION_UPDATES = True
 CONSOLIDATION_REMOVES = True
-# The share of a file's facts (lines that are no headings or comments) that a batch may take from memory, beside those that
-# the model gave as outdated or contradicted.
+# Share of a file's facts (lines except headings and comments) that a batch may remove without a reason.
 MAX_SHRINKING = 1 / 3
-# The share of a fact's words that one line must still have for the fact to be kept; words that other facts have count less.
+# Share of a fact's words that one line must contain to keep the fact. Words that other facts use count less.
 FACT_WORDS_KEPT = 2 / 3
-# Seconds after which a consolidation that gave no sign of life is taken for dead, and what it left half done is undone.
-LEASE_SECONDS = 300
-# Finished consolidations that are kept of a person.
+# Records kept per person.
 CONSOLIDATIONS_KEPT = 100
-# Characters of all diffs in the record of one, and bytes of all records of a person.
-MAX_RECORD_CHARS = 200_000
-MAX_CONSOLIDATIONS_BYTES = 1_048_576
-# Characters of one file's diff, in the history and in what consolidation did.
-MAX_DIFF_CHARS = 20_000
-# Seconds for which further turns of somebody who never pauses postpone a consolidation at most.
+# Seconds for which the turns of a person who never pauses can postpone a consolidation.
 MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
-# A sweep looks back this much further than to the start of the last one: clocks differ, and a turn may be committed late.
-SWEEP_MARGIN_SECONDS = 600
-# Connections to Postgres that one server opens at most, for the store and again for the checkpoints: `make dev-postgres` only.
-POSTGRES_CONNECTIONS = 10
-# The embedded Postgres's data, in the folder the server works in.
-POSTGRES_FOLDER = ".postgres"
-# HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
-MIN_JWT_SECRET_BYTES = 32
-# UTF-8 bytes of what one run is sent (its input and command, as JSON).
+# Consolidations at once in one process: with a sweep and MAX_BUSY_THREADS, fewer than its workers (N_JOBS_PER_WORKER).
+CONSOLIDATIONS_AT_ONCE = 2
+
+# --- Limits of one person.
+# Requests per second to one process, and the burst allowed before that rate applies. Further ones wait.
+REQUESTS_PER_SECOND = 20
+REQUESTS_AT_ONCE = 100
+# Conversations with a run under way or queued, and as many consolidations: fewer than half of ten workers.
+MAX_BUSY_THREADS = 4
+# Runs queued behind the current run of one conversation.
+MAX_WAITING_RUNS = 2
+# UTF-8 bytes of a run's input, command and context as JSON.
 MAX_INPUT_BYTES = 1_048_576
-# Bytes of a body that is sent to any other route than /memory (JSON may write a text in three times its bytes), and levels to
-# which it may nest.
-MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
-MAX_REQUEST_NESTING = 150
-# Requests that one batch may be made of.
-MAX_BATCH = 1_000
-# Conversations of one person that may have a run going or waiting at once.
-MAX_BUSY_THREADS = 10
-# Steps that a run may ask for at most.
+# Seconds without output until a model call fails. Raise it for models that think longer in silence.
+MODEL_SILENCE_SECONDS = 120
+# Further attempts after an incomplete answer.
+MODEL_RETRIES = 2
+# Seconds of model and tool calls in one run.
+MAX_RUN_SECONDS = 1_800
+# Highest `recursion_limit` that a run may ask for.
 MAX_RECURSION_LIMIT = 10_000
-# Keys of the metadata of one run or thread, and characters of each key and value.
-MAX_METADATA_KEYS = 50
-MAX_METADATA_CHARS = 2_000
-# Levels to which what a run is sent may nest. Python copies a few hundred at most.
-MAX_NESTING = 100
-# Links for feedback that one run may ask for; each is a call to LangSmith.
-MAX_FEEDBACK_KEYS = 10
-# Whether everybody's runs may have a webhook, which carries the conversation out, or only operators'.
+# Whether every person's runs may call a webhook, which sends the conversation elsewhere. False: operators' only.
 WEBHOOKS_FOR_EVERYBODY = False
-# Seconds by which the clocks of this server and of a token's issuer may differ.
-CLOCK_SKEW_SECONDS = 30
-# Of a number of seconds; more would be centuries.
-MAX_SECONDS_DIGITS = 9
-# Seconds by which a run may be put off: as far as CONSOLIDATE_AFTER_SECONDS goes.
-MAX_AFTER_SECONDS = 10**MAX_SECONDS_DIGITS
-# A sixth field would be seconds, which the platform's scheduler does not have.
-CRON_FIELDS = 5
-
-
-class SettingsError(ValueError):
-    """A setting that cannot be used. The message is one line: variable, value, fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the environment says. Defaults are those of a first local start without any key."""
+    """The environment. The defaults are those of a first local start without any key."""
 
-    agent_model: str | None = None
-    consolidation_model: str | None = None
-    auth_jwks_url: str | None = None
-    auth_jwt_secret: str | None = field(default=None, repr=False)
-    auth_issuer: str | None = None
-    auth_audience: str | None = None
-    auth_org_claim: str = "org_id"
-    auth_permissions_claim: str = "permissions"
-    default_org: str = "default"
-    operators: frozenset[str] = frozenset()
-    dev_tokens: DevTokens = "local"
-    memory_scope: MemoryScope = "user"
-    memory_writes: MemoryWrites = "both"
-    shared_writes: SharedWrites = "deny"
-    consolidate_after_seconds: int = 300
-    consolidation_schedule: str | None = None
-    memory_postgres_uri: str | None = field(default=None, repr=False)
-    # True where the server is `langgraph dev`, and where that can be reached from elsewhere (`--host`, `--tunnel`): the
-    # platform says so, `.env` cannot.
+    agent_model: Annotated[str | None, env.parse_model] = None
+    consolidation_model: Annotated[str | None, env.parse_model] = None
+    auth_jwks_url: Annotated[str | None, env.parse_jwks_url] = None
+    auth_jwt_secret: Annotated[str | None, env.parse_jwt_secret] = field(default=None, repr=False)
+    auth_issuer: Annotated[str | None, env.parse_text] = None
+    auth_audience: Annotated[str | None, env.parse_text] = None
+    auth_org_claim: Annotated[str, env.parse_text] = "org_id"
+    auth_permissions_claim: Annotated[str, env.parse_text] = "permissions"
+    default_org: Annotated[str, env.parse_org] = "default"
+    operators: Annotated[frozenset[str], env.parse_identities] = frozenset()
+    dev_tokens: Annotated[DevTokens, env.parse_choice(DevTokens)] = "local"
+    memory_scope: Annotated[MemoryScope, env.parse_choice(MemoryScope)] = "user"
+    memory_writes: Annotated[MemoryWrites, env.parse_choice(MemoryWrites)] = "both"
+    shared_writes: Annotated[SharedWrites, env.parse_choice(SharedWrites)] = "deny"
+    consolidate_after_seconds: Annotated[int, env.parse_seconds] = 300
+    consolidation_schedule: Annotated[str | None, env.parse_cron] = None
+    consolidation_review: Annotated[Review, env.parse_choice(Review)] = "off"
+    daily_tokens: Annotated[int, env.parse_tokens] = 0
+    memory_postgres_uri: Annotated[str | None, env.parse_postgres_uri] = field(default=None, repr=False)
+    # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from other machines
+    # (`--host`, `--tunnel`); its host name or IP address; and the websites that may call it (`http.cors` of langgraph.json).
     local_dev: bool = False
     exposed: bool = False
-    # The name or IP address by which `langgraph dev` says it is reached.
     served_as: str = ""
-    # The websites that may call: `http.cors` of langgraph.json, as the platform passes it on. For the development server.
     cors_origins: frozenset[str] = frozenset()
     cors_origin_regex: str | None = None
 
     @property
     def accepts_dev_tokens(self) -> bool:
-        """Whether a caller may simply say who they are: on `langgraph dev` that only this machine reaches, without JWTs."""
+        """Whether callers name themselves: on `langgraph dev` without JWTs, while only this machine reaches it."""
         return self.local_dev and not self.uses_jwt and (not self.exposed or self.dev_tokens == "anywhere")
 
     @property
     def accepts_studio(self) -> bool:
-        """Whether a caller may say they are Studio. On `langgraph dev` nobody checks that; in a deployment LangSmith does."""
+        """Whether a caller may say it is Studio. `langgraph dev` does not verify that; in a deployment LangSmith does."""
         return not self.exposed or self.accepts_dev_tokens
 
     @property
+    def sign_in(self) -> Literal["dev", "token"]:
+        """How people sign in: with a name and an organization, or with a token."""
+        return "dev" if self.accepts_dev_tokens else "token"
+
+    @property
     def uses_jwt(self) -> bool:
-        """Whether people sign in with JSON web tokens; if so, development tokens are refused."""
+        """Whether people sign in with JSON web tokens. Development tokens are then refused."""
         return bool(self.auth_jwks_url or self.auth_jwt_secret)
 
 
-T = TypeVar("T")
-
-
-def _bad(name: str, value: str, fix: str) -> SettingsError:
-    return SettingsError(f"{name} is {value!r}; {fix}")
-
-
-def _model(name: str, value: str) -> str:
-    provider, _, model = value.partition(":")
-    if not provider or not model:
-        raise _bad(name, value, "use provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty.")
-    return value
-
-
-def _choice(kind: object) -> Callable[[str, str], str]:
-    choices = get_args(kind)
-
-    def parse(name: str, value: str) -> str:
-        if value not in choices:
-            raise _bad(name, value, f"use one of {', '.join(choices)}.")
-        return value
-
-    return parse
-
-
-def _label_text(name: str, value: str) -> str:
-    if len(value.encode()) > MAX_PATH_BYTES // 2:
-        raise _bad(name, f"{value[:20]}...", f"use at most {MAX_PATH_BYTES // 2} bytes.")
-    return value
-
-
-def _seconds(name: str, value: str) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) <= MAX_SECONDS_DIGITS):
-        raise _bad(name, value[:20], "use a whole number of seconds, e.g. 300, or 0 to turn it off.")
-    return int(value)
-
-
-def _cron(name: str, value: str) -> str:
-    if len(value.split()) != CRON_FIELDS or not croniter.is_valid(value):
-        raise _bad(name, value, "use five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none.")
-    return value
-
-
-def _jwks_url(name: str, value: str) -> str:
-    url = _split(value)
-    if not url or not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))):
-        raise _bad(name, value[:100], "use the https:// address of your identity provider's key set.")
-    return value
-
-
-def is_loopback(name: str) -> bool:
-    """Whether a host's name or IP address, without brackets or port, is this machine's alone."""
-    try:
-        return name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _hostname(address: str) -> str:
-    """The host of an address in lower case, without brackets; empty where it has none."""
-    url = _split(address)
-    return (url.hostname or "") if url else ""
-
-
-def _split(value: str) -> SplitResult | None:
-    """The parts of an address, None where it has none that can be told apart. Its own errors would show a password."""
-    try:
-        url = urlsplit(value)
-        port = url.port
-    except ValueError:
-        return None
-    return None if port == 0 else url
-
-
-def _jwt_secret(name: str, value: str) -> str:
-    if len(value.encode()) < MIN_JWT_SECRET_BYTES:
-        raise SettingsError(f"{name} has {len(value.encode())} bytes; use at least {MIN_JWT_SECRET_BYTES} random ones.")
-    return value
-
-
-def _postgres_uri(name: str, value: str) -> str:
-    url = _split(value)
-    if not url or url.scheme not in {"postgres", "postgresql"} or not (url.hostname or "host" in parse_qs(url.query)):
-        raise SettingsError(f"{name} is not a Postgres address; use postgresql://user:password@host:5432/database.")
-    return value
-
-
-def _identities(name: str, value: str) -> frozenset[str]:
-    return frozenset(part.strip() for part in value.split(",") if part.strip())
-
-
-def _text(name: str, value: str) -> str:
-    return value
-
-
-def _cors(http: str) -> tuple[frozenset[str], str | None]:
-    """The origins, and the expression for further ones, that the platform's `http` configuration lets call."""
-    given: dict[str, Any] = (json.loads(http or "{}") or {}).get("cors") or {}
-    expression = given.get("allow_origin_regex") or ""
-    try:
-        re.compile(expression)
-    except re.error as error:
-        raise _bad("http.cors.allow_origin_regex", expression, f"{error}: use a regular expression of origins.") from None
-    return frozenset(given.get("allow_origins") or ()), expression or None
-
-
-# The name of each variable is its field's in capitals.
-_PARSERS: dict[str, Callable[[str, str], object]] = {
-    "agent_model": _model,
-    "consolidation_model": _model,
-    "auth_jwks_url": _jwks_url,
-    "auth_jwt_secret": _jwt_secret,
-    "auth_issuer": _text,
-    "auth_audience": _text,
-    "auth_org_claim": _text,
-    "auth_permissions_claim": _text,
-    "default_org": _label_text,
-    "operators": _identities,
-    "dev_tokens": _choice(DevTokens),
-    "memory_scope": _choice(MemoryScope),
-    "memory_writes": _choice(MemoryWrites),
-    "shared_writes": _choice(SharedWrites),
-    "consolidate_after_seconds": _seconds,
-    "consolidation_schedule": _cron,
-    "memory_postgres_uri": _postgres_uri,
-}
-
-VARIABLES = tuple(name.upper() for name in _PARSERS)
+# A field is read from the variable of its name in capitals, by the function in its annotation.
+_HINTS = get_type_hints(Settings, include_extras=True)
+_PARSERS = {name.upper(): hint.__metadata__[0] for name, hint in _HINTS.items() if hasattr(hint, "__metadata__")}
+VARIABLES = tuple(_PARSERS)
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -325,16 +175,15 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     given = {name: value for name in VARIABLES if (value := environ.get(name, "").strip())}
     for name, value in given.items():
-        if any("\ud800" <= character <= "\udfff" for character in value):  # how Python reads bytes that are not UTF-8
+        if any("\ud800" <= character <= "\udfff" for character in value):  # Python's reading of bytes that are not UTF-8
             raise SettingsError(f"{name} is not UTF-8 text; type it again.")
-    values = {name.lower(): _PARSERS[name.lower()](name, value) for name, value in given.items()}
     local_dev = environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev"
-    served_as = _hostname(environ.get("LANGGRAPH_API_URL", ""))
-    origins, origin_regex = _cors(environ.get("LANGGRAPH_HTTP", "") if local_dev else "")
+    served_as = env.hostname_of(environ.get("LANGGRAPH_API_URL", ""))
+    origins, origin_regex = env.parse_cors(environ.get("LANGGRAPH_HTTP", "") if local_dev else "")
     settings = Settings(
-        **cast("dict[str, str]", values),  # type: ignore[arg-type]  # each parser returns its field's type
+        **{name.lower(): _PARSERS[name](name, value) for name, value in given.items()},
         local_dev=local_dev,
-        exposed=local_dev and not is_loopback(served_as),
+        exposed=local_dev and not env.is_loopback(served_as),
         served_as=served_as,
         cors_origins=origins,
         cors_origin_regex=origin_regex,
@@ -344,21 +193,23 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     return settings
 
 
-def dev_address() -> str:
-    """The address at which `make dev` last started a server."""
-    return DEV_ADDRESS.read_text("utf-8") if DEV_ADDRESS.exists() else "http://127.0.0.1:2024"
+def agent_graphs(folder: Path = PROJECT) -> tuple[str, ...]:
+    """Ids of the graphs that people talk to: all registered ones, or those of langgraph.json, except consolidation's."""
+    return env.parse_graphs(os.environ.get("LANGSERVE_GRAPHS") or (folder / "langgraph.json").read_text("utf-8"))
 
 
-def local_environ() -> dict[str, str]:
-    """The environment of commands on this machine: `.env`, and over it what the process was given and is not empty."""
-    from dotenv import dotenv_values  # noqa: PLC0415  # a development library: servers are given their environment
+def local_environ(folder: Path = PROJECT) -> dict[str, str]:
+    """The environment of commands on this machine: `.env`, overridden by non-empty variables of the process."""
+    from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment
 
     given = {name: value for name, value in os.environ.items() if value}
-    return {**{name: value or "" for name, value in dotenv_values(PROJECT / ".env").items()}, **given}
+    return {**{name: value or "" for name, value in dotenv_values(folder / ".env").items()}, **given}
 
 
-if __name__ == "__main__":  # `make dev` asks before it starts a server
+if __name__ == "__main__":  # `make dev` checks the settings before it starts a server
+    os.environ.update(local_environ())
     try:
-        load_settings(local_environ())
+        load_settings()
+        import_module("models").check_models()
     except SettingsError as error:
         sys.exit(str(error))

@@ -14,7 +14,7 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from memory.scopes import DEFAULT_AGENT_ASSISTANT, Context
+from memory.identity import DEFAULT_AGENT_ASSISTANT, Context
 from models import build_model
 from settings import MEMORY_FILES, PROJECT, load_settings
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 
-from tests.dev_server import DevServer, run_turn
-from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from testing.dev_server import DevServer, run_turn
+from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 
 GOAL = 0.5
 GRAPHS = ("consolidation_agent", "published_consolidation")

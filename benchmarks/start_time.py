@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.pairs import Pairs, print_table
-from tests.dev_server import DevServer
+from testing.dev_server import DevServer
 
 GOAL = 1.5
 

@@ -30,7 +30,7 @@ from pydantic import SecretStr
 from agent import build_agent
 from benchmarks.bare_agent import ORG, build_bare_agent, stored_files
 from benchmarks.pairs import Pairs, print_table
-from memory.scopes import Context
+from memory.identity import Context
 from settings import Settings
 
 WARM_UP_PAIRS = 20

@@ -4,7 +4,7 @@ Goals: its requests and its time follow who is active. 100,000 people with 1% ac
 cost who are all active; and 1% of 10,000 a tenth or less of all of them.
 
 Everybody has CONVERSATIONS conversations, all of them consolidated; an active person's newest has changed since the last
-sweep. The platform is tests/fake_platform.py, which answers a search with the page it was asked for: measured is what the
+sweep. The platform is testing/fake_platform.py, which answers a search with the page it was asked for: measured is what the
 sweep itself does and asks for, not how fast a database finds a page. A repetition takes the sizes in turn, so that each meets
 the same weather; memory is the largest that Python allocated during a sweep, in one more that is not timed, over what was
 there before, the fake's own new runs included.
@@ -24,10 +24,10 @@ from datetime import timedelta
 from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
-from memory import scopes
-from memory.sweep import sweep
+from memory import identity, namespaces
+from memory.consolidation import sweep
 from settings import Settings
-from tests.fake_platform import FakePlatform
+from testing.fake_platform import FakePlatform
 
 CONVERSATIONS = 3
 SIZES = [(people, share) for people in (100, 1_000, 10_000) for share in (0.01, 1.0)] + [(100_000, 0.01)]
@@ -54,7 +54,7 @@ async def prepare(people: int) -> tuple[FakePlatform, InMemoryStore]:
             platform.talk(f"user-{number}")
     ops = [
         PutOp(
-            scopes.consolidation(scopes.Actor(thread["metadata"]["user_id"], "acme")),
+            namespaces.positions(identity.Actor(thread["metadata"]["user_id"], "acme")),
             thread["thread_id"],
             {"message_id": "m", "updated_at": thread["updated_at"]},
         )
@@ -73,9 +73,9 @@ async def night(platform: FakePlatform, store: InMemoryStore, people: int, share
     for number in range(active):
         platform.talk("", thread_id=one_each[f"user-{number}"])
     platform.runs.clear()
-    await store.aput(scopes.SWEEP, "mark", {"began": (platform.now - timedelta(hours=12)).isoformat()})
-    for item in await store.asearch(scopes.DUE, limit=people):  # who was due last night has been consolidated
-        await store.adelete(scopes.DUE, item.key)
+    await store.aput(namespaces.sweep(""), "mark", {"began": (platform.now - timedelta(hours=12)).isoformat()})
+    for item in await store.asearch(namespaces.due(""), limit=people):  # who was due last night has been consolidated
+        await store.adelete(namespaces.due(""), item.key)
     await platform.client.threads.search(metadata={"graph_id": "agent"}, limit=1)  # the fake sorts now
     platform.calls.clear()
     begun = time.perf_counter()

@@ -35,8 +35,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from benchmarks.bare_agent import ORG, stored_files
 from benchmarks.pairs import Pairs, print_table
-from tests.dev_server import DevServer, run_turn
-from tests.scripted_anthropic import ScriptedAnthropic, ToolCall, system_text, tool_results
+from testing.dev_server import DevServer, run_turn
+from testing.scripted_anthropic import ScriptedAnthropic, ToolCall, system_text, tool_results
 
 GOAL = 1.1
 USER = "bench"

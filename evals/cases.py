@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
-from memory.prompt import shown
+from memory.blocks import shown
 
 Category = Literal["keep", "update", "drop", "never_store"]
 # Text by path as the agent sees it.

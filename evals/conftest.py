@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 
 import pytest
 
 from settings import VARIABLES, local_environ
-from tests.dev_server import DevServer
+from testing.dev_server import DevServer
 
 ENVIRON = local_environ()
 MODELS = ("AGENT_MODEL", "CONSOLIDATION_MODEL")
@@ -20,10 +20,10 @@ NO_MODEL = (
 _DROPPED = ("LANGGRAPH_", "POSTGRES_", "MEMORY_POSTGRES_")
 
 
-def server_env() -> dict[str, str]:
+def server_env(environ: Mapping[str, str] = ENVIRON) -> dict[str, str]:
     """The environment of the server: everything given but the deployment's settings, of which only the models count."""
-    kept = {name: value for name, value in ENVIRON.items() if name not in VARIABLES and not name.startswith(_DROPPED)}
-    models = {name: ENVIRON[name] for name in MODELS if ENVIRON.get(name)}
+    kept = {name: value for name, value in environ.items() if name not in VARIABLES and not name.startswith(_DROPPED)}
+    models = {name: environ[name] for name in MODELS if environ.get(name)}
     return {**kept, **models, "CONSOLIDATE_AFTER_SECONDS": "0"}
 
 

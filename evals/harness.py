@@ -10,9 +10,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
 from evals.cases import Case, Thread
-from memory import scopes
+from memory import identity, namespaces
 from settings import MAX_MEMORY_FILES, Settings
-from tests.dev_server import DevServer
+from testing.dev_server import DevServer
 
 PERSON = "person@example.com"
 _LOG_LINES = 30
@@ -33,12 +33,12 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         RuntimeError: the run failed; with the end of the server's log, because the platform masks why.
     """
     org = f"eval-{uuid.uuid4().hex[:12]}"
-    namespace = list(scopes.memories(scopes.Actor(PERSON, org), scopes.DEFAULT_AGENT_ASSISTANT, Settings()))
+    namespace = list(namespaces.memories(identity.Actor(PERSON, org), identity.DEFAULT_AGENT_ASSISTANT, Settings()))
     client, operator = server.as_user(PERSON, org), server.as_operator()
     for path, text in case.memory.items():
         await operator.store.put_item(namespace, path.removeprefix("/memories"), {**create_file_data(text)})
     if case.policies:
-        await operator.store.put_item(list(scopes.policies(org)), "/policy.md", {**create_file_data(case.policies)})
+        await operator.store.put_item(list(namespaces.policies(org)), "/policy.md", {**create_file_data(case.policies)})
     threads = [await _conversation(client, messages) for messages in case.messages()]
     try:
         thread = await client.threads.create()

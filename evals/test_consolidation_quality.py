@@ -9,7 +9,7 @@ from langsmith import testing as t
 from evals.cases import Case, load_cases
 from evals.conftest import ENVIRON
 from evals.harness import Outcome, run_case
-from tests.dev_server import DevServer
+from testing.dev_server import DevServer
 
 REPORTED = bool(ENVIRON.get("LANGSMITH_API_KEY")) and ENVIRON.get("LANGSMITH_TRACING", "true").lower() == "true"
 CASES = {case.name: case for case in load_cases()}

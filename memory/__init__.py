@@ -1,1 +1,1 @@
-"""What the agent remembers: whose it is, where it lives, how it is shown to the model."""
+"""The agent's memory: its owner, its place in the store, its form in the prompt."""

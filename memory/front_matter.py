@@ -1,8 +1,8 @@
 """The front matter of a SKILL.md, read within bounds.
 
-One person writes it, and it is read in every run of everybody who shares the skill. So what counts is a small part of YAML:
-texts, lists and mappings, bounded in size and depth. No anchors and aliases, of which a few hundred bytes expand to gigabytes;
-no tags; and no dates or numbers, since reading those can fail.
+One person writes it, and every run of everyone who shares the skill reads it. So only a small part of YAML is accepted: texts,
+lists and mappings, bounded in size and depth. Anchors and aliases are refused, because a few hundred bytes can expand to
+gigabytes; so are tags. Dates and numbers are read as text, because parsing them can fail.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from settings import MAX_FRONT_MATTER_BYTES
 
 SKILL_FILE = "SKILL.md"
 _MAX_DEPTH = 8
-# The C parser, which PyYAML's wheels have, is some ten times as fast. Both make nothing but texts, lists and mappings.
+# The C parser in PyYAML's wheels is ten times as fast. Both produce texts, lists and mappings only.
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-# What no prompt could be sent with, or nobody would see in one.
+# Characters that are invisible in a prompt, or that it cannot be sent with.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class SkillError(ValueError):
-    """A SKILL.md that is no skill. The message says what is wrong with it, and what to do."""
+    """A SKILL.md that is no skill. The message says what is wrong and how to fix it."""
 
 
 class FrontMatter(BaseModel):
-    """The fields of the Agent Skills specification (https://agentskills.io/specification). Others are not looked at."""
+    """The fields of the Agent Skills specification (https://agentskills.io/specification). Others are ignored."""
 
     model_config = ConfigDict(str_strip_whitespace=True)
 
@@ -67,7 +67,7 @@ def front_matter(content: bytes) -> str:
     """The text between the first line of a SKILL.md, which is `---`, and the next such line.
 
     Raises:
-        SkillError: there is none, it is too long, or not UTF-8. However long the file is, only its beginning is looked at.
+        SkillError: there is none, it is too long, or not UTF-8. Only the file's beginning is read.
     """
     head = content[: MAX_FRONT_MATTER_BYTES + 1]
     lines = head.split(b"\n")
@@ -121,7 +121,7 @@ def _parsed(text: str) -> object:
     """YAML as texts, lists and mappings.
 
     Raises:
-        SkillError: it is not YAML, or uses more of it than is read here.
+        SkillError: it is not YAML, or uses refused parts of it.
     """
     try:
         depth = 0
@@ -139,7 +139,7 @@ def _parsed(text: str) -> object:
 
 
 def _check(event: yaml.Event, depth: int) -> None:
-    """Raise `SkillError` for what is not read here."""
+    """Raise `SkillError` for refused parts of YAML."""
     if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
         raise SkillError("Its front matter uses an anchor or alias (&, *); write the text out, in quotes if it begins so.")
     if getattr(event, "tag", None):

@@ -1,47 +1,36 @@
-"""What is loaded into the system prompt: fresh for every run, within a budget.
+"""Policies and memory in the system prompt: fresh for every run, within a budget.
 
-deepagents keeps memory in thread state: loaded once for a thread's life, and a client that writes state writes the prompt.
-The middleware here takes the built-in one's place (by name), never looks at state, and reads the store once a run.
+deepagents loads memory once for a thread's life and keeps it in thread state, where a client can change it. The middleware here
+replaces the built-in one by its name, ignores thread state, and reads the store once a run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, Generic, TypeVar, cast
 
-from deepagents.backends.protocol import FileData
-from deepagents.backends.utils import create_file_data
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_store
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
-from memory import epochs, scopes
-from memory.consensus import Change, LoggedFile
-from memory.files import acarry_out
-from memory.journal import Journal
-from memory.starting import starting_memory
-from memory.validation import RefusedWriteError, stored_file
-from settings import MAX_POLICY_FILES, MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES, PROJECT, Settings
+from memory import consolidation, identity, journal, langgraph_internals, namespaces
+from memory.blocks import Block, file_text, policy_block, read_all, remaining_pages, sections
+from memory.controls import controls_of, in_past_pause, in_temporary_conversation, keep_out, read_controls
+from memory.starting import starting_items, write_starting_files
+from memory.validation import PROFILE_PATH
+from settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, PROJECT, Settings
 
 logger = logging.getLogger(__name__)
 
 MEMORY_ROUTE = "/memories/"
-POLICY_ROUTE = "/policies/"
-POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
 MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
-
-# White space is bounded: with an unbounded run, a file of "<" and spaces would take minutes to scan.
-# Full-width brackets and invisible characters look like a tag to a reader, and may to a model.
-_BLOCK_TAG = re.compile(
-    r"[<\ufe64\uff1c](?=[\s/\uff0f\u00ad\u200b-\u200f\u2060-\u2064\ufeff]{0,19}(?:policies|memory|skills)\b)", re.IGNORECASE
-)
+PAUSED_BLOCK = (PROJECT / "prompts" / "paused_block.md").read_text("utf-8")
+TEMPORARY_BLOCK = (PROJECT / "prompts" / "temporary_block.md").read_text("utf-8")
 
 _PAGE = 100
 
@@ -49,9 +38,9 @@ Loaded = TypeVar("Loaded")
 
 
 class PerRun(Generic[Loaded]):
-    """One load for all model calls of a run, subagents' included. Without a server there are no run ids: loads each time.
+    """One load for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call.
 
-    A run that goes on after an approval is a run of its own and loads afresh.
+    A run that continues after an approval is a new run.
     """
 
     def __init__(self, load: Callable[[], Awaitable[Loaded]], runs_kept: int = 256) -> None:
@@ -60,7 +49,7 @@ class PerRun(Generic[Loaded]):
         self._kept: OrderedDict[str, Loaded] = OrderedDict()
 
     async def get(self) -> Loaded:
-        run_id = scopes.current_run_id()
+        run_id = identity.current_run_id()
         if run_id is None:
             return await self._load()
         if run_id not in self._kept:
@@ -70,72 +59,26 @@ class PerRun(Generic[Loaded]):
         return self._kept[run_id]
 
 
-def shown(text: str) -> str:
-    """File text as a prompt block shows it: without HTML comments, and unable to open or close a block. In linear time."""
-    parts, start = [], 0
-    while (opening := text.find("<!--", start)) >= 0 and (closing := text.find("-->", opening)) >= 0:
-        parts.append(text[start:opening])
-        start = closing + len("-->")
-    # What is left of comments within comments, or of one that never closes, is shown as text.
-    rest = "".join([*parts, text[start:]]).replace("<!--", "&lt;!--")
-    return _BLOCK_TAG.sub("&lt;", rest).strip()
-
-
-def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
-    """Files as sections of one text.
-
-    Args:
-        files: path and text, most important first.
-        budget: UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
-    """
-    sections = []
-    for path, text in files:
-        raw = (shown(text) if budget > 0 else text).encode(errors="replace")  # nothing is shown of it, so nothing is prepared
-        head = raw[:budget].decode(errors="ignore")
-        budget -= len(head.encode())
-        if left := len(raw) - len(head.encode()):
-            head += f"\n[{left:,} bytes left out; read_file {path} for the rest]"
-        sections.append(f"## {path}\n\n{head}".rstrip())
-    return "\n\n".join(sections)
-
-
-def file_text(path: str, value: object) -> str:
-    """The text of a loaded value, or a line that says why there is none. Never an empty text for something that is there."""
-    if isinstance(value, BaseException):
-        return f"[{path} could not be read ({type(value).__name__}); it is not empty: say so, and try read_file]"
-    try:
-        file = stored_file(cast("Item", value))
-    except ValueError as error:
-        return f"[{path} cannot be shown: {error}]"
-    if file["encoding"] != "utf-8":
-        return f"[{path} is not text; it is left out]"
-    return file["content"]
-
-
-async def read_all(store: BaseStore, ops: Sequence[Op]) -> list[Any]:
-    """The results of all operations in one batch; if the batch fails, of each alone, an exception in place of a failing one."""
-    try:
-        return list(await store.abatch(ops))
-    except Exception:  # a store raises what its driver raises; each failure is shown below
-        logger.exception("Reading memory in one batch failed; reading each part alone.")
-        parts = await asyncio.gather(*(store.abatch([op]) for op in ops), return_exceptions=True)
-        return [part if isinstance(part, BaseException) else part[0] for part in parts]
+def memory_files(settings: Settings) -> list[str]:
+    """The files under `/memories/` that every prompt shows. Shared memory has no profile."""
+    return [path for path in MEMORY_FILES if settings.memory_scope != "assistant" or path != PROFILE_PATH]
 
 
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends the policies block and the memory block to the system prompt of every model call.
 
     Args:
-        settings: whose memory, and whether it may be seeded.
-        memory_files: paths under `/memories/` to show, in this order.
+        settings: for the scope of memory.
+        files: paths under `/memories/` to show, in this order.
+        drafts: the files of a consolidation.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
 
-    def __init__(self, settings: Settings, memory_files: Sequence[str]) -> None:
+    def __init__(self, settings: Settings, files: Sequence[str], drafts: consolidation.Drafts | None = None) -> None:
         super().__init__()
-        self._settings = settings
-        self._keys = [_key(path) for path in memory_files]
+        self._settings, self._drafts = settings, drafts
+        self._keys = [_key(path) for path in files]
         self._blocks = PerRun(self._load)
 
     async def awrap_model_call(
@@ -143,110 +86,103 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         blocks = await self._blocks.get()
         before = list(request.system_message.content_blocks) if request.system_message else []
-        added: list[Any] = [{"type": "text", "text": f"\n\n{block}"} for block in blocks]
-        # Where the provider's caching middleware marked the end of the static prompt, mark the end of these blocks too:
-        # a change of memory then costs a new cache entry for the blocks alone. Elsewhere it marks the end by itself.
+        added: list[Any] = [{"type": "text", "text": f"\n\n{block.text}"} for block in blocks]
+        # The provider's caching middleware marks the end of the static prompt. A second mark at the end of these blocks means
+        # that a change of memory costs a new cache entry for the blocks alone.
         if before and (marker := cast("dict[str, Any]", before[-1]).get("cache_control")):
             added[-1]["cache_control"] = marker
         message = SystemMessage(content=[*cast("list[Any]", before), *added])
-        return await handler(request.override(system_message=message))
+        conversation = [_without_authority(said) for said in request.messages]
+        return await handler(request.override(system_message=message, messages=conversation))
 
-    async def _load(self) -> tuple[str, str]:
-        actor = scopes.current_actor(self._settings)
-        memories = scopes.memories(actor, scopes.current_assistant(), self._settings)
-        policies = scopes.policies(actor.org_id)
-        store = get_store()
-        reads: list[Op] = [GetOp(memories, key) for key in self._keys]
-        marked = SearchOp(scopes.unsettled(memories), limit=_PAGE)
-        found, marks, epoch, *values = await read_all(
-            store, [SearchOp(policies, limit=_PAGE), marked, epochs.read(actor), *reads]
-        )
+    async def _load(self) -> tuple[Block, Block]:
+        actor = identity.current_actor(self._settings)
+        return await self._read(get_store(), actor, identity.current_assistant(), preview=False)
+
+    async def preview(self, store: BaseStore, actor: identity.Actor, assistant: str) -> tuple[Block, Block]:
+        """Policies and memory as this person's next run will show them. Writes nothing, and needs no run."""
+        return await self._read(store, actor, assistant, preview=True)
+
+    async def _read(self, store: BaseStore, actor: identity.Actor, assistant: str, *, preview: bool) -> tuple[Block, Block]:
+        memories = namespaces.memories(actor, assistant, self._settings)
+        policies = namespaces.policies(actor.org_id)
+        temporary = in_temporary_conversation()
+        reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
+        ops: list[Op] = [
+            SearchOp(policies, limit=_PAGE),
+            SearchOp(namespaces.unsettled(memories), limit=_PAGE),
+            journal.read_epoch(actor),
+            consolidation.get_acceptance(actor, memories),
+            *read_controls(actor),
+        ]
+        rules, marks, epoch, acceptance, paused, review, *files = await read_all(store, [*ops, *reads])
+        decided = (paused, review)
+        is_paused = controls_of(decided, self._settings).paused
+        # A run may begin after the pause in which its message was sent.
+        was_paused = in_past_pause(decided, langgraph_internals.run_created_at(identity.current_run_id()))
+        if (is_paused or was_paused) and not temporary and not preview and identity.on_server():
+            await keep_out()
         if not isinstance(epoch, BaseException):
-            epochs.begin(epoch)
-        if isinstance(marks, list) and marks and await self._settle(store, memories, marks):
-            values = await read_all(store, reads)
-        failed: BaseException | None = None
-        # Other files of the organization, such as those that rules refer to, must not crowd the rules out of the first page.
-        while isinstance(found, list) and len(found) % _PAGE == 0 and 0 < len(found) < MAX_POLICY_FILES:
-            (page,) = await read_all(store, [SearchOp(policies, limit=_PAGE, offset=len(found))])
-            if isinstance(page, BaseException) or not page:
-                failed = page if isinstance(page, BaseException) else None
-                break
-            found += page
-        if all(value is None for value in values) and await self._seed(store, memories, actor):
-            values = await read_all(store, reads)
-        # Off the event loop: these are as many and as large files as somebody has written.
-        return await asyncio.to_thread(lambda: (self._policy_block(policies, found, failed), self._memory_block(values)))
+            journal.note_epoch(epoch)
+        if not temporary and not preview:
+            unsettled = marks if isinstance(marks, list) else []
+            if unsettled or consolidation.is_acceptance_pending(acceptance):
+                await _settle(store, actor, memories, unsettled)
+                files = await read_all(store, reads)
+        if not temporary and all(file is None for file in files):
+            files = await self._starting_files(store, actor, assistant, reads, preview=preview)
+        if self._drafts and (draft := self._drafts.store()):
+            files = await read_all(draft, reads)
+        rules, failure = await remaining_pages(store, policies, rules, _PAGE)
+        # Off the event loop: people write many and large files.
+        return await asyncio.to_thread(
+            lambda: (
+                policy_block(policies, rules, failure),
+                Block("temporary", TEMPORARY_BLOCK, 0) if temporary else self._memory_block(files, is_paused=is_paused),
+            )
+        )
 
-    def _policy_block(self, namespace: scopes.Namespace, found: Any, failed: BaseException | None) -> str:
-        if isinstance(found, BaseException):
-            text = file_text(POLICY_ROUTE, found)
-        else:
-            rules = sorted((item for item in found if item.namespace == namespace and _is_policy(item.key)), key=_item_key)
-            files = [(f"/policies{item.key}", file_text(f"/policies{item.key}", item)) for item in rules]
-            text = within_budget(files, POLICY_BUDGET_BYTES) or ("" if failed else "(The organization has set no policies.)")
-            if failed:  # what was read is shown; that it is not all is said
-                text += f"\n\n{file_text(POLICY_ROUTE, failed)}"
-            if len(found) >= MAX_POLICY_FILES:
-                text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
-        return POLICY_BLOCK.replace("{files}", text)
+    async def _starting_files(
+        self, store: BaseStore, actor: identity.Actor, assistant: str, reads: Sequence[Op], *, preview: bool
+    ) -> list[Any]:
+        """The files of a memory that begins with this run. A preview shows them without writing; so does no dry run."""
+        if preview:
+            items = await starting_items(store, actor, assistant, self._settings)
+            return [items.get(key) for key in self._keys]
+        runtime = get_runtime()
+        if not identity.run_context(runtime).dry_run and await write_starting_files(
+            store, actor, assistant, self._settings, runtime.context
+        ):
+            return await read_all(store, reads)
+        return [None] * len(self._keys)
 
-    def _memory_block(self, values: Sequence[Any]) -> str:
+    def _memory_block(self, values: Sequence[Any], *, is_paused: bool) -> Block:
         paths = [f"/memories{key}" for key in self._keys]
         files = [(path, file_text(path, value)) for path, value in zip(paths, values, strict=True) if value is not None]
-        return MEMORY_BLOCK.replace("{files}", within_budget(files, MEMORY_BUDGET_BYTES) or "(Nothing is remembered yet.)")
-
-    async def _settle(self, store: BaseStore, namespace: scopes.Namespace, marks: Sequence[Item]) -> bool:
-        """Put files right that a writer who died may have left behind. A failure must not stop the run."""
-        try:
-            for mark in marks:
-                await acarry_out(store, Journal(LoggedFile(namespace, mark.key)).settle())
-        except Exception:  # a store raises what its driver raises
-            logger.exception("Memory files could not be settled; they may lack the last changes until the next write.")
-            return False
-        return True
-
-    async def _seed(self, store: BaseStore, namespace: scopes.Namespace, actor: scopes.Actor) -> bool:
-        """Write `starting_memory` for somebody who has no memory at all. Shared memory has no new users.
-
-        A failure is logged and leaves them without: it must not stop their run. What another first run's agent has written
-        meanwhile stays. A dry run of consolidation writes nothing.
-        """
-        context = get_runtime().context
-        if self._settings.memory_scope == "assistant" or (isinstance(context, scopes.Context) and context.dry_run):
-            return False
-        author, files = scopes.Author("seed", actor.user_id), starting_memory(actor, context)
-        try:
-            if await store.asearch(namespace, limit=1):
-                return False
-            epoch = await acarry_out(store, epochs.of_run(actor))
-            for key, text in files.items():
-                with suppress(RefusedWriteError):
-                    await acarry_out(store, Journal(LoggedFile(namespace, key), epoch).change(_unless_there(text), author))
-        except Exception:  # a store raises what its driver raises
-            logger.exception("The first memory of a new user could not be written.")
-            return False
-        return bool(files)
+        text, left_out = sections(files, MEMORY_BUDGET_BYTES)
+        text = MEMORY_BLOCK.replace("{files}", text or "(Nothing is remembered yet.)")
+        text += f"\n{PAUSED_BLOCK}" if is_paused else ""
+        return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
 
 
-def _unless_there(text: str) -> Change:
-    def new_file(before: FileData | None) -> FileData:
-        if before is not None:
-            raise RefusedWriteError("The file is there.")
-        return create_file_data(text)
+async def _settle(store: BaseStore, actor: identity.Actor, namespace: namespaces.Namespace, marks: Sequence[Item]) -> None:
+    """Finish what a dead writer or a dead consolidation left. A failure must not stop the run."""
+    try:
+        await consolidation.finish_accepted(store, actor, namespace)
+        for mark in marks:
+            await journal.settle(store, namespace, mark.key)
+    except Exception:  # a store raises what its driver raises
+        logger.exception("Memory files could not be settled; they may lack the last changes until the next write.")
 
-    return new_file
+
+def _without_authority(message: AnyMessage) -> AnyMessage:
+    """A message of the conversation. A client's "system" message becomes a user's."""
+    if isinstance(message, HumanMessage | AIMessage | ToolMessage):
+        return message
+    return HumanMessage(message.content, id=message.id)
 
 
 def _key(path: str) -> str:
     if not path.startswith(MEMORY_ROUTE):
         raise ValueError(f"MEMORY_FILES names {path!r}; use paths under {MEMORY_ROUTE}.")
     return "/" + path.removeprefix(MEMORY_ROUTE)
-
-
-def _item_key(item: Item) -> str:
-    return item.key
-
-
-def _is_policy(key: str) -> bool:
-    return key.endswith(".md") and key.count("/") == 1

@@ -1,9 +1,10 @@
 """Make the recall index of a person anew from their threads, on a running server, as an operator:
 
-    python -m memory.reindex --user alice@example.com [--org acme] [--url URL]
+    python -m memory.reindex --user alice@example.com [--org acme] [--url URL] [--restart]
 
-Needed once for people whose conversations are older than the index; otherwise nothing depends on it, because a search indexes
-what it finds unindexed. A deployment on LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none.
+Needed after a change of the embedding model, with which it embeds anew (docs/recall.md); otherwise nothing depends on it,
+because a search indexes what it finds unindexed. Interrupted, it goes on where it was when called again. A deployment on
+LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result, Sear
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from memory import scopes
+from environment import SettingsError, dev_address
+from memory import identity
 from memory.recall import rebuild
-from settings import SettingsError, dev_address, load_settings, local_environ
+from settings import load_settings, local_environ
 
 # Requests to the server at once.
 _AT_ONCE = 8
+_BAR_CHARS = 40
 
 
 class RemoteStore(BaseStore):
-    """The platform's store over HTTP, as far as the index uses it."""
+    """The platform's store over HTTP, as far as the index and the journal use it."""
 
     def __init__(self, client: LangGraphClient) -> None:
         self._store = client.store
@@ -39,8 +42,13 @@ class RemoteStore(BaseStore):
         raise NotImplementedError("RemoteStore is asynchronous; use abatch.")
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Each operation as a request of its own; they are in no order."""
-        return list(await asyncio.gather(*map(self._do, ops)))
+        """One request per operation: first all reads, then all writes, each group in no order."""
+        given = list(ops)
+        done: dict[int, Result] = {}
+        for writes in (False, True):
+            places = [place for place, op in enumerate(given) if isinstance(op, PutOp) is writes]
+            done |= dict(zip(places, await asyncio.gather(*(self._do(given[place]) for place in places)), strict=True))
+        return [done[place] for place in range(len(given))]
 
     async def _do(self, op: Op) -> Result:
         async with self._turn:
@@ -51,19 +59,28 @@ class RemoteStore(BaseStore):
                     await self._store.put_item(op.namespace, op.key, op.value, index=op.index)
                 return None
             if isinstance(op, GetOp):
-                found = await self._store.get_item(op.namespace, op.key)
-                return Item(**_fields(found)) if found else None
+                item = await self._store.get_item(op.namespace, op.key)
+                return Item(**_fields(item)) if item else None
             if isinstance(op, SearchOp):
                 page = await self._store.search_items(
                     op.namespace_prefix, filter=op.filter, limit=op.limit, offset=op.offset, query=op.query
                 )
                 return [SearchItem(**_fields(item), score=item.get("score")) for item in page["items"]]
-        raise NotImplementedError(f"{type(op).__name__} is not used by the index.")
+        raise NotImplementedError(f"{type(op).__name__} is not among them.")
 
 
 def _fields(item: Any) -> dict[str, Any]:
     names = ("value", "key", "created_at", "updated_at")
     return {**{name: item[name] for name in names}, "namespace": tuple(item["namespace"])}
+
+
+def show_progress(done: int, total: int) -> None:
+    """A bar on the error stream, where somebody watches."""
+    if sys.stderr.isatty():
+        filled = _BAR_CHARS * done // max(total, 1)
+        bar = "#" * filled + "." * (_BAR_CHARS - filled)
+        sys.stderr.write(f"\r[{bar}] {done} of {total} conversations" + "\n" * (done == total))
+        sys.stderr.flush()
 
 
 async def main() -> int:
@@ -72,12 +89,13 @@ async def main() -> int:
     parser.add_argument("--user", required=True, help="whose index: the identity in their tokens")
     parser.add_argument("--org", help="in which organization (default: DEFAULT_ORG)")
     parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: what `make dev` started)")
+    parser.add_argument("--restart", action="store_true", help="drop what an interrupted call left, and begin anew")
     args = parser.parse_args()
     client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
-        actor = scopes.Actor(args.user, args.org or load_settings(local_environ()).default_org)
-        count = await rebuild(RemoteStore(client), client.threads, actor)
-    except (SettingsError, scopes.IdentityError) as error:
+        actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
+        count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
+    except (SettingsError, identity.IdentityError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except httpx.TransportError:

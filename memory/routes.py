@@ -1,12 +1,12 @@
-"""Which path belongs to whom, and who may write it.
+"""The agent's filesystem: the owner of each path, and who may write there.
 
-Every rule is a gate at the backend (`memory/files.py`). The `permissions` given to deepagents say the same once more, earlier
-and with a nicer message.
+Every rule is a gate at the backend (`memory/files.py`). deepagents' `permissions` repeat the rules: they refuse earlier, with a
+clearer message.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from deepagents import FilesystemPermission
@@ -14,17 +14,22 @@ from deepagents.backends import CompositeBackend
 from deepagents.backends.protocol import BackendProtocol
 from langchain.agents.middleware import InterruptOnConfig
 from langgraph.runtime import Runtime, get_runtime
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 
-from memory import epochs, scopes
-from memory.consensus import Steps
-from memory.files import AgentFiles, Gate, ThreadFiles
-from memory.patterns import BoundedPatterns
-from memory.rehearsal import Rehearsals
+from memory import identity, journal, namespaces
+from memory.controls import check_not_paused, in_temporary_conversation
+from memory.file_operations import BoundedFiles, ThreadFiles
+from memory.files import AgentFiles, Gate, StoreOverride
+from memory.journal import Steps
 from settings import Settings, SharedWrites
+
+# What a temporary conversation sees as `/memories/`. The gate keeps it empty.
+_EMPTY = InMemoryStore()
 
 
 def memory_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
-    """How a graph may write `/memories/`: `allow`, `deny`, or `interrupt` where it is shared and an operator approves."""
+    """The rule for `/memories/`: `allow`, `deny`, or `interrupt` where an operator approves writes to shared memory."""
     if settings.memory_scope == "assistant":
         # Private conversations must not flow into shared memory.
         return "deny" if consolidating or settings.memory_writes == "background" else settings.shared_writes
@@ -32,89 +37,100 @@ def memory_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
 
 
 def skill_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
-    """How a graph may write `/skills/`. Consolidation reads what people said, so it never may."""
+    """The rule for `/skills/`. Consolidation, which works from private conversations, never writes there."""
     return "deny" if consolidating else settings.shared_writes
 
 
-def build_gate(writes: SharedWrites, settings: Settings) -> Gate:
-    """The check a route's backend makes before each write."""
+def build_gate(writes: SharedWrites, settings: Settings, *, memory: bool = False) -> Gate:
+    """The check before each write to a route; `memory` for `/memories/`."""
 
-    def approved() -> str | None:
-        # A write that waits for approval goes on in the run the operator resumed it with. Nothing that a client does to
-        # its own run (a forged tool call, a jump to the tools node, a resume value of its own) makes it an operator's.
-        user = scopes.run_user(get_runtime())
-        if user is not None and scopes.is_operator(user, settings):
+    def refusal() -> str | None:
+        if memory and in_temporary_conversation():
+            return "this is a temporary conversation, of which nothing is remembered."
+        if writes == "allow":
             return None
-        return "an operator has to approve writing here."
+        if writes == "deny":
+            return "it is read-only here."
+        # A write that waits for approval continues in the run with which the operator resumed it. A client's forged tool call,
+        # jump to the tools node or resume value stays the client's run.
+        user = identity.run_user(get_runtime())
+        approved = user is not None and identity.is_operator(user, settings)
+        return None if approved else "an operator has to approve writing here."
 
-    gates: dict[SharedWrites, Gate] = {
-        "allow": lambda: None,
-        "deny": lambda: "it is read-only here.",
-        "interrupt": approved,
-    }
-    return gates[writes]
+    return refusal
 
 
 def build_routes(
-    settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None
+    settings: Settings, *, consolidating: bool = False, drafts: StoreOverride | None = None
 ) -> dict[str, BackendProtocol]:
-    """The three routes into the store, for `agent` or for `consolidation_agent`, which has dry runs."""
+    """The three routes into the store, for `agent` or, with the store of drafts, for `consolidation_agent`."""
 
-    def memories(runtime: Runtime[Any]) -> scopes.Namespace:
-        return scopes.memories(scopes.current_actor(settings, runtime), scopes.current_assistant(runtime), settings)
+    def memories(runtime: Runtime[Any]) -> namespaces.Namespace:
+        return namespaces.memories(identity.current_actor(settings, runtime), identity.current_assistant(runtime), settings)
 
-    def skills(runtime: Runtime[Any]) -> scopes.Namespace:
-        return scopes.skills(scopes.current_assistant(runtime))
+    def skills(runtime: Runtime[Any]) -> namespaces.Namespace:
+        return namespaces.skills(identity.current_assistant(runtime))
 
-    def policies(runtime: Runtime[Any]) -> scopes.Namespace:
-        return scopes.policies(scopes.current_actor(settings, runtime).org_id)
+    def policies(runtime: Runtime[Any]) -> namespaces.Namespace:
+        return namespaces.policies(identity.current_actor(settings, runtime).org_id)
 
-    def author() -> scopes.Author:
-        return scopes.current_author(settings, consolidating=consolidating)
+    def author() -> identity.Author:
+        return identity.current_author(settings, consolidating=consolidating)
 
-    def epoch() -> Steps[epochs.Epoch | None]:
-        return epochs.of_run(scopes.current_actor(settings))
+    def epoch() -> Steps[journal.Epoch | None]:
+        return journal.epoch_of_run(identity.current_actor(settings))
 
-    routes: dict[str, tuple[Callable[[Runtime[Any]], scopes.Namespace], SharedWrites]] = {
-        "/memories": (memories, memory_writes(settings, consolidating=consolidating)),
-        "/skills": (skills, skill_writes(settings, consolidating=consolidating)),
-        "/policies": (policies, "deny"),
-    }
-    return {
-        f"{route}/": AgentFiles(
+    def unpaused() -> Steps[journal.Epoch | None]:
+        yield from check_not_paused(identity.current_actor(settings), settings)
+        return (yield from epoch())
+
+    def files(route: str, namespace: Callable[[Runtime[Any]], namespaces.Namespace]) -> AgentFiles:
+        memory, writes = route == "/memories", rules[route]
+        return AgentFiles(
             namespace=namespace,
-            gate=build_gate(writes, settings),
+            gate=build_gate(writes, settings, memory=memory),
             route=route,
             author=author,
-            epoch=epoch,
-            rehearsals=rehearsals if route == "/memories" else None,
+            epoch=unpaused if memory else epoch,
+            override=(lambda: _memory_store(drafts)) if memory else None,
         )
-        for route, (namespace, writes) in routes.items()
+
+    rules = _rules(settings, consolidating=consolidating)
+    folders = {"/memories": memories, "/skills": skills, "/policies": policies}
+    return {f"{route}/": files(route, namespace) for route, namespace in folders.items()}
+
+
+def _memory_store(drafts: StoreOverride | None) -> BaseStore | None:
+    if in_temporary_conversation():
+        return _EMPTY
+    return drafts() if drafts else None
+
+
+def _rules(settings: Settings, *, consolidating: bool) -> dict[str, SharedWrites]:
+    return {
+        "/policies": "deny",
+        "/skills": skill_writes(settings, consolidating=consolidating),
+        "/memories": memory_writes(settings, consolidating=consolidating),
     }
 
 
-def build_backend(settings: Settings, *, consolidating: bool = False, rehearsals: Rehearsals | None = None) -> CompositeBackend:
+def build_backend(settings: Settings, *, consolidating: bool = False, drafts: StoreOverride | None = None) -> CompositeBackend:
     """The filesystem of `agent`, or of `consolidation_agent`."""
-    routes = build_routes(settings, consolidating=consolidating, rehearsals=rehearsals)
-    return BoundedPatterns(default=ThreadFiles(list(routes)), routes=routes)
+    routes = build_routes(settings, consolidating=consolidating, drafts=drafts)
+    return BoundedFiles(default=ThreadFiles(list(routes)), routes=routes)
 
 
 def build_permissions(settings: Settings, *, consolidating: bool = False) -> list[FilesystemPermission]:
-    """The same rules for deepagents' file tools: denied early, or paused for an operator."""
-    routes: Sequence[tuple[str, SharedWrites]] = (
-        ("/policies", "deny"),
-        ("/skills", skill_writes(settings, consolidating=consolidating)),
-        ("/memories", memory_writes(settings, consolidating=consolidating)),
-    )
+    """The same rules for deepagents' file tools, which refuse a write or pause it for an operator."""
     return [
         FilesystemPermission(operations=["write"], paths=[route, f"{route}/**"], mode=mode)
-        for route, mode in routes
+        for route, mode in _rules(settings, consolidating=consolidating).items()
         if mode != "allow"
     ]
 
 
 def interrupted_tools(settings: Settings) -> dict[str, bool | InterruptOnConfig]:
-    """Memory tools of ours that pause for an operator, because what they write is shared."""
+    """The memory tools that pause for an operator, because they write shared memory."""
     if memory_writes(settings, consolidating=False) != "interrupt":
         return {}
     return {name: InterruptOnConfig(allowed_decisions=["approve", "reject"]) for name in ("append_memory", "save_profile")}

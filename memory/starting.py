@@ -1,24 +1,113 @@
-"""What a new person's memory starts with."""
+"""The files with which a new person's memory starts, and, under `MEMORY_SCOPE=assistant`, an organization's."""
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from memory import scopes
-from settings import PROJECT
+from deepagents.backends.protocol import FileData
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore, Item
 
-# Folders beside these files are for named users (`python -m seeds`).
-_SEED_FILES = {f"/{path.name}": path.read_text("utf-8") for path in sorted((PROJECT / "seeds" / "memories").glob("*.*"))}
+from memory import identity, journal, namespaces
+from memory.file_operations import has_content
+from memory.journal import Change
+from memory.validation import RefusedWriteError, before_write, stored_file
+from settings import PROJECT, Settings
+
+logger = logging.getLogger(__name__)
+
+_SEEDS = PROJECT / "seeds" / "memories"
 
 
-def starting_memory(actor: scopes.Actor, context: Any) -> dict[str, str]:
-    """The files that somebody who has none is given at the start of their first run, by key, such as `/preferences.md`.
+def _texts(folder: Path, pattern: str = "*.*") -> dict[str, str]:
+    paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
+    return {f"/{path.relative_to(folder).as_posix()}": path.read_text("utf-8") for path in paths}
 
-    Change this where what a new person starts with depends on who they are, or on what your front end knows of them: add
-    fields to `scopes.Context` and send them with the run. Whatever a client sends there is its own claim.
+
+# Folders beside these files are for named users (`python -m seeds`); `_assistant/` is for shared memory.
+_SEED_FILES = _texts(_SEEDS)
+_SHARED_FILES = _texts(_SEEDS / "_assistant")
+_OF_ORGANIZATIONS = {unquote(org.name): _texts(org, "**/*") for org in (_SEEDS / "_assistant").glob("*/")}
+
+
+def starting_memory(actor: identity.Actor, context: Any) -> dict[str, str]:
+    """The files that a person without memory gets at the start of their first run, by key, such as `/preferences.md`.
+
+    Change this to make them depend on the person, or on what your front end knows of them: add fields to `identity.Context` and
+    send them with the run. A client can claim anything there.
 
     Args:
         actor: the person.
-        context: the run's, as `scopes.Context`; None without one.
+        context: the run's, as `identity.Context`; None without one.
     """
     return _SEED_FILES
+
+
+def starting_shared_memory(org_id: str) -> dict[str, str]:
+    """The same for an organization's shared memory: `seeds/memories/_assistant/`, overlaid by the organization's own folder."""
+    return {**_SHARED_FILES, **_OF_ORGANIZATIONS.get(org_id, {})}
+
+
+async def starting_files(
+    store: BaseStore, actor: identity.Actor, assistant: str, settings: Settings, context: Any = None
+) -> dict[str, FileData]:
+    """The files with which this memory starts, by key; none if it has begun. Invalid ones are logged and left out.
+
+    Version 0.1 shared one memory between all organizations; each organization starts with a copy of it.
+    """
+    if await store.asearch(namespaces.memories(actor, assistant, settings), limit=1):
+        return {}
+    shared = settings.memory_scope == "assistant"
+    before = namespaces.shared_memories_v01(assistant)
+    if shared and (items := await journal.all_items(store, before)):
+        return {item.key: stored_file(item) for item in items if item.namespace == before and has_content(item)}
+    files: dict[str, FileData] = {}
+    for key, text in (starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)).items():
+        try:
+            before_write(f"/memories{key}", text, identity.Author("seed", actor.user_id))
+        except RefusedWriteError as error:
+            logger.warning("A new memory starts without seeds/memories%s: %s", key, error)
+        else:
+            files[key] = create_file_data(text)
+    return files
+
+
+async def starting_items(store: BaseStore, actor: identity.Actor, assistant: str, settings: Settings) -> dict[str, Item]:
+    """`starting_files` as the store would give them now."""
+    files, now = await starting_files(store, actor, assistant, settings), datetime.now(UTC)
+    stamps: dict[str, Any] = {"namespace": ("starting",), "created_at": now, "updated_at": now}
+    return {key: Item(key=key, value={**file}, **stamps) for key, file in files.items()}
+
+
+async def write_starting_files(
+    store: BaseStore, actor: identity.Actor, assistant: str, settings: Settings, context: Any
+) -> bool:
+    """Write the starting files into a memory that has not begun; files that another run has written meanwhile stay.
+
+    Returns whether there are any. A failure is logged, because it must not stop the run.
+    """
+    namespace, author = namespaces.memories(actor, assistant, settings), identity.Author("seed", actor.user_id)
+    try:
+        files = await starting_files(store, actor, assistant, settings, context)
+        epoch = await journal.run_epoch(store, actor)
+        for key, file in files.items():
+            with suppress(RefusedWriteError):
+                await journal.change(store, namespace, key, _unless_there(file), author, epoch=epoch)
+    except Exception:  # a store raises what its driver raises
+        logger.exception("The first memory of a new user could not be written.")
+        return False
+    return bool(files)
+
+
+def _unless_there(file: FileData) -> Change:
+    def new_file(before: FileData | None) -> FileData:
+        if before is not None:
+            raise RefusedWriteError("The file is there.")
+        return file
+
+    return new_file

@@ -1,32 +1,48 @@
-"""The tools by which the model writes and searches memory, beside deepagents' own file tools."""
+"""The model's tools for memory."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from deepagents.backends import CompositeBackend
+from langchain.agents.middleware.types import AgentMiddleware
 from langchain.tools import ToolRuntime
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
-from langgraph.store.base import BaseStore, SearchItem
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from pydantic import ValidationError
 
-from memory import scopes
+from memory import identity, namespaces
+from memory.controls import usage_of
 from memory.files import ScopedFiles
-from memory.lexical import rank
-from memory.profile import PROFILE_PATH, Profile
+from memory.recall import search_files
 from memory.routes import memory_writes
-from memory.validation import RefusedWriteError, check_text, stored_file
-from settings import MAX_SEARCH_RESULT_CHARS, MAX_SEARCHED_FILES, Settings
+from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, check_text
+from settings import MAX_SEARCH_RESULT_CHARS, Settings
 
-_RESULTS = 5
-_SNIPPET_CHARS = 600
-_PAGE = 100
+_WRITING = {"append_memory", "save_profile", "write_file", "edit_file"}
+
+
+class NearlyFull(AgentMiddleware[Any, Any, Any]):
+    """Warns in the answer of each tool that writes memory once it is nearly full, before a write is refused."""
+
+    def __init__(self, backend: CompositeBackend) -> None:
+        super().__init__()
+        self._files = _memory(backend)
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
+        answer, call = await handler(request), request.tool_call
+        if not (isinstance(answer, ToolMessage) and call["name"] in _WRITING) or answer.text.startswith("Error"):
+            return answer
+        path = str(call["args"].get("file_path") or call["args"].get("path") or PROFILE_PATH)
+        if not path.startswith("/memories/"):
+            return answer
+        return answer.model_copy(update={"content": f"{answer.text}{usage_of(await self._files.aitems()).warning}"})
 
 
 def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[BaseTool]:
-    """`search_memories`; `append_memory` where the agent may write `/memories/`; `save_profile` where that is one person's."""
+    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if that is one person's."""
     tools = [_search_memories(settings)]
     if memory_writes(settings, consolidating=False) != "deny":
         tools.append(append_memory_tool(backend))
@@ -36,16 +52,15 @@ def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[Ba
 
 
 def append_memory_tool(backend: CompositeBackend) -> BaseTool:
-    """`append_memory`, on the filesystem of the graph that is given it."""
+    """`append_memory` on a graph's filesystem."""
 
     @tool
-    async def append_memory(path: str, text: str, runtime: ToolRuntime[scopes.Context]) -> str:
+    async def append_memory(path: str, text: str) -> str:
         """Add text at the end of a file under /memories/, which is created if need be. Nothing already there is changed.
 
         Args:
             path: the file, e.g. /memories/topics/cooking.md.
             text: what to add; a line break goes before and after it where there is none.
-            runtime: given by the platform.
         """
         if not path.startswith("/memories/"):
             return f"Error: '{path}' is not memory; use a path under /memories/."
@@ -61,7 +76,7 @@ def append_memory_tool(backend: CompositeBackend) -> BaseTool:
 
 def _save_profile(backend: CompositeBackend) -> BaseTool:
     @tool
-    async def save_profile(profile: Profile, runtime: ToolRuntime[scopes.Context]) -> str:
+    async def save_profile(profile: Profile, runtime: ToolRuntime[identity.Context]) -> str:
         """Save what the user says about themselves: name, role, language, time zone, units. What is left out stays as it is.
 
         Args:
@@ -69,33 +84,37 @@ def _save_profile(backend: CompositeBackend) -> BaseTool:
             runtime: given by the platform.
         """
 
-        def merged(before: str) -> str:
+        def updated(before: str) -> str:
             try:
                 known = Profile.model_validate_json(before) if before.strip() else Profile()
             except ValidationError as error:
-                what = f"{PROFILE_PATH} holds no profile ({error.error_count()} errors)"
-                raise RefusedWriteError(f"{what}; delete it, then save again.") from None
-            profile_now = known.model_copy(update=profile.model_dump(exclude_none=True))
-            return profile_now.model_dump_json(indent=2, exclude_none=True) + "\n"
+                problem = f"{PROFILE_PATH} holds no profile ({error.error_count()} errors)"
+                raise RefusedWriteError(f"{problem}; delete it, then save again.") from None
+            merged = known.model_copy(update=profile.model_dump(exclude_none=True))
+            return merged.model_dump_json(indent=2, exclude_none=True) + "\n"
 
-        return await _change(backend, PROFILE_PATH, merged) or f"Saved {PROFILE_PATH}."
+        return await _change(backend, PROFILE_PATH, updated) or f"Saved {PROFILE_PATH}."
 
     return save_profile
 
 
-async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
-    """Change a file under /memories/; why it was not changed, or None."""
+def _memory(backend: CompositeBackend) -> ScopedFiles:
     files = backend.routes["/memories/"]
     if not isinstance(files, ScopedFiles):
         raise TypeError(f"/memories/ is a {type(files).__name__}; the memory tools write ScopedFiles.")
-    return await files.achange(path.removeprefix("/memories"), change)
+    return files
+
+
+async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
+    """Change a file under /memories/; the reason of a refusal, or None."""
+    return await _memory(backend).achange(path.removeprefix("/memories"), change)
 
 
 def _search_memories(settings: Settings) -> BaseTool:
     @tool
     async def search_memories(
         query: str,
-        runtime: ToolRuntime[scopes.Context],
+        runtime: ToolRuntime[identity.Context],
         filter: dict[str, Any] | None = None,  # noqa: A002  # the store's word for it
     ) -> str:
         """Search the files under /memories/ for what is remembered about the user.
@@ -107,45 +126,17 @@ def _search_memories(settings: Settings) -> BaseTool:
         """
         if runtime.store is None:
             return "Error: this run has no store, so there is no memory to search."
-        namespace = scopes.memories(scopes.current_actor(settings), scopes.current_assistant(), settings)
+        namespace = namespaces.memories(identity.current_actor(settings), identity.current_assistant(), settings)
         try:
             check_text([query, filter])
-            found = await _search(runtime.store, namespace, query, filter)
+            matches = await search_files(runtime.store, namespace, query, filter)
         except RefusedWriteError as error:
             return f"Error: {error}"
         except (ValueError, TypeError) as error:
             return f"Error: the filter {filter!r} cannot be used ({error}); leave it out."
-        if not found:
+        if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."
-        return "\n\n".join(f"/memories{key}\n{snippet}" for key, snippet in found)[:MAX_SEARCH_RESULT_CHARS]
+        # One line for each, so that no text looks like another match.
+        return "\n\n".join(f"/memories{key}\n{' '.join(text.split())}" for key, text in matches)[:MAX_SEARCH_RESULT_CHARS]
 
     return search_memories
-
-
-async def _search(
-    store: BaseStore,
-    namespace: scopes.Namespace,
-    query: str,
-    filter: dict[str, Any] | None,  # noqa: A002  # the store's word for it
-) -> list[tuple[str, str]]:
-    """Key and snippet of the best files: by the store's semantic index where it has one, by BM25 otherwise."""
-    first = await store.asearch(namespace, query=query, filter=filter, limit=_PAGE)
-    if any(item.score is not None for item in first):
-        return [(item.key, text[:_SNIPPET_CHARS]) for item in first[:_RESULTS] if (text := _text(item))]
-    items = list(first)
-    while len(items) % _PAGE == 0 and 0 < len(items) < MAX_SEARCHED_FILES:
-        page = await store.asearch(namespace, filter=filter, limit=_PAGE, offset=len(items))
-        if not page:
-            break
-        items += page
-    passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
-    ranked = await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages])
-    return [(passages[i][0], passages[i][1][:_SNIPPET_CHARS]) for i, _ in ranked[:_RESULTS]]
-
-
-def _text(item: SearchItem) -> str:
-    try:
-        file = stored_file(item)
-    except ValueError:
-        return ""
-    return file["content"] if file["encoding"] == "utf-8" else ""

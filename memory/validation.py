@@ -1,4 +1,4 @@
-"""What may be written: one hook, `before_write`, that every write of a memory file or a skill goes through, whoever writes it.
+"""Checks of writes. Every write of a memory file or a skill, by any author, calls one hook: `before_write`.
 
 To add a check, write a function that raises `RefusedWriteError`, and call it in `before_write`.
 """
@@ -9,24 +9,20 @@ import base64
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
-from memory.profile import PROFILE_PATH, Profile
-from memory.scopes import Author
+from memory.identity import Author
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
 OWN_SKILLS = "/memories/skills/"
 _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
-# Shapes that are a secret whoever wrote them: a prefix the issuer chose to be recognized by, and as many characters after it
-# as it issues, so that talk about keys and placeholders for them pass. As their issuers document them, or show them where
-# they do not; each is tested with made-up ones. A prefix counts only at the beginning of a word, hyphens included, whose end
-# decides: so no text takes longer than its length.
+# Credential formats as issuers document or show them. Prefix and full length are required, so prose and placeholders pass. A
+# prefix counts only at the beginning of a word (with hyphens), so the search takes linear time.
 _SHAPES = {
     "an AWS access key": r"(?:AKIA|ASIA)[A-Z2-7]{16}(?!\w)",
     "an AWS secret key": r"(?i:aws_?secret_?access_?key)\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
@@ -46,13 +42,13 @@ _SHAPES = {
 CREDENTIALS = {
     kind: re.compile(shape if shape.startswith("-") else rf"(?<![\w-]){shape}", re.ASCII) for kind, shape in _SHAPES.items()
 }
-# All of them at once: most texts hold none, and are looked through only this one time.
+# All of them in one search: most texts hold none.
 _ANY_CREDENTIAL = re.compile(
     rf"(?<![\w-])(?:{'|'.join(shape for shape in _SHAPES.values() if not shape.startswith('-'))})|"
     + "|".join(shape for shape in _SHAPES.values() if shape.startswith("-")),
     re.ASCII,
 )
-# Of a profile, which is a few short fields; and of what is wrong with it, and of the name of one of its fields.
+# Bounds of a profile, and of the errors and field names in a refusal.
 _MAX_PROFILE_CHARS = 16_384
 _ERRORS_TOLD, _FIELD_CHARS = 5, 40
 
@@ -66,20 +62,22 @@ class NotAFileError(ValueError):
 
 
 class WrongContentError(NotAFileError, TypeError):
-    """A value whose content is neither text nor lines of it, for which `StoreBackend` raises a `TypeError`."""
+    """A value whose content is neither text nor lines; `StoreBackend` raises a `TypeError` for it."""
 
 
-def before_write(path: str, content: str, actor: Author) -> None:
-    """Refuse content before it is written.
+def before_write(path: str, content: str | None, actor: Author) -> None:
+    """Refuse content before it is written, or a deletion before it is made.
 
     Args:
         path: as the agent sees it, e.g. `/memories/preferences.md`.
-        content: what the file would hold.
-        actor: who writes it.
+        content: the new content; None for a deletion.
+        actor: the author.
 
     Raises:
-        RefusedWriteError: it must not be written. Nothing has been.
+        RefusedWriteError: the write is not allowed. Nothing was written.
     """
+    if content is None:
+        return
     check_content(path, content)
     check_credentials(path, content)
     check_skill(path, content, actor)
@@ -88,7 +86,7 @@ def before_write(path: str, content: str, actor: Author) -> None:
 
 
 def check_text(value: object) -> None:
-    """Refuse text that not every store can keep, or even look for, at any depth. For reads, too: Postgres fails, and the run.
+    """Refuse text, at any depth, that some store cannot keep or look up. Reads need this too: Postgres would fail the run.
 
     Raises:
         RefusedWriteError: it holds a NUL character or half a character (a lone surrogate).
@@ -105,13 +103,13 @@ def check_text(value: object) -> None:
 
 
 def check_path(path: str) -> None:
-    """Refuse a path within a route that is not one file's one spelling.
+    """Refuse a path that is not the normal spelling of a file's path.
 
     Raises:
         RefusedWriteError: the root, relative, with `//`, `.`, `..` or a backslash, unprintable, longer than `MAX_PATH_BYTES`.
     """
     check_text(path)
-    # deepagents' file tools read a backslash as a slash, so that no other path may be spelled with one.
+    # deepagents' file tools read a backslash as a slash.
     if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path or "\\" in path:
         raise RefusedWriteError(f"{path[:80]!r} does not name a file; use one plain path such as /memories/preferences.md.")
     if not path.isprintable():
@@ -138,25 +136,11 @@ def check_content(path: str, content: str) -> None:
         )
 
 
-def check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
-    """Refuse a replacement that makes a file too large before it is made: of 256 KiB, it could make gigabytes.
-
-    Raises:
-        RefusedWriteError: more than `MAX_FILE_BYTES`, and more than before.
-    """
-    times = content.count(old) if old and replace_all else 1
-    size = len(content) + times * (len(new) - len(old))
-    if size > max(MAX_FILE_BYTES, len(content)):
-        raise RefusedWriteError(
-            f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes; split it by topic."
-        )
-
-
 def check_credentials(path: str, content: str) -> None:
-    """Refuse text that holds a secret, by its shape. The message names the kind, never the value.
+    """Refuse text that holds a credential.
 
     Raises:
-        RefusedWriteError: it does.
+        RefusedWriteError: names the kind, never the value.
     """
     if not _ANY_CREDENTIAL.search(content):
         return
@@ -165,11 +149,10 @@ def check_credentials(path: str, content: str) -> None:
 
 
 def check_skill(path: str, content: str, actor: Author) -> None:
-    """Refuse a skill that consolidation would make out of a conversation: its description is an instruction in every prompt.
-    And one that could not be listed.
+    """Refuse skills from consolidation, because a skill's description is an instruction in every prompt; and invalid skills.
 
     Raises:
-        RefusedWriteError: it is one of them.
+        RefusedWriteError: it is such a skill.
     """
     if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
         raise RefusedWriteError(
@@ -183,10 +166,10 @@ def check_skill(path: str, content: str, actor: Author) -> None:
 
 
 def check_profile(content: str) -> None:
-    """Refuse a profile that code could not read.
+    """Refuse an invalid profile.
 
     Raises:
-        RefusedWriteError: not JSON, or not a `Profile`; with what is wrong, field by field.
+        RefusedWriteError: not JSON, or not a `Profile`; names each invalid field.
     """
     if len(content) > _MAX_PROFILE_CHARS:
         raise RefusedWriteError(f"{PROFILE_PATH} was not written: {len(content):,} characters of {_MAX_PROFILE_CHARS:,}.")
@@ -200,46 +183,31 @@ def check_profile(content: str) -> None:
         raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
 
 
-def check_room(files: Sequence[Item], key: str, size: int) -> None:
-    """Refuse a file for which there is no room beside the others of its namespace. What shrinks is always let through.
+def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
+    """Refuse a file that exceeds its namespace's quota. A write that shrinks a file is always accepted.
 
     Args:
-        files: what there is.
-        key: the file's, among them or new.
-        size: in UTF-8 bytes, of the new content.
+        files: all present items.
+        key: the file's key.
+        size: UTF-8 bytes of the new content.
+        quota: bytes of all files.
 
     Raises:
-        RefusedWriteError: more than `MAX_MEMORY_FILES`, or `MAX_MEMORY_BYTES` in all.
+        RefusedWriteError: more than `MAX_MEMORY_FILES`, or more bytes than the quota.
     """
     sizes = {item.key: len(str(item.value.get("content", "")).encode(errors="replace")) for item in files}
     before = sizes.pop(key, None)
     if before is None and len(sizes) >= MAX_MEMORY_FILES:
         raise RefusedWriteError(f"There are {len(sizes)} files, and {MAX_MEMORY_FILES} is the limit; merge or delete some.")
-    if size > (before or 0) and (total := sum(sizes.values()) + size) > MAX_MEMORY_BYTES:
-        raise RefusedWriteError(f"All files would have {total:,} bytes of {MAX_MEMORY_BYTES:,}; shorten or delete some.")
-
-
-def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
-    """Refuse a policy that the agent could not be shown as a rule.
-
-    Raises:
-        RefusedWriteError: not one Markdown file, not text, or too large. A value of None deletes the file.
-    """
-    check_path(key)
-    if not key.endswith(".md"):
-        raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
-    if value is None:
-        return
-    if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
-        raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
-    check_content(key, value["content"])
+    if size > (before or 0) and (total := sum(sizes.values()) + size) > quota:
+        raise RefusedWriteError(f"All files would have {total:,} bytes of {quota:,}; shorten or delete some.")
 
 
 def stored_file(item: Item) -> FileData:
-    """A store item as a file. Other code may put anything into a namespace; that must not break what lists or shows the rest.
+    """A store item as a file. Other code may put any value into a namespace.
 
     Raises:
-        NotAFileError: the value is not file data; a `WrongContentError`, where its content has another type.
+        NotAFileError: the value is not file data; a `WrongContentError` if its content has another type.
     """
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
@@ -262,6 +230,21 @@ def file_bytes(file: FileData) -> bytes:
     """The content of a file as bytes.
 
     Raises:
-        ValueError: it says it is base64 and is not.
+        ValueError: invalid base64.
     """
     return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()
+
+
+PROFILE_PATH = "/memories/profile.json"
+
+
+class Profile(BaseModel):
+    """A person as they describe themselves. A missing field keeps its old value."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = Field(None, max_length=200, description="What to call the person.")
+    role: str | None = Field(None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'.")
+    language: str | None = Field(None, max_length=50, description="The language they want answers in, e.g. 'German'.")
+    timezone: str | None = Field(None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'.")
+    units: str | None = Field(None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'.")

@@ -1,1 +1,1 @@
-"""What a deployment starts with, and the command that puts it there: `python -m seeds`."""
+"""The initial content of a deployment, and the command that writes it: `python -m seeds`."""

@@ -2,8 +2,8 @@
 
     python -m seeds [--url URL] [--prune] [policies|skills|memories|cron|all]
 
-A deployment on LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none. Either way the command comes
-in as an operator.
+A deployment on LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none. Either way the command acts
+as an operator.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,14 +21,19 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 from rich.progress import Progress
 
-from memory import scopes
+from environment import CONSOLIDATION_GRAPH, SettingsError, dev_address
+from memory import namespaces
+from memory.files import ScopedFiles
+from memory.identity import Actor, Author
+from memory.reindex import RemoteStore
+from memory.validation import RefusedWriteError
 from seeds import files
-from settings import PROJECT, Settings, SettingsError, dev_address, load_settings, local_environ
+from settings import PROJECT, Settings, load_settings, local_environ
 
 PARTS = ("policies", "skills", "memories", "cron")
-# Marks the cron that this command owns; crons that somebody else made are left alone.
+# Marks the cron that this command owns. It leaves other crons alone.
 CRON_MARK = {"created_by": "seeds"}
-# Fewer changes than this are made before a progress bar could be read.
+# Fewer changes than this need no progress bar.
 MUCH = 20
 _PAGE = 100
 
@@ -35,42 +41,57 @@ Change = tuple[str, Callable[[], Awaitable[Any]]]
 out = Console(highlight=False, soft_wrap=True)
 
 
-async def policy_changes(client: LangGraphClient, *, prune: bool) -> list[Change]:
-    """Every organization's policies as `policies/` has them. Pruned: files and organizations it no longer has."""
-    wanted = {scopes.policies(org): found for org, found in files.policies(PROJECT).items()}
+async def policy_changes(client: LangGraphClient, folder: Path, *, prune: bool) -> list[Change]:
+    """Every organization's policies as `policies/` has them. `prune` deletes files and organizations that it no longer has."""
+    wanted = {namespaces.policies(org): rules for org, rules in files.policies(folder).items()}
     gone = [namespace for namespace in await _namespaces(client, "policies") if namespace not in wanted] if prune else []
     changes: list[Change] = []
-    for namespace, found in [*wanted.items(), *((namespace, {}) for namespace in gone)]:
-        changes += await _changes(client, namespace, found, prune=prune)
+    for namespace, rules in [*wanted.items(), *((namespace, {}) for namespace in gone)]:
+        changes += await _policy_changes(client, namespace, rules, prune=prune)
     return changes
 
 
-async def skill_changes(client: LangGraphClient, *, prune: bool) -> list[Change]:
-    """The skills of `seeds/skills/` for every assistant of graph `agent`."""
-    found, changes = files.skills(PROJECT), list[Change]()
-    assistants: list[Any] = []
-    while page := await client.assistants.search(graph_id="agent", limit=_PAGE, offset=len(assistants)):
-        assistants += page
-    for assistant in assistants:
-        changes += await _changes(client, scopes.skills(assistant["assistant_id"]), found, prune=prune)
+async def skill_changes(client: LangGraphClient, folder: Path, *, prune: bool) -> list[Change]:
+    """The skills of `seeds/skills/` for every assistant of every agent graph."""
+    skills, changes = files.skills(folder), list[Change]()
+    for assistant in await _assistants(client):
+        changes += await _file_changes(client, namespaces.skills(assistant), "/skills", skills, prune=prune)
     return changes
 
 
-async def memory_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
-    """First memories of the people `seeds/memories/` names. A file they have already stays as it is."""
+async def memory_changes(client: LangGraphClient, folder: Path, settings: Settings) -> list[Change]:
+    """First memories of the people that `seeds/memories/` names. Where memory is shared, those of `_assistant/` for each known
+    organization. Existing files stay as they are.
+    """
+    people, shared = files.memories(folder), files.shared_memories(folder)
+    wanted: dict[namespaces.Namespace, files.Files] = {}
+    for assistant in await _assistants(client):
+        # Under MEMORY_SCOPE=assistant memory is shared, so one person's files must not get there.
+        if settings.memory_scope != "assistant":
+            for (org, user), memories in people.items():
+                wanted[namespaces.memories(Actor(user, org), assistant, settings)] = memories
+        elif not await _stored(client, namespaces.shared_memories_v01(assistant)):  # the first conversation copies that
+            for org in {*shared, *files.policies(folder), settings.default_org} - {files.EVERYBODY}:
+                of_org = {**shared.get(files.EVERYBODY, {}), **shared.get(org, {})}
+                wanted[namespaces.memories(Actor("", org), assistant, settings)] = of_org
     changes: list[Change] = []
-    # Under MEMORY_SCOPE=assistant memory is shared: what is known of one person must not get there.
-    people = {} if settings.memory_scope == "assistant" else files.memories(PROJECT)
-    for (org, identity), found in people.items():
-        namespace = scopes.memories(scopes.Actor(identity, org), scopes.DEFAULT_AGENT_ASSISTANT, settings)
+    for namespace, memories in wanted.items():
         stored = await _stored(client, namespace)
-        absent = {key: value for key, value in found.items() if key not in stored}
-        changes += await _changes(client, namespace, absent, prune=False)
+        absent = {key: value for key, value in memories.items() if key not in stored}
+        changes += await _file_changes(client, namespace, "/memories", absent, prune=False)
     return changes
+
+
+async def _assistants(client: LangGraphClient) -> list[str]:
+    """Ids of all assistants of agent graphs."""
+    assistants: list[Any] = []
+    while page := await client.assistants.search(limit=_PAGE, offset=len(assistants)):
+        assistants += page
+    return [str(assistant["assistant_id"]) for assistant in assistants if assistant["graph_id"] != CONSOLIDATION_GRAPH]
 
 
 async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
-    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none when that is empty."""
+    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty."""
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     schedule = settings.consolidation_schedule
@@ -79,9 +100,7 @@ async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Chan
         (f"cron {cron['cron_id']}: deleted", _call(client.crons.delete, cron["cron_id"])) for cron in extra
     ]
     if schedule and not ours:
-        create = _call(
-            client.crons.create, "consolidation_agent", schedule=schedule, input={"messages": []}, metadata=CRON_MARK
-        )
+        create = _call(client.crons.create, CONSOLIDATION_GRAPH, schedule=schedule, input={"messages": []}, metadata=CRON_MARK)
         changes.append((f"cron: created, {schedule}", create))
     elif schedule and ours[0]["schedule"] != schedule:
         update = _call(client.crons.update, ours[0]["cron_id"], schedule=schedule)
@@ -89,57 +108,97 @@ async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Chan
     return changes
 
 
-async def _changes(client: LangGraphClient, namespace: scopes.Namespace, wanted: files.Files, *, prune: bool) -> list[Change]:
-    """What makes a namespace hold the wanted files. Without `prune` what else it holds stays."""
-    stored, where = await _stored(client, namespace), "/".join(namespace)
-    changes: list[Change] = []
+Write = Callable[[str, Any], Callable[[], Awaitable[Any]]]
+
+
+async def _policy_changes(
+    client: LangGraphClient, namespace: namespaces.Namespace, wanted: files.Files, *, prune: bool
+) -> list[Change]:
+    """The changes after which an organization's namespace holds these policies. They have no history but the repository's."""
+
+    def write(key: str, value: Any) -> Callable[[], Awaitable[Any]]:
+        if value is None:
+            return lambda: client.store.delete_item(namespace, key)
+        return lambda: client.store.put_item(namespace, key, value)
+
+    return _changes(namespace, await _stored(client, namespace), wanted, write, prune=prune)
+
+
+async def _file_changes(
+    client: LangGraphClient, namespace: namespaces.Namespace, route: str, wanted: files.Files, *, prune: bool
+) -> list[Change]:
+    """The changes after which a namespace holds these skills or memory files, each checked and journaled as every write."""
+    store = RemoteStore(client)
+    written = ScopedFiles(
+        namespace=lambda _: namespace, gate=lambda: None, route=route, author=lambda: Author("seed"), store=store
+    )
+
+    def write(key: str, value: Any) -> Callable[[], Awaitable[Any]]:
+        if value is None:
+            return lambda: _remove(store, namespace, key, written)
+        return lambda: written.arevise(key, lambda _: value)
+
+    return _changes(namespace, await _stored(client, namespace), wanted, write, prune=prune)
+
+
+async def _remove(store: RemoteStore, namespace: namespaces.Namespace, key: str, written: ScopedFiles) -> None:
+    if item := await store.aget(namespace, key):
+        await written.aremove(item)
+
+
+def _changes(
+    namespace: namespaces.Namespace, stored: dict[str, dict[str, Any]], wanted: files.Files, write: Write, *, prune: bool
+) -> list[Change]:
+    """The changes after which a namespace holds the wanted files. Without `prune` its other files stay."""
+    where, changes = "/".join(namespace), list[Change]()
     for key, value in wanted.items():
         old = stored.get(key)
         if old is None or (old.get("content"), old.get("encoding")) != (value["content"], value["encoding"]):
-            changes.append(
-                (f"{where}{key}: {'updated' if old else 'added'}", _call(client.store.put_item, namespace, key, value))
-            )
+            changes.append((f"{where}{key}: {'updated' if old else 'added'}", write(key, value)))
     gone = sorted(set(stored) - set(wanted)) if prune else []
-    return changes + [(f"{where}{key}: deleted", _call(client.store.delete_item, namespace, key)) for key in gone]
+    return changes + [(f"{where}{key}: deleted", write(key, None)) for key in gone]
 
 
 def _call(method: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Callable[[], Awaitable[Any]]:
     return lambda: method(*args, **kwargs)
 
 
-async def _stored(client: LangGraphClient, namespace: scopes.Namespace) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    while page := (await client.store.search_items(namespace, limit=_PAGE, offset=len(found)))["items"]:
-        found |= {item["key"]: item["value"] for item in page}
-    return found
+async def _stored(client: LangGraphClient, namespace: namespaces.Namespace) -> dict[str, dict[str, Any]]:
+    values: dict[str, dict[str, Any]] = {}
+    while page := (await client.store.search_items(namespace, limit=_PAGE, offset=len(values)))["items"]:
+        values |= {item["key"]: item["value"] for item in page}
+    return values
 
 
-async def _namespaces(client: LangGraphClient, root: str) -> list[scopes.Namespace]:
-    found: list[scopes.Namespace] = []
-    while page := (await client.store.list_namespaces(prefix=[root], limit=_PAGE, offset=len(found)))["namespaces"]:
-        found += [tuple(namespace) for namespace in page]
-    return found
+async def _namespaces(client: LangGraphClient, root: str) -> list[namespaces.Namespace]:
+    listed: list[namespaces.Namespace] = []
+    while page := (await client.store.list_namespaces(prefix=[root], limit=_PAGE, offset=len(listed)))["namespaces"]:
+        listed += [tuple(namespace) for namespace in page]
+    return listed
 
 
-async def seed(client: LangGraphClient, parts: Sequence[str], settings: Settings, *, prune: bool) -> list[str]:
-    """Make the deployment hold what the repository has.
+async def seed(
+    client: LangGraphClient, parts: Sequence[str], settings: Settings, *, prune: bool, folder: Path = PROJECT
+) -> list[str]:
+    """Bring a deployment into the repository's state.
 
     Args:
-        client: comes in as an operator.
+        client: an operator's.
         parts: of `PARTS`.
         settings: for `MEMORY_SCOPE` and `CONSOLIDATION_SCHEDULE`.
-        prune: also delete policies and skills that the repository no longer has. Nobody's memory is ever deleted.
+        prune: also delete policies and skills that the repository no longer has. Memories are never deleted.
+        folder: the repository.
 
     Returns:
         One line a change.
 
     Raises:
-        SeedError: a file is invalid. Everything is checked before anything is written.
+        SeedError: a file is invalid. All files are checked before the first write.
     """
     planners: dict[str, Callable[[], Awaitable[list[Change]]]] = {
-        "policies": lambda: policy_changes(client, prune=prune),
-        "skills": lambda: skill_changes(client, prune=prune),
-        "memories": lambda: memory_changes(client, settings),
+        "policies": lambda: policy_changes(client, folder, prune=prune),
+        "skills": lambda: skill_changes(client, folder, prune=prune),
+        "memories": lambda: memory_changes(client, folder, settings),
         "cron": lambda: cron_changes(client, settings),
     }
     changes = [change for part in parts for change in await planners[part]()]
@@ -150,8 +209,8 @@ async def seed(client: LangGraphClient, parts: Sequence[str], settings: Settings
     return [line for line, _ in changes]
 
 
-async def main() -> int:
-    """The command. 0 when the deployment holds what the repository has, 1 with one line that says why not."""
+async def main(folder: Path = PROJECT) -> int:
+    """The command. Returns 0 once the deployment has the repository's state, or 1 after printing the reason in one line."""
     parser = argparse.ArgumentParser(prog="python -m seeds", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all")
     parser.add_argument(
@@ -162,9 +221,12 @@ async def main() -> int:
     parts = PARTS if args.part == "all" else (args.part,)
     client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
-        changes = await seed(client, parts, load_settings(local_environ()), prune=args.prune)
+        changes = await seed(client, parts, load_settings(local_environ()), prune=args.prune, folder=folder)
     except (files.SeedError, SettingsError) as error:
         sys.stderr.write(f"{error} Nothing was written.\n")
+        return 1
+    except RefusedWriteError as error:  # there is no room left, which only the store knows
+        sys.stderr.write(f"{error} Put that right and seed again.\n")
         return 1
     except httpx.TransportError:
         sys.stderr.write(f"No server answers at {args.url}; start it with `make dev`, or name another with --url.\n")

@@ -1,4 +1,4 @@
-"""What the repository has to seed: policies, skills and first memories, checked before anything is written."""
+"""The repository's policies, skills and first memories, checked before any is written."""
 
 from __future__ import annotations
 
@@ -10,49 +10,65 @@ from urllib.parse import unquote
 
 from deepagents.backends.utils import create_file_data
 
+from memory.blocks import check_policy
 from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
+from memory.identity import Author
+from memory.validation import RefusedWriteError, before_write, check_path
 
 Files = dict[str, dict[str, Any]]
+# The key for all organizations: an organization's name is never empty.
+EVERYBODY = ""
 
 
 class SeedError(ValueError):
-    """A file that cannot be seeded. The message names it and says what is wrong."""
+    """A file that cannot be seeded. The message names it and the fault."""
 
 
 def policies(root: Path) -> dict[str, Files]:
     """Organization to store key to value, from `policies/<org>/**/*.md`.
 
     Raises:
-        SeedError: a file is not UTF-8 text.
+        SeedError: a file is not UTF-8 text, or not a policy (`check_policy`).
     """
-    return {unquote(org.name): _folder(org, "**/*.md") for org in _folders(root / "policies")}
+    return {unquote(org.name): _folder(org, "**/*.md", "/policies") for org in _folders(root / "policies")}
 
 
 def skills(root: Path) -> Files:
     """Store key to value, from `seeds/skills/<name>/`, each with a valid SKILL.md.
 
     Raises:
-        SeedError: a skill has no SKILL.md, or one without valid front matter.
+        SeedError: a skill has no SKILL.md, or one without valid front matter; or `before_write` refuses a file.
     """
-    found: Files = {}
+    files: Files = {}
     for folder in _folders(root / "seeds" / "skills"):
         _check_skill(folder)
-        found |= {f"/{folder.name}{key}": value for key, value in _folder(folder, "**/*", binary=True).items()}
-    return found
+        files |= {f"/{folder.name}{key}": value for key, value in _folder(folder, "**/*", f"/skills/{folder.name}").items()}
+    return files
+
+
+def shared_memories(root: Path) -> dict[str, Files]:
+    """Organization to store key to value, from `seeds/memories/_assistant/<org>/`; `EVERYBODY` has the files at its top.
+
+    Raises:
+        SeedError: as `memories`.
+    """
+    root = root / "seeds" / "memories" / "_assistant"
+    of_all = {EVERYBODY: top} if (top := _folder(root, "*.*", "/memories")) else {}
+    return of_all | {unquote(org.name): _folder(org, "**/*", "/memories") for org in _folders(root)}
 
 
 def memories(root: Path) -> dict[tuple[str, str], Files]:
     """(Organization, identity) to store key to value, from `seeds/memories/<org>/<identity>/`.
 
-    What is at the top of `seeds/memories/` is for everyone and comes to each named person too, where their own folder has
-    no file of that name; others get it with their first conversation. Folder names may be percent-encoded.
+    Files at the top of `seeds/memories/` are for everyone. Named people get them too, unless their own folder has a file of
+    that name; others get them with their first conversation. Folder names may be percent-encoded.
 
     Raises:
-        SeedError: a file is not UTF-8 text.
+        SeedError: a file is not UTF-8 text, or `before_write` refuses it.
     """
-    everyone = _folder(root / "seeds" / "memories", "*.*")
+    everyone = _folder(root / "seeds" / "memories", "*.*", "/memories")
     return {
-        (unquote(org.name), unquote(person.name)): {**everyone, **_folder(person, "**/*")}
+        (unquote(org.name), unquote(person.name)): {**everyone, **_folder(person, "**/*", "/memories")}
         for org in _folders(root / "seeds" / "memories")
         for person in _folders(org)
     }
@@ -63,17 +79,30 @@ def _folders(path: Path) -> Iterator[Path]:
     return (folder for folder in paths if folder.is_dir() and not folder.name.startswith((".", "_")))
 
 
-def _folder(folder: Path, pattern: str, *, binary: bool = False) -> Files:
+def _folder(folder: Path, pattern: str, route: str) -> Files:
+    """The files of a folder by key, checked for writing under `route`."""
     paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
-    return {f"/{path.relative_to(folder).as_posix()}": _value(path, binary=binary) for path in paths}
+    values = {f"/{path.relative_to(folder).as_posix()}": (path, _value(path)) for path in paths}
+    for key, (path, value) in values.items():
+        try:
+            if route == "/policies":
+                check_policy(key, value)
+            else:
+                if value["encoding"] != "utf-8" and route == "/memories":
+                    raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.")
+                check_path(f"{route}{key}")
+                before_write(f"{route}{key}", value["content"], Author("seed"))
+        except RefusedWriteError as error:
+            raise SeedError(f"{path} cannot be seeded. {error}") from None
+    return {key: value for key, (_, value) in values.items()}
 
 
-def _value(path: Path, *, binary: bool) -> dict[str, Any]:
+def _value(path: Path) -> dict[str, Any]:
     raw = path.read_bytes()
     try:
         return {**create_file_data(raw.decode())}
     except UnicodeDecodeError:
-        if not binary or path.suffix == ".md":
+        if path.suffix == ".md":
             raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
         return {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
 

@@ -6,13 +6,14 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import psycopg
 import pytest
 from langchain_anthropic import ChatAnthropic
-from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore, Op, Result
@@ -21,15 +22,17 @@ from langgraph.store.postgres import PostgresStore
 from psycopg.rows import dict_row
 from pydantic import SecretStr
 
+import testing.constants  # noqa: F401  # before anything reads them
+
 # The graph modules build themselves when imported; tests build their own.
 os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")
 
 from agent import build_agent
-from memory.postgres import open_store
-from memory.scopes import Context
+from memory.identity import Context
 from settings import Settings
-from tests.dev_server import DevServer
-from tests.scripted_anthropic import ScriptedAnthropic
+from testing.dev_server import DevServer
+from testing.parts import open_postgres, stores
+from testing.scripted_anthropic import ScriptedAnthropic
 
 
 def model_env(model: ScriptedAnthropic) -> dict[str, str]:
@@ -39,6 +42,22 @@ def model_env(model: ScriptedAnthropic) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": model.url,
         "ANTHROPIC_API_KEY": "test",
     }
+
+
+# What these claim does not depend on the kind of store: `make test` tries it on one, `make proof` on both.
+_ON_ONE_STORE = {
+    Path(__file__).parent / path
+    for path in ("test_agent.py", "memory/test_files.py", "memory/test_prompt.py", "memory/test_skills.py", "test_writer.py")
+}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules that start servers come first: the longest would else be the last, and alone."""
+    items.sort(key=lambda item: item.get_closest_marker("server") is None)
+    for item in items:
+        if item.path in _ON_ONE_STORE and item.get_closest_marker("postgres") and not item.get_closest_marker("server"):
+            item.add_marker("proof")
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +85,32 @@ async def server(shared_server: DevServer, model: ScriptedAnthropic) -> AsyncIte
     """`langgraph dev` with the project's own configuration and the scripted model."""
     yield shared_server
     await shared_server.close_clients()
+
+
+@pytest.fixture
+async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[DevServer]:
+    """One whose sweep finds nobody from other tests. The fixture's parameter is CONSOLIDATE_AFTER_SECONDS."""
+    after = str(getattr(request, "param", 0))
+    with DevServer(tmp_path, env={**model_env(model), "CONSOLIDATE_AFTER_SECONDS": after}) as server:
+        yield server
+        await server.close_clients()
+
+
+def module_server(name: str, **settings: str) -> tuple[Any, Any]:
+    """Two fixtures, `shared_<name>` and `<name>`: a server with these settings for a module, and that server for a test."""
+
+    @pytest.fixture(scope="module", name=f"shared_{name}")
+    def shared(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+        with DevServer(tmp_path_factory.mktemp(name), env={**model_env(shared_model), **settings}) as server:
+            yield server
+
+    @pytest.fixture(name=name)
+    async def for_a_test(request: pytest.FixtureRequest, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+        server: DevServer = request.getfixturevalue(f"shared_{name}")
+        yield server
+        await server.close_clients()
+
+    return shared, for_a_test
 
 
 @pytest.fixture
@@ -97,7 +142,7 @@ def postgres_uri() -> Iterator[str]:
 
 
 class SyncToo(BaseStore):
-    """The store of memory/postgres.py, which tests may also call without `await`, on a connection of their own."""
+    """The store of memory/postgres/store.py, which tests may also call without `await`, on a connection of their own."""
 
     def __init__(self, store: BaseStore, sync: PostgresStore) -> None:
         self._store = store
@@ -110,7 +155,7 @@ class SyncToo(BaseStore):
         return await self._store.abatch(ops)
 
 
-@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(params=stores())
 async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
     """An empty store; every test that asks for it runs on both."""
     if request.param == "memory":
@@ -118,16 +163,27 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
         return
     uri = request.getfixturevalue("postgres_uri")
     with psycopg.connect(uri, autocommit=True, row_factory=dict_row) as connection:
-        async with open_store(Settings(memory_postgres_uri=uri)) as store:
+        async with open_postgres(uri) as store:
             connection.execute("TRUNCATE store CASCADE")
             yield SyncToo(store, PostgresStore(connection))
+
+
+def chat_on(url: str) -> ChatAnthropic:
+    """The scripted model at this address."""
+    return ChatAnthropic(model="claude-sonnet-4-6", base_url=url, api_key=SecretStr("test"))
+
+
+@cache
+def built_agent(settings: Settings, url: str) -> Any:
+    """The agent on the scripted model at this address. To build it takes longer than most tests of it."""
+    return build_agent(settings, chat_on(url))
 
 
 class Graph:
     """A graph called without a server, as a script would: identity from the context, store and checkpoints in memory."""
 
-    def __init__(self, build: Callable[..., Any], settings: Settings, model: BaseChatModel, store: BaseStore) -> None:
-        self.graph = build(settings, model)
+    def __init__(self, graph: Any, store: BaseStore) -> None:
+        self.graph = graph.copy()
         self.graph.store = store
         self.graph.checkpointer = InMemorySaver()
 
@@ -146,9 +202,9 @@ class BuildGraph(Protocol):
 @pytest.fixture
 def graph(model: ScriptedAnthropic, store: BaseStore) -> BuildGraph:
     """Builds a graph on the scripted model and `store`."""
-    chat_model = ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test"))
 
     def build_graph(settings: Settings = Settings(), *, build: Callable[..., Any] = build_agent) -> Graph:  # noqa: B008  # frozen
-        return Graph(build, settings, chat_model, store)
+        is_agent = build is build_agent
+        return Graph(built_agent(settings, model.url) if is_agent else build(settings, chat_on(model.url)), store)
 
     return build_graph

@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
+from langchain_anthropic import ChatAnthropic
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+from pydantic import SecretStr
 
 from agent import build_agent
 from consolidation_agent import build_consolidation_agent
-from memory import scopes
-from memory.profile import Profile
-from memory.scopes import IdentityError
+from memory import identity
+from memory.identity import Context, IdentityError
+from memory.validation import Profile
 from settings import MAX_SEARCH_RESULT_CHARS, Settings
+from testing.embedding import SUBJECTS, embed
+from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.conftest import BuildGraph
-from tests.embedding import SUBJECTS, embed
-from tests.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -195,7 +197,9 @@ async def test_tools_that_write_are_offered_where_they_may(
 
 
 async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
-    store.put(("memories", scopes.DEFAULT_AGENT_ASSISTANT), "/profile.json", {**create_file_data('{"name": "Alice"}')})
+    store.put(
+        ("memories", f"{identity.DEFAULT_AGENT_ASSISTANT}:acme"), "/profile.json", {**create_file_data('{"name": "Alice"}')}
+    )
     await graph(Settings(memory_scope="assistant")).turn("hello")
     assert "Alice" not in system_text(model.requests[0])
 
@@ -209,3 +213,12 @@ def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph
     assert expected.items() <= config["metadata"].items()
     assert config["metadata"]["ls_integration"] == "deepagents", "deepagents' own metadata and limits stay"
     assert config["recursion_limit"] > 1_000
+
+
+@pytest.mark.parametrize("build", [build_agent, build_consolidation_agent])
+def test_a_script_that_does_not_await_the_graph_is_told_to(model: ScriptedAnthropic, build: Any) -> None:
+    called = build(Settings(), ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test")))
+    called.store = InMemoryStore()
+    with pytest.raises((NotImplementedError, TypeError), match="ainvoke"):
+        called.invoke({"messages": [{"role": "user", "content": "hello"}]}, context=Context(user_id="alice"))
+    assert model.requests == []

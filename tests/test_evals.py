@@ -20,10 +20,10 @@ from evals.cases import Case, Check, Thread, load_cases
 from evals.conftest import NO_MODEL
 from evals.harness import run_case
 from settings import PROJECT
+from testing.dev_server import DevServer
+from testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
+from testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import model_env
-from tests.dev_server import DevServer
-from tests.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
-from tests.scripted_langsmith import ScriptedLangSmith
 
 CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}
@@ -63,7 +63,8 @@ def test_a_good_answer_meets_every_expectation(case: Case) -> None:
 
 
 @each_case
-def test_every_expectation_fails_where_nothing_is_done_or_everything_kept_or_everything_lost(case: Case) -> None:
+def test_every_expectation_fails_where_all_is_kept_or_all_is_lost(case: Case) -> None:
+    """Every expectation fails where nothing is done, or everything kept, or everything lost."""
     threads = threads_of(case)
     naive: list[dict[str, str]] = [case.memory, everything(case), {}]
     assert [check for check in case.expect if not any(check.problem(case.memory, now, threads) for now in naive)] == []
@@ -157,11 +158,10 @@ def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess
     )
 
 
-def test_a_deployment_s_own_settings_do_not_change_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deployment_s_own_settings_do_not_change_the_cases() -> None:
     given = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "MEMORY_SCOPE": "assistant", "POSTGRES_URI": "postgres://x"}
-    monkeypatch.setattr(conftest, "ENVIRON", given)
     expected = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "CONSOLIDATE_AFTER_SECONDS": "0"}
-    assert conftest.server_env() == expected
+    assert conftest.server_env(given) == expected
 
 
 def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
+from testing.dev_server import DevServer
+from testing.scripted_anthropic import ScriptedAnthropic, last_user_text
+from tests.access.matrix import ROWS
+from tests.access.world import ACCEPT, Answer, World, body_of, filled
 from tests.conftest import model_env
-from tests.dev_server import DevServer
 from tests.fuzz.cases import Case
 from tests.fuzz.people import Attacker, Victim
 from tests.fuzz.requests import Requests
-from tests.matrix import ROWS
-from tests.scripted_anthropic import ScriptedAnthropic, last_user_text
-from tests.test_matrix import ACCEPT, Answer, World, body_of, filled
 
 pytestmark = pytest.mark.server
 

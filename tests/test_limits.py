@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
@@ -18,9 +18,9 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES, MAX_INPUT_BYTES, PROJECT, Settings, load_settings
-from tests.conftest import model_env
-from tests.dev_server import DevServer, run_turn
-from tests.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
+from testing.dev_server import DevServer, run_turn
+from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
+from tests.conftest import module_server
 
 SECRET = "a shared secret that nobody may read in a log"
 API_KEY = "sk-ant-nobody-may-read-this-either"
@@ -38,6 +38,13 @@ async def status(call: Awaitable[Any]) -> int:
     return refusal.value.response.status_code
 
 
+async def no_busy_thread(client: LangGraphClient) -> None:
+    """Return when no thread of the client's is busy any more."""
+    async with asyncio.timeout(20):
+        while (await client.threads.count(status="busy")) > 0:  # noqa: ASYNC110  # the server's state
+            await asyncio.sleep(0.1)
+
+
 async def test_a_run_is_sent_no_more_than_the_limit_and_is_told_so(server: DevServer, alice: str) -> None:
     client = server.as_user(alice)
     thread = await new_thread(client)
@@ -45,9 +52,10 @@ async def test_a_run_is_sent_no_more_than_the_limit_and_is_told_so(server: DevSe
     await run_turn(client, thread, "x" * (MAX_INPUT_BYTES // 2))
 
 
-async def test_a_person_with_too_many_busy_conversations_is_told_to_wait_and_others_are_not(
+async def test_a_person_with_too_many_busy_conversations_is_told_to_wait(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
+    """A person with too many busy conversations is told to wait, and others are not."""
     client = server.as_user(alice)
     message: Any = {"messages": [{"role": "user", "content": f"slow {alice}"}]}
     model.script(f"slow {alice}", *[Slow(60, [Text("late")])] * MAX_BUSY_THREADS)
@@ -59,10 +67,87 @@ async def test_a_person_with_too_many_busy_conversations_is_told_to_wait_and_oth
     for thread, run in zip(threads, runs, strict=False):
         await client.runs.cancel(thread, run["run_id"])
     await task
-    async with asyncio.timeout(20):
-        while (await client.threads.count(status="busy")) > 0:  # noqa: ASYNC110  # the server's state
-            await asyncio.sleep(0.1)
+    await no_busy_thread(client)
     await run_turn(client, threads[-1], "now it is fine")
+
+
+@pytest.mark.parametrize("action", ["interrupt", "rollback"])
+async def test_who_cancels_all_runs_stops_them_and_nobody_else_s(
+    server: DevServer, model: ScriptedAnthropic, alice: str, action: str
+) -> None:
+    clients = [server.as_user(name) for name in (alice, f"other-{alice}")]
+    threads = [await new_thread(client) for client in clients]
+    write = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written after all"})
+    model.script(f"slow {alice}", *[Slow(4, [write])] * 2)
+    message: Any = {"messages": [{"role": "user", "content": f"slow {alice}"}]}
+    runs = [await client.runs.create(thread, "agent", input=message) for client, thread in zip(clients, threads, strict=True)]
+    async with asyncio.timeout(20):
+        while len(model.requests_for(f"slow {alice}")) != 2:  # noqa: ASYNC110  # the scripted server's
+            await asyncio.sleep(0.1)
+    await clients[0].http.post(f"/runs/cancel?action={action}", json={"status": "all"})
+    await clients[1].runs.join(threads[1], runs[1]["run_id"])
+    memories = [await client.http.get("/memory/file", params={"path": "/memories/preferences.md"}) for client in clients]
+    assert ["written after all" in memory["content"] for memory in memories] == [False, True]
+    await no_busy_thread(clients[0])
+
+
+async def test_a_run_that_is_rolled_back_leaves_its_thread_idle(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    model.script(f"slow {alice}", Slow(60, [Text("late")]))
+    thread = await new_thread(client)
+    message: Any = {"messages": [{"role": "user", "content": f"slow {alice}"}]}
+    run = await client.runs.create(thread, "agent", input=message)
+    async with asyncio.timeout(20):
+        while not model.requests_for(f"slow {alice}"):  # noqa: ASYNC110  # the scripted server's
+            await asyncio.sleep(0.1)
+    await client.runs.cancel(thread, run["run_id"], action="rollback")
+    await no_busy_thread(client)
+    assert await client.runs.list(thread) == []
+
+
+LATER: dict[str, Any] = {"input": {"messages": [{"role": "user", "content": "later"}]}, "after_seconds": 3_600}
+
+
+async def waiting(client: LangGraphClient) -> list[int]:
+    """How many runs wait on each conversation of the client's on which any does, whatever its status says."""
+    threads = await client.threads.search(limit=100)
+    runs = [await client.runs.list(thread["thread_id"], status="pending") for thread in threads]
+    return [len(found) for found in runs if found]
+
+
+async def two_runs(client: LangGraphClient, how: Any) -> None:
+    """Two runs for later on a new thread, of which the first is cancelled, so that the platform calls the thread idle."""
+    thread = await new_thread(client)
+    first = await client.runs.create(thread, "agent", **LATER)
+    await client.runs.create(thread, "agent", multitask_strategy="enqueue" if how == "cancel" else how, **LATER)
+    if how == "cancel":
+        await client.runs.cancel(thread, first["run_id"])
+    assert (await client.threads.get(thread))["status"] == "idle"
+
+
+@pytest.mark.parametrize("how", ["cancel", "interrupt"])
+async def test_no_conversation_with_a_run_waiting_escapes_the_limit(server: DevServer, alice: str, how: str) -> None:
+    """No conversation with a run waiting escapes the limit, and forgetting stops it."""
+    client = server.as_user(alice)
+    for _ in range(MAX_BUSY_THREADS - 1):
+        await two_runs(client, how)
+    last = await new_thread(client)
+    await client.runs.create(last, "agent", **LATER)
+    assert await status(client.runs.create(await new_thread(client), "agent", **LATER)) == 429
+    assert await waiting(client) == [1] * MAX_BUSY_THREADS
+    answer = await client.http.client.delete("/memory")
+    assert answer.json()["deleted"]["runs"] == MAX_BUSY_THREADS
+    assert await waiting(client) == []
+
+
+async def test_every_run_of_a_batch_counts(server: DevServer, alice: str) -> None:
+    client = server.as_user(alice)
+    with pytest.raises(httpx.HTTPStatusError) as refusal:
+        await client.runs.create_batch([{"assistant_id": "agent", **LATER} for _ in range(30)])  # type: ignore[typeddict-item]
+    assert refusal.value.response.status_code == 429
+    assert len(await waiting(client)) <= MAX_BUSY_THREADS
 
 
 def token(identity: str, *permissions: str, org: str = "acme") -> str:
@@ -70,25 +155,14 @@ def token(identity: str, *permissions: str, org: str = "acme") -> str:
     return jwt.encode(claims, SECRET, algorithm="HS256")
 
 
-@pytest.fixture(scope="module")
-def shared_signed(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    env = {**model_env(shared_model), "AUTH_JWT_SECRET": SECRET, "ANTHROPIC_API_KEY": API_KEY, "LOG_LEVEL": "DEBUG"}
-    with DevServer(tmp_path_factory.mktemp("signed"), env=env) as server:
-        yield server
-
-
-@pytest.fixture
-async def signed(shared_signed: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
-    yield shared_signed
-    await shared_signed.close_clients()
-
-
+shared_signed, signed = module_server("signed", AUTH_JWT_SECRET=SECRET, ANTHROPIC_API_KEY=API_KEY, LOG_LEVEL="DEBUG")
 RULE = {"content": "Never promise a date.", "encoding": "utf-8"}
 
 
-async def test_with_the_permission_people_change_their_own_organization_s_policies_and_it_is_logged(
+async def test_with_the_permission_people_change_their_organization_s_policies(
     signed: DevServer, model: ScriptedAnthropic
 ) -> None:
+    """With the permission people change their own organization's policies, and it is logged."""
     author, reader = signed.client(token("author\nAUDIT forged", "policies:write")), signed.client(token("reader"))
     await author.store.put_item(["policies", "acme"], "/dates.md", RULE)
     await run_turn(reader, await new_thread(reader), "are there rules?")
@@ -163,17 +237,18 @@ def serve(tmp_path: Any, *options: str, **env: str) -> subprocess.Popen[bytes]:
     config.pop("env")
     config["graphs"] = {name: path.replace("./", f"{PROJECT}/") for name, path in config["graphs"].items()}
     config["auth"] = {"path": f"{PROJECT}/auth.py:auth"}
-    config["http"]["app"] = f"{PROJECT}/api.py:app"
+    config["http"]["app"] = f"{PROJECT}/api/app.py:app"
     (tmp_path / "langgraph.json").write_text(json.dumps(config))
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", *options]
-    full = {**os.environ, "LANGSMITH_TRACING": "false", "PYTHONPATH": str(PROJECT), "AGENT_MODEL": "", **env}
+    full = {**os.environ, "LANGSMITH_TRACING": "false", "PYTHONPATH": str(PROJECT), **env}
     return subprocess.Popen(command, cwd=tmp_path, env=full, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize(("allowed", "status"), [("", 401), ("anywhere", 200)])
-def test_development_tokens_are_refused_where_the_server_can_be_reached_from_elsewhere_unless_allowed(
+def test_development_tokens_are_refused_where_others_reach_the_server(
     tmp_path: Any, free_port: Callable[[], int], allowed: str, status: int
 ) -> None:
+    """Development tokens are refused where the server can be reached from elsewhere, unless allowed."""
     port = free_port()
     server = serve(tmp_path, "--host", "0.0.0.0", "--port", str(port), DEV_TOKENS=allowed)  # noqa: S104  # that is the test
     try:
@@ -220,7 +295,7 @@ def test_a_tunnel_or_another_host_is_noticed(url: str, exposed: bool) -> None:
 
 
 def test_make_dev_refuses_to_listen_anywhere_else() -> None:
-    command = [sys.executable, "dev.py", "--host", "0.0.0.0"]  # noqa: S104  # that is the test
+    command = [sys.executable, "-m", "dev.server", "--host", "0.0.0.0"]  # noqa: S104  # that is the test
     result = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert result.stderr.startswith("HOST is '0.0.0.0'; ")

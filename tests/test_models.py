@@ -6,14 +6,15 @@ import re
 import sys
 
 import pytest
+from langchain.chat_models import base
 
+from environment import SettingsError
 from models import build_model
-from offline_model import OfflineModel
-from settings import SettingsError
 
 
-def test_it_is_the_model_while_none_is_named() -> None:
-    assert isinstance(build_model(None), OfflineModel)
+def test_no_name_without_an_offline_model_is_an_error_naming_the_setting() -> None:
+    with pytest.raises(SettingsError, match="AGENT_MODEL is empty; use provider:model"):
+        build_model(None, offline=None)
 
 
 @pytest.mark.parametrize(("provider", "kind"), [("anthropic", "ChatAnthropic"), ("google_genai", "ChatGoogleGenerativeAI")])
@@ -25,6 +26,7 @@ def test_named_providers_give_their_own_client(provider: str, kind: str, monkeyp
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
 def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, f"langchain_{provider}", None)
+    base._get_chat_model_creator.cache_clear()  # of a test before, which had the provider
     with pytest.raises(
         SettingsError, match=re.escape(f"CONSOLIDATION_MODEL is '{provider}:x', whose provider is not installed")
     ) as error:

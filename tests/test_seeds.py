@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,19 +15,21 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 import seeds.__main__ as command
-import settings as project_settings
-from memory import scopes
+from memory import identity, journal, namespaces
+from memory.reindex import RemoteStore
 from seeds import files
-from settings import PROJECT, Settings, load_settings, local_environ
-from tests.dev_server import DevServer, run_turn
-from tests.hostile import BOMB, skill
+from settings import MAX_FILE_BYTES, PROJECT, Settings, load_settings, local_environ
+from testing.dev_server import DevServer, run_turn
+from testing.hostile import BOMB, skill
+from testing.scripted_anthropic import ScriptedAnthropic, system_text
+from tests.conftest import model_env
 
-SKILLS = list(scopes.skills(scopes.DEFAULT_AGENT_ASSISTANT))
+SKILLS = list(namespaces.skills(identity.DEFAULT_AGENT_ASSISTANT))
 
 
 @pytest.fixture(scope="module")
-def shared_seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    with DevServer(tmp_path_factory.mktemp("seeds")) as server:
+def shared_seeded(tmp_path_factory: pytest.TempPathFactory, shared_model: ScriptedAnthropic) -> Iterator[DevServer]:
+    with DevServer(tmp_path_factory.mktemp("seeds"), env=model_env(shared_model)) as server:
         yield server
 
 
@@ -37,16 +40,24 @@ async def server(shared_seeded: DevServer) -> AsyncIterator[DevServer]:
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project's policies and seeds that a test may change."""
-    for folder in ("policies", "seeds"):
-        shutil.copytree(PROJECT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    monkeypatch.setattr(command, "PROJECT", tmp_path)
+def repository(tmp_path: Path) -> Path:
+    """Policies and seeds of the tests' own, which a test may change."""
+    samples = {
+        "policies/acme/compliance.md": "# Acme compliance\n\n1. Be kind.\n",
+        "seeds/memories/preferences.md": "# Preferences\n",
+        "seeds/skills/decision-memo/SKILL.md": skill("", name="decision-memo"),
+        "seeds/skills/meeting-notes/SKILL.md": skill("", name="meeting-notes"),
+    }
+    for path, text in samples.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
     return tmp_path
 
 
-async def seed(client: LangGraphClient, *parts: str, settings: Settings | None = None, prune: bool = False) -> list[str]:
-    return await command.seed(client, parts or command.PARTS, settings or Settings(), prune=prune)
+async def seed(
+    repository: Path, client: LangGraphClient, *parts: str, settings: Settings | None = None, prune: bool = False
+) -> list[str]:
+    return await command.seed(client, parts or command.PARTS, settings or Settings(), prune=prune, folder=repository)
 
 
 async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
@@ -54,29 +65,30 @@ async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
 
 
 @pytest.mark.server
-async def test_policies_and_skills_are_put_where_the_agent_reads_them_and_a_second_run_changes_nothing(
-    server: DevServer, repository: Path
+async def test_policies_and_skills_are_put_where_the_agent_reads_them(
+    server: DevServer, repository: Path, model: ScriptedAnthropic
 ) -> None:
+    """Policies and skills are put where the agent reads them, and a second run changes nothing."""
     client = server.as_operator()
-    assert await seed(client)
+    assert await seed(repository, client)
     assert await keys(client, ["policies", "acme"]) == {"/compliance.md"}
     assert await keys(client, SKILLS) == {"/decision-memo/SKILL.md", "/meeting-notes/SKILL.md"}
-    assert await seed(client) == []
+    assert await seed(repository, client) == []
 
     (repository / "policies/acme/compliance.md").write_text("# New rules\n")
-    assert await seed(client) == ["policies/acme/compliance.md: updated"]
+    assert await seed(repository, client) == ["policies/acme/compliance.md: updated"]
     user = server.as_user("alice@example.com")
     thread = str((await user.threads.create())["thread_id"])
-    values: Any = await run_turn(user, thread, "What are the policies?")
-    assert "# New rules" in values["messages"][-1]["content"]
+    await run_turn(user, thread, "What are the policies?")
+    assert "# New rules" in system_text(model.requests[-1])
 
 
 @pytest.mark.server
 async def test_skills_go_to_every_assistant_of_the_agent(server: DevServer, repository: Path) -> None:
     client = server.as_operator()
     assistant = (await client.assistants.create("agent", name="second"))["assistant_id"]
-    await seed(client, "skills")
-    assert await keys(client, list(scopes.skills(assistant))) == {"/decision-memo/SKILL.md", "/meeting-notes/SKILL.md"}
+    await seed(repository, client, "skills")
+    assert await keys(client, list(namespaces.skills(assistant))) == {"/decision-memo/SKILL.md", "/meeting-notes/SKILL.md"}
     await client.assistants.delete(assistant)
 
 
@@ -87,13 +99,13 @@ async def test_prune_removes_what_the_repository_no_longer_has_and_nothing_else_
     client = server.as_operator()
     (repository / "policies/gone org").mkdir()
     (repository / "policies/gone org/rule.md").write_text("x")
-    await seed(client)
+    await seed(repository, client)
     shutil.rmtree(repository / "policies/gone org")
     shutil.rmtree(repository / "seeds/skills/decision-memo")
     memory = ["memories", "acme:keeper"]
     await client.store.put_item(memory, "/a.md", {"content": "mine", "encoding": "utf-8"})
-    assert await seed(client) == []
-    lines = await seed(client, prune=True)
+    assert await seed(repository, client) == []
+    lines = await seed(repository, client, prune=True)
     assert lines == ["policies/gone~20org/rule.md: deleted", f"skills/{SKILLS[1]}/decision-memo/SKILL.md: deleted"]
     assert await keys(client, memory) == {"/a.md"}
 
@@ -105,9 +117,9 @@ async def test_named_people_get_first_memories_and_keep_their_own(server: DevSer
     (folder / "topics").mkdir(parents=True)
     (folder / "preferences.md").write_text("- formal tone\n")
     (folder / "topics/work.md").write_text("Runs the depot.\n")
-    namespace = list(scopes.memories(scopes.Actor("dana@example.com", "acme"), "", Settings()))
+    namespace = list(namespaces.memories(identity.Actor("dana@example.com", "acme"), "", Settings()))
     await client.store.put_item(namespace, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
-    await seed(client, "memories")
+    await seed(repository, client, "memories")
     assert await keys(client, namespace) == {"/preferences.md", "/topics/work.md"}
     item = await client.store.get_item(namespace, key="/preferences.md")
     assert item["value"]["content"] == "- hers"
@@ -125,14 +137,15 @@ async def test_the_cron_is_made_once_follows_the_schedule_and_goes_with_it(serve
         replace(Settings(), consolidation_schedule="0 * * * *"),
     )
     for settings, expected in ((nightly, "0 3 * * *"), (nightly, "0 3 * * *"), (hourly, "0 * * * *")):
-        await seed(client, "cron", settings=settings)
+        await seed(PROJECT, client, "cron", settings=settings)
         assert await schedules() == [expected]
-    await seed(client, "cron")
+    await seed(PROJECT, client, "cron")
     assert await schedules() == []
 
 
 @pytest.mark.server
-async def test_of_two_crons_that_were_made_at_once_the_first_stays_and_so_do_all_that_others_made(server: DevServer) -> None:
+async def test_of_two_crons_that_were_made_at_once_the_first_stays(server: DevServer) -> None:
+    """Of two crons that were made at once the first stays, and so do all that others made."""
     client, nightly = server.as_operator(), replace(Settings(), consolidation_schedule="0 3 * * *")
     other: Any = await client.crons.create("agent", schedule="0 4 * * *", input={"messages": []})
     for _ in range(2):
@@ -140,27 +153,28 @@ async def test_of_two_crons_that_were_made_at_once_the_first_stays_and_so_do_all
             "consolidation_agent", schedule="0 3 * * *", input={"messages": []}, metadata=command.CRON_MARK
         )
     first, _ = await client.crons.search(metadata=command.CRON_MARK, sort_by="created_at", sort_order="asc")
-    assert len(await seed(client, "cron", settings=nightly)) == 1
+    assert len(await seed(PROJECT, client, "cron", settings=nightly)) == 1
     assert {cron["cron_id"] for cron in await client.crons.search()} == {first["cron_id"], other["cron_id"]}
     await client.crons.delete(other["cron_id"])
-    await seed(client, "cron")
+    await seed(PROJECT, client, "cron")
 
 
 @pytest.mark.server
-async def test_the_cron_acts_as_an_operator_whoever_s_key_made_it_also_after_an_update(server: DevServer) -> None:
+async def test_the_cron_acts_as_an_operator_whoever_s_key_made_it(server: DevServer) -> None:
+    """The cron acts as an operator, whoever's key made it, also after an update."""
     client = server.as_operator()  # a LangSmith key; OPERATORS is empty
     try:
         for schedule in ("0 3 * * *", "0 4 * * *"):
-            await seed(client, "cron", settings=replace(Settings(), consolidation_schedule=schedule))
+            await seed(PROJECT, client, "cron", settings=replace(Settings(), consolidation_schedule=schedule))
             (cron,) = await client.crons.search(metadata=command.CRON_MARK)
             user = cron["payload"]["config"]["configurable"]["langgraph_auth_user"]
-            assert scopes.OPERATE in user["permissions"]
+            assert identity.OPERATE in user["permissions"]
             assert "context" not in cron["payload"], "it names nobody"
         await client.crons.update(cron["cron_id"], config={"tags": ["mine"]})
         (cron,) = await client.crons.search(metadata=command.CRON_MARK)
-        assert scopes.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+        assert identity.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
     finally:
-        await seed(client, "cron")
+        await seed(PROJECT, client, "cron")
 
 
 BAD_SKILLS = {
@@ -179,12 +193,12 @@ BAD_SKILLS = {
 @pytest.mark.parametrize("text", BAD_SKILLS.values(), ids=BAD_SKILLS)
 async def test_an_invalid_skill_is_named_and_nothing_is_written(server: DevServer, repository: Path, text: str | bytes) -> None:
     client = server.as_operator()
-    await seed(client)
+    await seed(repository, client)
     (repository / "seeds/skills/broken").mkdir()
     (repository / "seeds/skills/broken/SKILL.md").write_bytes(text.encode() if isinstance(text, str) else text)
     (repository / "policies/acme/new.md").write_text("must not be written")
     with pytest.raises(files.SeedError, match=r"^\S+seeds/skills/broken/SKILL\.md is [^\n]+$"):
-        await seed(client)
+        await seed(repository, client)
     assert "/new.md" not in await keys(client, ["policies", "acme"])
 
 
@@ -201,7 +215,7 @@ async def test_the_command_says_in_one_line_which_skill_is_invalid(
     (repository / "seeds/skills/letters").mkdir()
     (repository / "seeds/skills/letters/SKILL.md").write_text(BOMB)
     monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url, "skills"])
-    assert await command.main() == 1
+    assert await command.main(repository) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md is no skill. Its front matter uses an anchor or alias")
     assert said.endswith(" Nothing was written.\n")
@@ -215,8 +229,8 @@ def test_a_policy_that_is_not_utf8_is_named(repository: Path) -> None:
 
 
 def test_the_project_s_own_seeds_are_valid() -> None:
-    assert files.policies(PROJECT)["acme"]
-    assert len({key.split("/")[1] for key in files.skills(PROJECT)}) == 2
+    for read in (files.policies, files.skills, files.memories, files.shared_memories):
+        read(PROJECT)
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:
@@ -242,7 +256,61 @@ async def test_first_memories_of_people_stay_out_of_shared_memory(server: DevSer
     folder.mkdir(parents=True)
     (folder / "private.md").write_text("Dana's own.\n")
     settings = Settings(memory_scope="assistant")
-    assert await seed(server.as_operator(), "memories", settings=settings) == []
+    assert await seed(repository, server.as_operator(), "memories", settings=settings) == []
+
+
+@pytest.mark.server
+async def test_shared_memory_starts_with_the_assistant_s_folder_in_each_organization(
+    server: DevServer, repository: Path
+) -> None:
+    client, folder = server.as_operator(), repository / "seeds/memories/_assistant"
+    (folder / "globex").mkdir(parents=True)
+    (folder / "handbook.md").write_text("Of all.\n")
+    (folder / "globex/handbook.md").write_text("Of Globex.\n")
+    (repository / "policies/acme").mkdir(parents=True, exist_ok=True)
+    (repository / "policies/acme/rule.md").write_text("A rule.\n")
+    settings = Settings(memory_scope="assistant")
+    await seed(repository, client, "memories", settings=settings)
+    for org, text in (("acme", "Of all.\n"), ("globex", "Of Globex.\n"), ("default", "Of all.\n")):
+        namespace = namespaces.memories(identity.Actor("", org), identity.DEFAULT_AGENT_ASSISTANT, settings)
+        assert (await client.store.get_item(list(namespace), key="/handbook.md"))["value"]["content"] == text
+    assert await seed(repository, client, "memories", settings=settings) == []
+
+
+BAD_FILES = {
+    "seeds/memories/profile.json": '{"nickname": "Al"}',
+    "seeds/memories/acme/dana/notes.md": "AKIAABCDEFGHIJKLMNOP",
+    "seeds/memories/_assistant/notes.md": "a NUL: \x00",
+    "seeds/skills/letters/template.md": "x" * (MAX_FILE_BYTES + 1),
+    "policies/acme/long.md": "x" * (MAX_FILE_BYTES + 1),
+}
+
+
+@pytest.mark.parametrize("path", BAD_FILES)
+def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str) -> None:
+    (repository / path).parent.mkdir(parents=True, exist_ok=True)
+    (repository / path).write_text(BAD_FILES[path])
+    (repository / "seeds/skills/letters").mkdir(exist_ok=True)
+    (repository / "seeds/skills/letters/SKILL.md").write_text(skill("released: 2024-01-01", name="letters"))
+    with pytest.raises(files.SeedError, match=rf"{re.escape(path)} cannot be seeded\. "):
+        [read(repository) for read in (files.policies, files.skills, files.memories, files.shared_memories)]
+
+
+@pytest.mark.server
+async def test_seeded_skills_and_memories_have_a_history(server: DevServer, repository: Path) -> None:
+    client = server.as_operator()
+    folder = repository / "seeds/memories/acme/erin"
+    folder.mkdir(parents=True)
+    (folder / "notes.md").write_text("- first\n")
+    (repository / "seeds/skills/letters").mkdir(exist_ok=True)
+    sent = repository / "seeds/skills/letters/SKILL.md"
+    for day in ("2024-01-01", "2024-01-02"):
+        sent.write_text(skill(f"released: {day}", name="letters"))
+        await seed(repository, client, "skills", "memories")
+    told = (await server.as_user("erin").http.client.get("/memory/history?path=/memories/notes.md")).json()
+    assert [revision["author"]["kind"] for revision in told["revisions"]] == ["seed"]
+    history = await journal.history(RemoteStore(client), tuple(SKILLS), "/letters/SKILL.md")
+    assert ["2024-01-02" in str(revision.content) for revision in history] == [True, False]
 
 
 def test_a_repository_without_the_sample_folders_has_nothing_to_seed(tmp_path: Path) -> None:
@@ -250,9 +318,8 @@ def test_a_repository_without_the_sample_folders_has_nothing_to_seed(tmp_path: P
 
 
 def test_the_command_reads_dot_env_and_what_it_is_given_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project_settings, "PROJECT", tmp_path)
     (tmp_path / ".env").write_text("CONSOLIDATION_SCHEDULE=0 3 * * *\nDEFAULT_ORG=acme\nMEMORY_SCOPE=\n")
     monkeypatch.setenv("DEFAULT_ORG", "globex")
     monkeypatch.setenv("CONSOLIDATION_SCHEDULE", "")
-    settings = load_settings(local_environ())
+    settings = load_settings(local_environ(tmp_path))
     assert (settings.consolidation_schedule, settings.default_org, settings.memory_scope) == ("0 3 * * *", "globex", "user")

@@ -11,12 +11,13 @@ import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from memory import scopes
+from memory import namespaces
+from memory.identity import Actor
 from settings import Settings
+from testing.dev_server import DevServer, run_turn
+from testing.embedding import SUBJECTS
+from testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
 from tests.conftest import model_env
-from tests.dev_server import DevServer, run_turn
-from tests.embedding import SUBJECTS
-from tests.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
 
 pytestmark = pytest.mark.server
 
@@ -26,7 +27,7 @@ async def new_thread(client: LangGraphClient) -> str:
 
 
 def memories(identity: str, org: str = "acme") -> list[str]:
-    return list(scopes.memories(scopes.Actor(identity, org), "", Settings()))
+    return list(namespaces.memories(Actor(identity, org), "", Settings()))
 
 
 def append(text: str) -> ToolCall:
@@ -104,9 +105,8 @@ async def test_a_provider_that_refuses_the_key_fails_that_run_alone(
     assert good["messages"][-1]["content"] == "ok"
 
 
-async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote_and_the_next_turn_works(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    """A run stopped in the middle keeps what it wrote, and the next turn works."""
     client = server.as_user(alice)
     thread = await new_thread(client)
     model.script("stop me", [append("- written before the stop")], Slow(30, [Text("never")]))
@@ -140,7 +140,7 @@ async def test_streamed_turns_are_shown_the_same_prompt(server: DevServer, model
 
 @pytest.fixture(scope="module")
 def indexed_server(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    index = {"embed": "tests/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
+    index = {"embed": "testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
     folder = tmp_path_factory.mktemp("indexed")
     with DevServer(folder, env=model_env(shared_model), config={"store": {"index": index}}) as server:
         yield server

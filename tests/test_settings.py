@@ -17,7 +17,8 @@ import pytest
 from dotenv import dotenv_values
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
-from settings import PROJECT, VARIABLES, Settings, SettingsError, load_settings
+from environment import SettingsError
+from settings import PROJECT, VARIABLES, Settings, load_settings
 
 ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
 SECRET = "correct-horse-battery-staple-correct-horse"
@@ -45,6 +46,8 @@ BAD = [
     ("MEMORY_WRITES", "never", "MEMORY_WRITES is 'never'; use one of both, background."),
     ("DEV_TOKENS", "everywhere", "DEV_TOKENS is 'everywhere'; use one of local, anywhere."),
     ("SHARED_WRITES", "yes", "SHARED_WRITES is 'yes'; use one of deny, interrupt, allow."),
+    ("DAILY_TOKENS", "many", "DAILY_TOKENS is 'many'; use a whole number of tokens, e.g. 500000, or 0 for no limit."),
+    ("DAILY_TOKENS", "-1", "DAILY_TOKENS is '-1'; use a whole number of tokens, e.g. 500000, or 0 for no limit."),
     ("CONSOLIDATE_AFTER_SECONDS", "soon", f"CONSOLIDATE_AFTER_SECONDS is 'soon'; {SECONDS_FIX}"),
     ("CONSOLIDATE_AFTER_SECONDS", "-1", f"CONSOLIDATE_AFTER_SECONDS is '-1'; {SECONDS_FIX}"),
     ("CONSOLIDATE_AFTER_SECONDS", "1.5", f"CONSOLIDATE_AFTER_SECONDS is '1.5'; {SECONDS_FIX}"),
@@ -54,6 +57,7 @@ BAD = [
     ("CONSOLIDATION_SCHEDULE", "@daily", f"CONSOLIDATION_SCHEDULE is '@daily'; {CRON_FIX}"),
     ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", f"CONSOLIDATION_SCHEDULE is '0 0 3 * * *'; {CRON_FIX}"),
     ("CONSOLIDATION_SCHEDULE", "61 3 * * *", f"CONSOLIDATION_SCHEDULE is '61 3 * * *'; {CRON_FIX}"),
+    ("CONSOLIDATION_REVIEW", "yes", "CONSOLIDATION_REVIEW is 'yes'; use one of off, on."),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
     ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
 ]
@@ -84,14 +88,35 @@ def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
     """`python -m settings`, which `make dev` runs first, with these variables and none of the developer's."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     command = [sys.executable, "-m", "settings"]
-    return subprocess.run(command, cwd=PROJECT, env={**kept, **values}, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command,
+        cwd=PROJECT,
+        env={**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"),
+    [("nobody:x", "provider:model"), ("fireworks:x", "langchain-fireworks"), ("google_genai:x", "GOOGLE_API_KEY")],
+    ids=["unknown", "not installed", "without a key"],
+)
+def test_a_model_that_cannot_be_built_is_said_before_anything_starts(name: str, fix: str) -> None:
+    result = check_settings(AGENT_MODEL=name, GOOGLE_API_KEY="", GEMINI_API_KEY="")
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"AGENT_MODEL is '{name}', ")
+    assert fix in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def our_sources() -> Iterator[Path]:
     """Every Python file of what is deployed, seeds and evals included."""
     for path in sorted(PROJECT.rglob("*.py")):
         folders = path.relative_to(PROJECT).parts[:-1]
-        if not any(part in {"tests", "benchmarks", "build"} or part.startswith(".") for part in folders):
+        if not any(part in {"testing", "tests", "benchmarks", "build"} or part.startswith(".") for part in folders):
             yield path
 
 
@@ -153,6 +178,7 @@ def test_an_empty_value_counts_as_unset(variable: str, empty: str) -> None:
         ("SHARED_WRITES", " allow ", "allow"),
         ("CONSOLIDATE_AFTER_SECONDS", "0", 0),
         ("CONSOLIDATION_SCHEDULE", "*/15 3 * * 1-5", "*/15 3 * * 1-5"),
+        ("CONSOLIDATION_REVIEW", "on", "on"),
         ("MEMORY_POSTGRES_URI", "postgres://u:p@h:5432/db", "postgres://u:p@h:5432/db"),
         ("MEMORY_POSTGRES_URI", "postgresql:///db?host=/run", "postgresql:///db?host=/run"),
     ],
@@ -173,7 +199,8 @@ def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variabl
 
 
 @pytest.mark.parametrize(("variable", "value"), MALFORMED, ids=lambda value: ascii(value)[:48])
-def test_a_malformed_value_is_an_error_of_one_short_line_that_names_the_variable(variable: str, value: str) -> None:
+def test_a_malformed_value_is_an_error_of_one_short_line(variable: str, value: str) -> None:
+    """A malformed value is an error of one short line that names the variable."""
     with pytest.raises(SettingsError) as caught:
         load_settings({variable: value})
     assert str(caught.value).startswith(variable)

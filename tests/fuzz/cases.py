@@ -11,8 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from memory.scopes import DEFAULT_AGENT_ASSISTANT as AGENT
-from tests.matrix import FORGED, HELLO, ROWS
+from memory.identity import DEFAULT_AGENT_ASSISTANT as AGENT
+from tests.access.bodies import FORGED, HELLO
+from tests.access.matrix import ROWS
 
 Json = Any
 Where = tuple[str | int, ...]  # "body", "query", "headers" or "path", and the keys from there
@@ -106,7 +107,8 @@ class Operation:
 
 
 def operations(served: Json) -> list[Operation]:
-    """Every operation of the server's own document, and every route of the matrix, which `tests/test_matrix.py` holds complete.
+    """Every operation of the server's own document, and every route of the matrix, which `tests/access/test_matrix.py` holds
+    complete.
 
     With an app of one's own (`http.app`) the platform lays over its document one that describes no body. Where the served one
     is silent, the document it was laid over speaks: the one that the platform checks bodies against.

@@ -7,10 +7,10 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from memory import scopes
-from memory.scopes import DEFAULT_AGENT_ASSISTANT as AGENT
+from memory import identity, namespaces
+from memory.identity import DEFAULT_AGENT_ASSISTANT as AGENT
 from settings import Settings
-from tests.test_matrix import World, filled
+from tests.access.world import World, filled
 
 
 class Victim(World):
@@ -80,8 +80,8 @@ class Attacker(World):
 
     async def settle_in(self, text: str) -> None:
         """Make what a request with this text needs of one's own."""
-        memory = scopes.memories(scopes.Actor(self.owner, self.org), AGENT, Settings())
-        rooms = {"memory": memory, "policies": scopes.policies(self.org), "skills": scopes.skills(AGENT)}
+        memory = namespaces.memories(identity.Actor(self.owner, self.org), AGENT, Settings())
+        rooms = {"memory": memory, "policies": namespaces.policies(self.org), "skills": namespaces.skills(AGENT)}
         for name, namespace in {**rooms, "policies-elsewhere": ("policies", "x")}.items():
             self.names |= {name: list(namespace), f"{name}.": ".".join(namespace)}
         self.names |= {"owner": self.owner, "org": self.org, "memory:1": memory[1], "assistant": AGENT}

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.dev_server import PROJECT
+from testing.dev_server import PROJECT
 
 Json = Any
 
 PLATFORM = ("langgraph_api", "langgraph_runtime_inmem", "langgraph", "langgraph_sdk")
-OURS = ("*.py", "api/**/*.py", "memory/**/*.py")
+OURS = ("*.py", "access/**/*.py", "api/**/*.py", "dev/**/*.py", "memory/**/*.py")
 _KEY = re.compile(r"[a-z_]\w+")
 
 # What of hers a key of this name could take. The first that fits the end of the name, in snake case, counts.
@@ -59,12 +59,20 @@ def keys(schemas: Json) -> dict[str, Counter[str]]:
         folders = spec.submodule_search_locations if spec else None
         files += [file for folder in folders or () for file in Path(folder).rglob("*.py")]
     for file in sorted(files):
-        names.update(_keys_of(ast.parse(file.read_text("utf-8"))))
+        names.update(_keys_of(_parsed(file)))
     found: dict[str, Counter[str]] = {kind: Counter() for kind in PLACES}
     for name, count in names.items():
         if kind := kind_of(name):
             found[kind][name] += count
     return {kind: of for kind, of in found.items() if of}
+
+
+def _parsed(file: Path) -> ast.AST:
+    text = file.read_text("utf-8")
+    try:
+        return ast.parse(text)
+    except SystemError:  # CPython 3.11 counts wrongly where another thread parses at the same time (python/cpython#106905)
+        return ast.parse(text)
 
 
 def _properties(schema: Json) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Requests for the fuzz: what the server's own document describes, with another person's ids wherever one could name a place.
 
 Nothing here knows of a hole. Routes, fields and their types come from the server's document and, where it describes no body,
-from the rows of `tests/matrix.py`, so that a route or a field which a new version adds is tried by itself.
+from the rows of `tests/access/matrix.py`, so that a route or a field which a new version adds is tried by itself.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ class Requests:
         """As many requests with her names in them: the more places an operation's body has, the more of them."""
         containers = {operation.route: self._containers(operation) for operation in self.operations}
         turns = {route: itertools.cycle(self.random.sample(list(places), len(places))) for route, places in containers.items()}
+        untried = {operation.route for operation in self.operations}
         found: list[Case] = []
         while len(found) < count:
             for operation in self.random.sample(self.operations, len(self.operations)):
                 places = len(containers[operation.route])
                 body = bool(operation.schema or operation.rows)
-                for _ in range(max(1, places // 5) if body else int(self._one_in(4))):
+                for _ in range(max(1, places // 5) if body else int(self._one_in(4) or operation.route in untried)):
+                    untried.discard(operation.route)
                     chosen = [next(turns[operation.route]) for _ in range(self.random.choice((1, 1, 2, 3)))]
                     found.append(self._case(operation, chosen, containers[operation.route]))
         return found[:count]

@@ -1,0 +1,87 @@
+"""A person's own view of their memory over HTTP: see, correct, undo, export and forget it; and the page.
+
+The platform serves them beside its own routes (`http.app` in langgraph.json), behind the same sign-in. They are about the
+caller; an operator may name another person with `?user_id=&org_id=`. Errors are `{"detail": "..."}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from langgraph.store.base import BaseStore
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Route
+
+from access.request_bounds import RequestBounds
+from api.consolidate import consolidate, consolidations
+from api.controls import read_controls, write_controls
+from api.export import export
+from api.files import delete_file, list_files, read_file, read_history, undo, write_file
+from api.forget import forget_me
+from api.imports import import_files
+from api.me import me
+from api.operations import operations
+from api.page import page
+from api.prompt import policies, prompt
+from api.proposals import decide_proposal, list_proposals
+from api.search import search
+from dev.guard import DevGuard
+from dev.lock import share
+from memory import langgraph_internals
+from memory.postgres import outage
+from memory.schema import migrate
+from settings import Settings, load_settings
+
+
+@asynccontextmanager
+async def _migrated(api: Starlette) -> AsyncIterator[None]:
+    """Runs in every process, workers without routes included, after the platform has opened its store."""
+    await migrate(await api.state.store())
+    yield
+
+
+def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = langgraph_internals.store) -> Starlette:
+    """The routes under /memory. The server adds its own to them, so this middleware surrounds all routes."""
+    guard = [Middleware(DevGuard, settings=settings)] if settings.local_dev else []
+    bounds = Middleware(RequestBounds)
+    api = Starlette(
+        routes=[
+            Route("/memory", list_files, methods=["GET"]),
+            Route("/memory", forget_me, methods=["DELETE"]),
+            Route("/memory/file", read_file, methods=["GET"]),
+            Route("/memory/file", write_file, methods=["PUT"]),
+            Route("/memory/file", delete_file, methods=["DELETE"]),
+            Route("/memory/history", read_history, methods=["GET"]),
+            Route("/memory/undo", undo, methods=["POST"]),
+            Route("/memory/export", export, methods=["GET"]),
+            Route("/memory/import", import_files, methods=["POST"]),
+            Route("/memory/controls", read_controls, methods=["GET"]),
+            Route("/memory/controls", write_controls, methods=["PUT"]),
+            Route("/memory/proposals", list_proposals, methods=["GET"]),
+            Route("/memory/proposals/{proposal_id}", decide_proposal, methods=["POST"]),
+            Route("/memory/consolidate", consolidate, methods=["POST"]),
+            Route("/memory/consolidations", consolidations, methods=["GET"]),
+            Route("/memory/me", me, methods=["GET"]),
+            Route("/memory/search", search, methods=["GET"]),
+            Route("/memory/policies", policies, methods=["GET"]),
+            Route("/memory/prompt", prompt, methods=["GET"]),
+            *page(),
+            Route("/memory/operations", operations, methods=["GET"]),
+        ],
+        middleware=[*guard, bounds],
+        lifespan=_migrated,
+        exception_handlers=outage.HANDLERS,  # they cover the server's routes, too
+    )
+    api.state.settings, api.state.store = settings, store
+    return api
+
+
+app = build_api(load_settings())
+# The serving process holds the lock, because `dev/server.py` may be gone. The app holds it, because the platform keeps nothing
+# else of this module.
+app.state.lock = share(Path.cwd()) if app.state.settings.local_dev else None
+if app.state.settings.local_dev:
+    langgraph_internals.deliver_cancels()

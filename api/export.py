@@ -1,0 +1,124 @@
+"""A person's memory and conversations as one JSON document.
+
+The document: `version` (1), `exported_at` (ISO time, UTC), `user_id`, `org_id`, `left_out` (what is not in it, in words),
+`controls` (what you decided), `proposals` (what waits for your decision), `files`, `deleted_files`, `conversations`. A
+file has `path` as the agent sees it, `content`, `encoding`, times, `revisions` (newest first), and under `user+assistant` its
+`assistant_id`. A deleted file has the same without content and times; its `path` is null if version 0.1 deleted it. A
+conversation is a thread of the platform: `thread_id`, `created_at`, `updated_at`, and `values` with its `messages`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from langgraph.store.base import BaseStore, Item
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from starlette.responses import Response, StreamingResponse
+
+from api.person import ROUTE, conversations, memory_namespaces, owner, revision_summary
+from api.requests import PRIVATE, PersonRequest, person_route
+from memory import identity, journal, namespaces
+from memory.consolidation import shown_proposals
+from memory.controls import controls
+from memory.journal import Revision, all_items, deleted_files
+from memory.validation import stored_file
+from settings import Settings
+
+VERSION = 1
+_PAGE = 20
+_CHUNK_BYTES = 65_536
+
+
+async def document(
+    store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings
+) -> AsyncIterator[bytes]:
+    """The document in chunks, with one file's history or `_PAGE` conversations in memory at a time."""
+    chunk = b""
+    async for part in _parts(store, client, actor, settings):
+        chunk += part
+        if len(chunk) >= _CHUNK_BYTES:
+            yield chunk
+            chunk = b""
+    yield chunk
+
+
+async def _parts(store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings) -> AsyncIterator[bytes]:
+    own = await memory_namespaces(store, actor, settings)
+    head: dict[str, Any] = {
+        "version": VERSION,
+        "exported_at": datetime.now(UTC).isoformat(),
+        **owner(actor),
+        "left_out": ["temporary conversations"],
+        "proposals": [
+            {**proposal, **_assistant(namespace, settings)}
+            for namespace in own
+            for proposal in await shown_proposals(store, actor, namespace, await journal.current_epoch(store, actor))
+        ],
+        "controls": asdict(await controls(store, actor, settings)),
+    }
+    yield json.dumps(head)[:-1].encode() + b', "files": ['
+    comma = b""
+    for namespace in own:
+        for item in await all_items(store, namespace):
+            yield comma + b"\n" + json.dumps(_file(item, settings), default=str)[:-1].encode() + b', "revisions": ['
+            for index, revision in enumerate(await journal.history(store, namespace, item.key)):
+                yield (b", " if index else b"") + json.dumps(_revision(revision)).encode()
+            yield b"]}"
+            comma = b","
+    yield b'\n], "deleted_files": ['
+    comma = b""
+    for namespace in own:
+        async for path, history in deleted_files(store, namespace):
+            assistant = _assistant(namespace, settings)
+            deleted = {"path": path and f"{ROUTE}{path}", **assistant, "revisions": list(map(_revision, history))}
+            yield comma + b"\n" + json.dumps(deleted).encode()
+            comma = b","
+    yield b'\n], "conversations": ['
+    comma = b""
+    async for objects in conversations(client, actor, _PAGE):
+        yield comma + b"\n" + objects
+        comma = b","
+    yield b"\n]}\n"
+
+
+def _revision(revision: Revision) -> dict[str, Any]:
+    return {**revision_summary(revision), "content": revision.content}
+
+
+def _file(item: Item, settings: Settings) -> dict[str, Any]:
+    assistant = _assistant(item.namespace, settings)
+    try:
+        return {"path": f"{ROUTE}{item.key}", **stored_file(item), **assistant}
+    except ValueError:  # a value of other code belongs to the person, too
+        return {"path": f"{ROUTE}{item.key}", "value": item.value, **assistant}
+
+
+def _assistant(files: namespaces.Namespace, settings: Settings) -> dict[str, str]:
+    """The assistant of a namespace's files, if each assistant has its own."""
+    by_assistant = settings.memory_scope == "user+assistant"
+    return {"assistant_id": identity.part_of(files[1].split(":")[0])} if by_assistant else {}
+
+
+@person_route()
+async def export(request: PersonRequest) -> Response:
+    """
+    summary: Everything of yours as one JSON document
+    responses:
+      "200":
+        description: >
+          version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, files and
+          deleted_files with revisions, conversations with values
+    """
+
+    async def parts() -> Any:
+        async with get_client() as client:
+            async for part in document(request.store, client, request.actor, request.settings):
+                yield part
+
+    attached = {**PRIVATE, "content-disposition": 'attachment; filename="memory.json"'}
+    return StreamingResponse(parts(), media_type="application/json", headers=attached)

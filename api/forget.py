@@ -1,0 +1,199 @@
+"""Forgetting a person: deletes everything of theirs, and keeps earlier runs from writing afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import replace
+
+from langgraph.store.base import BaseStore, PutOp, SearchOp
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import ConflictError, NotFoundError
+from langgraph_sdk.schema import RunStatus
+from starlette.responses import Response
+
+from access.admission import ADMISSION
+from api.bodies import check_no_body
+from api.person import memory_namespaces, owner
+from api.requests import PersonRequest, RefusedRequestError, json_response, person_route
+from memory import identity, journal, langgraph_internals
+from memory.namespaces import Namespace, memories, namespaces_of
+from settings import Settings
+
+# Seconds that a cancelled run has to end. A slower run belongs to an older epoch, so it writes nothing.
+STOP_SECONDS = 10.0
+# Grace period, in seconds, before checking for in-flight writes after a person is forgotten.
+FORGET_GRACE_SECONDS = 0.5
+_PAGE = 100
+_IDS = 1_000
+_PASSES = 5
+
+DeleteCheckpoints = Callable[[LangGraphClient, str, str], Awaitable[int]]
+
+
+class StillWrittenError(Exception):
+    """Data of a person came back after each deletion."""
+
+
+async def forget(
+    store: BaseStore,
+    client: LangGraphClient,
+    actor: identity.Actor,
+    settings: Settings,
+    delete_checkpoints: DeleteCheckpoints | None = None,
+    *,
+    crowded: Collection[str] = (),
+    grace: float | None = None,
+) -> Counter[str]:
+    """Delete everything of a person except the epoch, until nothing is left. Safe to repeat.
+
+    A new epoch begins first, so runs under way write nothing afterwards. Shared memory (`MEMORY_SCOPE=assistant`) stays.
+    Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id.
+
+    Args:
+        delete_checkpoints: deletes a person's checkpoints whose threads are gone; returns the number of threads.
+        crowded: the person's threads that may have runs though the platform does not call them busy.
+        grace: seconds; None for `FORGET_GRACE_SECONDS`.
+
+    Returns:
+        Deleted `runs`, `threads`, `unlisted_threads` (only left as checkpoints), and items of the store by the first part of
+        their namespace (`memories`, `journal`, ...).
+
+    Raises:
+        StillWrittenError: something came back after each of several deletions.
+    """
+    counts, stopped = Counter[str](), set[str]()
+    for _ in range(_PASSES):
+        await journal.count_epoch_up(store, actor)
+        if runs := await _stop_runs(client, actor, stopped, crowded):
+            counts["runs"] += runs
+            await journal.count_epoch_up(store, actor)  # a run may have begun after the first
+        counts["threads"] += await _delete_threads(client, actor)
+        counts += await _delete_items(store, actor, settings)
+        await asyncio.sleep(FORGET_GRACE_SECONDS if grace is None else grace)
+        await _delete_checkpoints(client, actor, stopped)
+        if delete_checkpoints:
+            counts["unlisted_threads"] += await delete_checkpoints(client, actor.user_id, actor.org_id)
+        if not await _is_anything_left(store, client, actor, settings):
+            return +counts
+    raise StillWrittenError
+
+
+async def _namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
+    # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
+    private = memories(actor, identity.DEFAULT_AGENT_ASSISTANT, replace(settings, memory_scope="user"))
+    return namespaces_of(actor, sorted({private, *await memory_namespaces(store, actor, settings)}))
+
+
+async def _is_anything_left(store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings) -> bool:
+    namespaces = await _namespaces(store, actor, settings)
+    items = await store.abatch([SearchOp(namespace, limit=1) for namespace in namespaces])
+    return any(items) or bool(await client.threads.search(metadata=owner(actor), limit=1, select=["thread_id"]))
+
+
+async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], crowded: Collection[str]) -> int:
+    """Cancel all runs and wait until they have ended. Returns their number, and adds their threads to `stopped`."""
+    busy = await _busy(client, actor)
+    places = {*busy, *crowded}
+    cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in places)))
+    stopped |= places
+    deadline = time.monotonic() + STOP_SECONDS
+    while busy and time.monotonic() < deadline:
+        await asyncio.sleep(0.05)
+        busy = await _busy(client, actor)
+    return cancelled
+
+
+async def _busy(client: LangGraphClient, actor: identity.Actor) -> list[str]:
+    threads = await client.threads.search(metadata=owner(actor), status="busy", limit=_IDS, select=["thread_id"])
+    return [str(thread["thread_id"]) for thread in threads]
+
+
+async def _cancel(client: LangGraphClient, thread_id: str) -> int:
+    """Cancel the runs of a thread; returns their number."""
+    with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
+        states: tuple[RunStatus, ...] = ("pending", "running")
+        runs = [run for state in states for run in await client.runs.list(thread_id, limit=_PAGE, status=state)]
+        going = [str(run["run_id"]) for run in runs]
+        if going:
+            await client.runs.cancel_many(thread_id=thread_id, run_ids=going)
+        return len(going)
+    return 0
+
+
+async def _delete_threads(client: LangGraphClient, actor: identity.Actor) -> int:
+    """Delete all threads with their runs and checkpoints; returns their number."""
+    deleted = 0
+    while threads := await client.threads.search(metadata=owner(actor), limit=_PAGE, select=["thread_id"]):
+        pruned = (await client.threads.prune([str(thread["thread_id"]) for thread in threads]))["pruned_count"]
+        deleted += int(pruned)
+        if not pruned:
+            break
+    return deleted
+
+
+async def _delete_checkpoints(client: LangGraphClient, actor: identity.Actor, thread_ids: set[str]) -> None:
+    """Delete checkpoints that a cancelled run wrote after its thread was deleted.
+
+    The platform deletes checkpoints with their thread only, so each thread exists again for a moment.
+    """
+    for thread_id in thread_ids:
+        with suppress(ConflictError, NotFoundError):
+            await client.threads.create(thread_id=thread_id, metadata=owner(actor), if_exists="do_nothing")
+            await client.threads.delete(thread_id)
+
+
+async def _delete_items(store: BaseStore, actor: identity.Actor, settings: Settings) -> Counter[str]:
+    """Delete all items in all namespaces of a person; returns their numbers."""
+    counts = Counter[str]()
+    for namespace in await _namespaces(store, actor, settings):
+        seen = set[tuple[Namespace, str]]()
+        while keys := {(item.namespace, item.key) for item in await store.asearch(namespace, limit=_PAGE)} - seen:
+            await store.abatch([PutOp(*key, None) for key in keys])
+            counts[namespace[0]] += len(keys)
+            seen |= keys
+    return counts
+
+
+logger = logging.getLogger("api")
+
+
+@person_route()
+async def forget_me(request: PersonRequest) -> Response:
+    """
+    summary: Forget everything of yours, for good
+    description: >
+      Memory files, their history, what was derived from conversations, conversations with their checkpoints, and runs that are
+      going or waiting. Runs that were going write nothing afterwards. Safe to repeat.
+    responses:
+      "200": {description: "`deleted`: how much of what; `kept`: what stays, and why"}
+      "422": {description: It has a body}
+      "503": {description: Something came back each time that it was deleted; call again}
+    """
+    actor = request.actor
+    await check_no_body(request)
+    try:
+        async with get_client() as client:
+            crowded = ADMISSION.crowded((actor.org_id, actor.user_id))
+            deleted = await forget(
+                request.store, client, actor, request.settings, langgraph_internals.delete_checkpoints, crowded=crowded
+            )
+    except StillWrittenError:
+        raise RefusedRequestError(
+            503, "Something of yours came back after each deletion; stop your clients and call again."
+        ) from None
+    finally:
+        # A warning, so that no usual log level hides it. Failed attempts are logged, too.
+        logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, request.author.user_id)
+    kept = ["A count of how often you were forgotten, with your identity and nothing else: runs from before are known by it."]
+    query = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {json.dumps(actor.user_id)}))'
+    kept.append(f"Traces, where this deployment sends them to LangSmith. An operator finds them there, to delete, by {query}")
+    if request.settings.memory_scope == "assistant":
+        kept.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
+    return json_response({"deleted": {"runs": 0, "threads": 0, "memories": 0, **deleted}, "kept": kept})

@@ -1,0 +1,109 @@
+"""One person's namespaces and conversations.
+
+Outside of runs nothing is scoped: the client sees everybody's threads, and the store everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Any
+
+from langgraph.store.base import BaseStore
+from langgraph_sdk.client import LangGraphClient
+
+from memory import identity, journal
+from memory.controls import is_temporary
+from memory.journal import Revision
+from memory.namespaces import Namespace, is_memory_of, journals, memories, unsettled
+from memory.recall import owned_by
+from memory.validation import RefusedWriteError
+from settings import Settings
+
+ROUTE = "/memories"
+# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
+MAX_ASSISTANTS = 20
+
+
+def revision_summary(revision: Revision) -> dict[str, Any]:
+    """A revision for HTTP, without its content."""
+    return {
+        "revision": revision.number,
+        "at": revision.at,
+        "author": asdict(revision.author),
+        "deleted": revision.content is None,
+        "bytes": len((revision.content or "").encode(errors="replace")),
+    }
+
+
+def diff(before: str | None, after: str | None) -> str:
+    """A unified diff, cut where it is long. Blocks."""
+    changed = journal.diff(before or "", after or "")
+    return journal.cut(f"{changed}\n") if changed else ""
+
+
+_IDS = 1_000
+
+
+async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
+    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
+    if settings.memory_scope == "assistant":
+        return []
+    if settings.memory_scope == "user":
+        return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, settings)]
+    namespaces: set[Namespace] = set()
+    for prefix in (("memories",), journals(("memories",)), unsettled(("memories",))):
+        offset, page = 0, [prefix]
+        while page:
+            page = await store.alist_namespaces(prefix=prefix, max_depth=len(prefix) + 1, limit=_IDS, offset=offset)
+            offset += len(page)
+            own = (("memories", namespace[-1]) for namespace in page if len(namespace) > len(prefix))
+            namespaces |= {namespace for namespace in own if is_memory_of(namespace, actor, settings)}
+    return sorted(namespaces)
+
+
+async def check_may_begin(store: BaseStore, actor: identity.Actor, namespace: Namespace, settings: Settings) -> None:
+    """Raise `RefusedWriteError` for a namespace in which the person has no memory, if they have `MAX_ASSISTANTS` others."""
+    if await store.asearch(namespace, limit=1):
+        return
+    known = await memory_namespaces(store, actor, settings)
+    if namespace not in known and len(known) >= MAX_ASSISTANTS:
+        raise RefusedWriteError(
+            f"You have memory with {len(known)} assistants, and {MAX_ASSISTANTS} is the limit for beginning another."
+        )
+
+
+def owner(actor: identity.Actor) -> dict[str, str]:
+    """Metadata of all threads of a person, as `auth.py` stamps it."""
+    return {"user_id": actor.user_id, "org_id": actor.org_id}
+
+
+async def conversations(client: LangGraphClient, actor: identity.Actor, page: int) -> AsyncIterator[bytes]:
+    """A person's conversations with all agents except temporary ones, `page` at a time: JSON objects with commas between.
+
+    The platform's JSON is passed on unread: decoding it would take several times as long, and a response that httpx has read
+    whole stays in memory until Python collects cycles.
+    """
+    for metadata in owned_by(actor):
+        async for objects in _conversations(client, metadata, page):
+            yield objects
+
+
+async def _conversations(client: LangGraphClient, metadata: dict[str, str], page: int) -> AsyncIterator[bytes]:
+    ids, read = list[str](), 0
+    while True:  # ids first: pages of a changing list would skip some
+        threads = await client.threads.search(
+            metadata=metadata, limit=_IDS, offset=read, sort_by="thread_id", sort_order="asc", select=["thread_id", "metadata"]
+        )
+        ids += [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
+        read += len(threads)
+        if len(threads) < _IDS:
+            break
+    asked: dict[str, Any] = {"metadata": metadata, "limit": page, "select": ["thread_id", "created_at", "updated_at", "values"]}
+    for start in range(0, len(ids), page):
+        query = {**asked, "ids": ids[start : start + page]}
+        async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
+            answer.raise_for_status()
+            answer_json = b"".join([part async for part in answer.aiter_bytes()])
+        if objects := answer_json.strip()[1:-1]:
+            yield objects

@@ -1,0 +1,75 @@
+// The conversation as one sees it: what was said, what the agent did, and the box to write in.
+
+import { html, useLayoutEffect, useRef } from "./lib/preact.js";
+import { Lines, plain } from "./text.js";
+
+const TRY = ["Remember that I prefer metric units.", "What do you know about me?", "What are the policies?"];
+
+export function Chat({ talk }) {
+  const log = useRef();
+  const box = useRef();
+  const isAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (isAtEnd.current) log.current.scrollTop = log.current.scrollHeight;
+  });
+  const onScroll = ({ target: at }) => (isAtEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < 60);
+  const onKeyDown = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event);
+  const pick = (words) => (talk.set({ draft: words }), box.current.focus());
+  const send = (event) => {
+    event.preventDefault();
+    isAtEnd.current = true;
+    talk.say();
+    box.current.focus();
+  };
+  const messages = [...talk.messages.values()];
+  const results = new Map(messages.filter(({ type }) => type === "tool").map((of) => [of.tool_call_id, of]));
+  const isThinking = talk.isGoing && !(messages.at(-1)?.type === "ai" && plain(messages.at(-1).content));
+  const stop = html`<button type="button" key="stop" onClick=${talk.stop}>Stop</button>`;
+  return html`<section class="chat" aria-label="Conversation" aria-busy=${talk.isGoing}>
+    <div class="log" tabindex="0" role="group" aria-label="What was said" ref=${log} onScroll=${onScroll}>
+      ${!messages.length && html`<${Start} pick=${pick} />`}
+      ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} />`)}
+      ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">It is working.</b></p>`}
+      ${talk.note && html`<p class="note">${talk.note}</p>`}
+    </div>
+    <form onSubmit=${send}>
+      <label class="unseen" for="message">Message</label>
+      <textarea id="message" ref=${box} rows="1" value=${talk.draft} placeholder="Say something"
+        onInput=${({ target }) => talk.set({ draft: target.value })} onKeyDown=${onKeyDown}></textarea>
+      ${talk.isGoing ? stop : html`<button class="main" key="send" disabled=${!talk.draft.trim()}>Send</button>`}
+    </form>
+    <${Temporary} talk=${talk} />
+  </section>`;
+}
+
+const Start = ({ pick }) => html`<div class="start">
+  <h2>What should it remember?</h2>
+  <p>Tell it something about yourself. What it writes down appears beside this conversation, and you can take it back
+    there.</p>
+  <p class="picks">${TRY.map((words) => html`<button onClick=${() => pick(words)}>${words}</button>`)}</p>
+</div>`;
+
+function Said({ message: { type, content, tool_calls: calls = [] }, results }) {
+  const text = plain(content);
+  const lines = text.trim() && html`<${Lines} text=${text} />`;
+  if (type === "human") return html`<article class="mine"><h3 class="unseen">You</h3>${lines}</article>`;
+  if (type !== "ai") return null;
+  const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} />`;
+  return html`<article><h3 class="unseen">The agent</h3>${lines}${calls.map(call)}</article>`;
+}
+
+const Call = ({ call, result }) => html`<details class="call">
+  <summary>${String(call.name)}${result?.status === "error" ? " (failed)" : ""}</summary>
+  <div class="text">${JSON.stringify(call.args, null, 1)}</div>
+  ${result && html`<div class="text">${plain(result.content)}</div>`}
+</details>`;
+
+/** Whether the conversation is temporary, which is decided before its first message. */
+function Temporary({ talk }) {
+  const isTemporary = talk.metadata.temporary === true;
+  const choose = ({ target }) => talk.set({ metadata: target.checked ? { temporary: true } : {} });
+  const note = "Temporary conversation: it knows nothing of you, and nothing of it is kept.";
+  if (talk.id || talk.messages.size) return isTemporary && html`<p class="note">${note}</p>`;
+  return html`<label class="switch">
+    <input type="checkbox" checked=${isTemporary} onChange=${choose} />Temporary conversation</label>`;
+}

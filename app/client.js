@@ -1,0 +1,63 @@
+// The server, as one person: JSON requests, and a run's events as they come. The token is in here and nowhere else.
+
+const BASE = new URL(".", location.origin + location.pathname);
+
+/** An answer of the server that is no success; the message is a sentence for people. */
+export const refusal = (status, message) => Object.assign(new Error(message), { status });
+
+/** What went wrong, in a sentence with what to do. */
+export function reason(error) {
+  if (error.status) return error.message;
+  if (error instanceof SyntaxError) return "This is not JSON; choose a document that was exported here.";
+  return "The server cannot be reached; see that it is running, then try again.";
+}
+
+/** What to take in place of an answer that was refused with this status. */
+export const instead = (status, value) => (error) => (error.status === status ? value : Promise.reject(error));
+
+/** Requests with this token; `onSignedOut(why)` is called when the server takes it no more. */
+export function connect(token, onSignedOut) {
+  /** The response to a request. Throws a `refusal`; another error where there is no connection. */
+  async function send(method, path, { query = {}, body, headers = {}, signal } = {}) {
+    const url = new URL(path.slice(1), BASE);
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
+    const sent = { ...headers, authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
+    const text = body && JSON.stringify(body);
+    const options = { method, headers: sent, body: text, signal, cache: "no-store", credentials: "omit" };
+    const response = await fetch(url, options);
+    if (response.ok) return response;
+    const { detail } = await response.json().catch(() => ({}));
+    const said = typeof detail === "string" && detail ? detail : `The server answered ${response.status}; try again.`;
+    if (response.status === 401) onSignedOut(said);
+    throw refusal(response.status, said);
+  }
+
+  /** The JSON that a request is answered with; null where there is none. */
+  async function json(method, path, options) {
+    const text = await (await send(method, path, options)).text();
+    return text.trim() ? JSON.parse(text) : null;
+  }
+
+  /** The server-sent events of an answer, as they come: { id, event, data }. */
+  async function* events(path, options) {
+    const reader = (await send("GET", path, options)).body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    try {
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        const blocks = (text + part.value).replaceAll("\r\n", "\n").split("\n\n");
+        text = blocks.pop();
+        yield* blocks.map(parsed).filter(({ event }) => event);
+      }
+    } finally {
+      reader.cancel().catch(() => {});
+    }
+  }
+
+  return { send, json, events };
+}
+
+function parsed(block) {
+  const lines = block.split("\n").map((line) => line.match(/^(\w*): ?(.*)$/s)?.slice(1) ?? []);
+  const { id, event, data } = Object.fromEntries(lines);
+  return { id, event, data: data ? JSON.parse(data) : null };
+}

@@ -1,0 +1,164 @@
+// One conversation: what was said, and the run that is going, followed to its end whatever becomes of the connection.
+
+import { reason } from "./client.js";
+import { pause } from "./parts.js";
+import { plain } from "./text.js";
+
+const RETRIES = 8;
+const STREAMED = { stream_mode: ["messages-tuple", "updates"], stream_resumable: true };
+const LOST = "The connection was lost; it is being taken up again.";
+const FAILED = "The answer failed. Send your message again.";
+const WAITS = "This waits for an operator's approval; it goes on by itself once there is one.";
+const GONE = "There is no such conversation; this is a new one.";
+
+/** Calls `changed()` when there is something new to show, `wrote()` after a tool was used, `answered()` at the end. */
+export function conversation(client, { changed, wrote, answered }) {
+  // `metadata` is of the thread that the first message makes, `draft` what is in the message box.
+  const talk = { id: null, messages: new Map(), metadata: {}, isGoing: false, note: "", draft: "" };
+  let pending = ""; // what was sent, until it has arrived
+  let run = null;
+  let leaving = new AbortController();
+
+  const set = (changes) => (Object.assign(talk, changes), changed());
+  const unsent = () => [pending, talk.draft].filter(Boolean).join("\n");
+
+  /** Stop following; the run goes on. */
+  function leave() {
+    leaving.abort();
+    leaving = new AbortController();
+  }
+
+  /** Show another conversation, or with null a new one. A run that is going there is joined. */
+  async function open(id, metadata = {}) {
+    leave();
+    run = null;
+    pending = "";
+    set({ id, metadata, messages: new Map(), isGoing: false, note: "" });
+    const { signal } = leaving;
+    try {
+      if (id && !(await load(signal))) await follow(signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      const isGone = [403, 404, 422].includes(error.status);
+      Object.assign(talk, isGone ? { id: null, note: GONE } : { note: reason(error) });
+    }
+    changed();
+  }
+
+  /** Go on where an earlier session of the same person ended. What was not sent is in the message box. */
+  function resume(before, id) {
+    talk.draft = before.unsent();
+    open(id, before.metadata);
+  }
+
+  /** Send what is in the message box and follow the answer. What did not arrive is there again afterwards. */
+  async function say() {
+    const text = talk.draft.trim();
+    if (!text || talk.isGoing) return;
+    run = null;
+    pending = text;
+    talk.messages.set("sent", { id: "sent", type: "human", content: text });
+    set({ draft: "", note: "", isGoing: true });
+    const { signal } = leaving;
+    const send = (path, body) => client.json("POST", path, { body, signal });
+    try {
+      talk.id ??= (await send("/threads", { metadata: talk.metadata })).thread_id;
+      const input = { messages: [{ role: "user", content: text }] };
+      run = (await send(`/threads/${talk.id}/runs`, { assistant_id: "agent", input, ...STREAMED })).run_id;
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error.status || !(await going().catch(() => null))) { // without an answer it may have arrived all the same
+        talk.messages.delete("sent");
+        Object.assign(talk, { draft: unsent(), note: reason(error), isGoing: false });
+      }
+    }
+    pending = "";
+    if (run) await follow(signal);
+    else changed();
+  }
+
+  /** End the answer that is coming. What it said so far stays. */
+  async function stop() {
+    try {
+      if (await going()) await client.send("POST", `/threads/${talk.id}/runs/${run}/cancel`);
+    } catch (error) {
+      set({ note: reason(error) });
+    }
+  }
+
+  async function follow(signal) {
+    const seen = new Set();
+    let last = "-1"; // from the start
+    set({ isGoing: true });
+    for (let tries = 0, isOver = false; !isOver; ) {
+      try {
+        const options = { headers: { "last-event-id": last }, signal };
+        if (await going(signal))
+          for await (const event of client.events(`/threads/${talk.id}/runs/${run}/stream`, options)) {
+            tries = 0;
+            last = event.id ?? last;
+            take(event, seen);
+            changed();
+          }
+        isOver = await load(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        isOver = error.status || ++tries > RETRIES;
+        talk.note = isOver ? reason(error) : LOST;
+      }
+      changed();
+      if (!isOver) await pause(Math.min(300 * 2 ** tries, 5000));
+    }
+    set({ isGoing: false });
+    wrote();
+    answered();
+  }
+
+  /** The id of the run that is going; a false value where there is none. */
+  async function going(signal) {
+    if (run || !talk.id) return run;
+    const runs = await client.json("GET", `/threads/${talk.id}/runs`, { query: { limit: 10 }, signal });
+    return (run = runs.find(({ status }) => ["running", "pending"].includes(status))?.run_id);
+  }
+
+  /** What was said, as the server keeps it. Whether no run is going. */
+  async function load(signal) {
+    const thread = await client.json("GET", `/threads/${talk.id}`, { signal });
+    const isOver = thread.status !== "busy";
+    if (!isOver && talk.messages.size) return false;
+    const kept = (thread.values?.messages ?? []).filter((message) => message?.id);
+    const sent = talk.messages.get("sent");
+    talk.messages = new Map(kept.map((message) => [message.id, message]));
+    const said = kept.findLast(({ type }) => type === "human")?.content;
+    if (sent && sent.content !== said) talk.messages.set("sent", sent);
+    talk.metadata = thread.metadata?.temporary ? { temporary: true } : {};
+    if (talk.note === LOST) talk.note = "";
+    if (Object.keys(thread.interrupts ?? {}).length) talk.note ||= WAITS;
+    if (thread.status === "error") talk.note ||= FAILED;
+    return isOver;
+  }
+
+  function take({ event, data }, seen) {
+    const why = data?.message ?? data?.error ?? "no reason given";
+    if (event === "error") talk.note = `The answer failed (${why}). Send your message again.`;
+    else if (event.startsWith("messages")) piece(data[0], seen);
+    else if (event === "updates" && data.__interrupt__) talk.note = WAITS;
+    else if (event === "updates") Object.values(data).flatMap((node) => node?.messages ?? []).forEach(whole);
+  }
+
+  function piece(part, seen) {
+    if (part.type !== "AIMessageChunk") return whole(part);
+    const known = talk.messages.get(part.id);
+    const before = seen.has(part.id) ? plain(known?.content) : ""; // a stream that is joined begins anew
+    seen.add(part.id);
+    talk.messages.set(part.id, { ...known, id: part.id, type: "ai", content: before + plain(part.content) });
+  }
+
+  function whole(message) {
+    if (!message?.id || !["ai", "tool"].includes(message.type)) return;
+    talk.messages.set(message.id, message);
+    if (message.type === "tool") wrote();
+  }
+
+  return Object.assign(talk, { set, open, resume, say, stop, leave, unsent });
+}

@@ -1,0 +1,126 @@
+// One file: read it, change it without overwriting anybody, delete it, see what became of it and why a line is known.
+
+import { instead } from "./client.js";
+import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
+import { Form, Toggle, useAct, useTold } from "./parts.js";
+import { Diff, Lines, Problem, author, isId, plural, when } from "./text.js";
+
+const LINES_SHOWN = 400;
+const ifAt = (revision) => ({ "if-match": String(revision) });
+
+export function File({ session, path, revision, onGone }) {
+  const { client, memory } = session;
+  const [view, setView] = useState(null);
+  const { told: file, problem } = useTold(client, "/memory/file", { path }, revision);
+  const [refused, act] = useAct();
+  const headers = file?.revision ? ifAt(file.revision) : {};
+  const remove = act(() => memory.change("DELETE", "/memory/file", { query: { path }, headers }).then(onGone));
+  const opener = (name) => html`<${Toggle} of=${name} open=${view} set=${setView} />`;
+  const isText = file?.encoding === "utf-8";
+  const editor = () => html`<${Editor} session=${session} file=${file} onClose=${() => setView(null)} />`;
+  if (view === "Edit") return html`<div class="file">${editor()}</div>`;
+  return html`<div class="file">
+    <${Problem} text=${refused || problem} />
+    ${file && (isText ? html`<${Lines} text=${file.content} />` : html`<p class="quiet">This file is not text.</p>`)}
+    <p class="row">
+      ${isText && html`<button onClick=${() => setView("Edit")}>Edit</button>${opener("Why")}`}
+      ${opener("History")}<button class="danger" onClick=${remove}>Delete</button>
+    </p>
+    ${view === "Why" && html`<${Why} file=${file} />`}
+    ${view === "History" && html`<${History} session=${session} path=${path} revision=${revision} />`}
+  </div>`;
+}
+
+/** Changes a file from the revision that was read. If somebody else wrote meanwhile, both versions are shown. */
+function Editor({ session: { client, memory }, file, onClose }) {
+  const [text, setText] = useState(file.content);
+  const [base, setBase] = useState(file.revision ?? 0);
+  const [theirs, setTheirs] = useState(null);
+  const [problem, act] = useAct();
+  const query = { path: file.path };
+  const save = act(async () => {
+    try {
+      await memory.change("PUT", "/memory/file", { query, body: { content: text }, headers: ifAt(base) }, file.path);
+      onClose();
+    } catch (error) {
+      if (error.status !== 412) throw error;
+      const gone = instead(404, { content: "(They deleted it.)" });
+      const { content, revision } = await client.json("GET", "/memory/file", { query }).catch(gone);
+      setTheirs(content);
+      setBase(revision ?? 0);
+    }
+  });
+  return html`<${Form} save="Save" problem=${problem} onSave=${save} onCancel=${onClose}>
+    ${theirs !== null && html`<p class="problem" role="alert">Somebody else changed this file meanwhile. Both versions
+        are here; put together what should stay, then save.</p>
+      <h4>What they wrote</h4><${Lines} text=${theirs} /><h4>What you wrote</h4>`}
+    <label class="unseen" for="content">Content</label>
+    <textarea id="content" rows="10" value=${text} onInput=${({ target }) => setText(target.value)}></textarea>
+  <//>`;
+}
+
+export function NewFile({ session: { memory }, onMade }) {
+  const [isOpen, setOpen] = useState(false);
+  const [problem, act] = useAct();
+  const first = useRef();
+  useLayoutEffect(() => void first.current?.focus(), [isOpen]);
+  const make = act(async ({ target }) => {
+    const { path: name, content } = Object.fromEntries(new FormData(target));
+    const path = name.startsWith("/") ? name : `/memories/${name}`;
+    await memory.change("PUT", "/memory/file", { query: { path }, body: { content }, headers: ifAt(0) }, path);
+    setOpen(false);
+    onMade(path);
+  });
+  if (!isOpen) return html`<button onClick=${() => setOpen(true)}>New file</button>`;
+  return html`<${Form} save="Save" problem=${problem} onSave=${make} onCancel=${() => setOpen(false)}>
+    <label>Path<input name="path" ref=${first} required placeholder="/memories/notes.md" /></label>
+    <label>Content<textarea name="content" rows="6"></textarea></label>
+  <//>`;
+}
+
+/** What became of a file: its revisions, what each changed, and the way back to any of them. */
+function History({ session: { client, memory }, path, revision: current }) {
+  const [chosen, setChosen] = useState(null);
+  const { told, problem } = useTold(client, "/memory/history", { path }, current);
+  const [refused, act] = useAct();
+  const body = { path, revision: chosen };
+  const restore = act(() => memory.change("POST", "/memory/undo", { body }, path).then(() => setChosen(null)));
+  const entry = ({ revision, at, author: by, deleted, diff }, n) => {
+    const isLinked = ["agent", "subagent"].includes(by?.kind) && isId(by.thread_id);
+    return html`<li key=${revision}>
+      <${Toggle} class="path" of=${revision} open=${chosen} set=${setChosen} label=${`Revision ${revision}`} />
+      <p class="quiet">${when(at)}, by ${author(by)}${deleted && ", deleted"}
+        ${isLinked && html`, in <a href=${`#${by.thread_id}`}>this conversation</a>`}</p>
+      ${chosen === revision && html`<${Diff} text=${diff} />`}
+      ${chosen === revision && n > 0 && html`<button onClick=${restore}>Restore</button>`}
+    </li>`;
+  };
+  const { revisions, revisions_dropped: dropped } = told ?? {};
+  const none = "This file was put here around the history; its next change begins one.";
+  return html`<div class="history">
+    <${Problem} text=${refused || problem} />
+    ${revisions && html`<ol aria-label="Revisions">${revisions.map(entry)}</ol>`}
+    ${dropped > 0 && html`<p class="quiet">${plural(dropped, "older revision")} made room.</p>`}
+    ${revisions?.length === 0 && html`<p class="quiet">${none}</p>`}
+  </div>`;
+}
+
+/** By whom and when each line was written, and the conversations it was said in. */
+function Why({ file: { content, lines: known = [] } }) {
+  if (!known.length) return html`<p class="quiet">Where these lines come from is not known.</p>`;
+  const lines = content.split("\n").slice(0, known.length);
+  const more = lines.length - LINES_SHOWN;
+  const rest = `${plural(more, "more line")} of this file ${more > 1 ? "are" : "is"} left out here.`;
+  const line = (text, n) => html`<li key=${n}>
+    <p class="text">${text || " "}</p><p class="quiet"><${Origin} of=${known[n]} /></p></li>`;
+  return html`<ol class="why" aria-label="Why each line is known">${lines.slice(0, LINES_SHOWN).map(line)}</ol>
+    ${more > 0 && html`<p class="note">${rest}</p>`}`;
+}
+
+function Origin({ of }) {
+  if (!of) return "Older than the history that is kept.";
+  const ids = of.threads.filter(isId);
+  const name = (n) => (ids.length > 1 ? `conversation ${n + 1}` : "this conversation");
+  const link = (id, n) => html` <a href=${`#${id}`}>${name(n)}</a>`;
+  return html`By ${author(of.author)}, ${when(of.at)}${ids.length > 0 && ", said in"}${ids.map(link)}`;
+}

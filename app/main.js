@@ -1,0 +1,120 @@
+// The page: who is signed in, and what is beside what. The token lives in a variable of the client's, and nowhere else.
+
+import { Chat } from "./chat.js";
+import { connect, reason } from "./client.js";
+import { conversation } from "./conversation.js";
+import { Conversations } from "./conversations.js";
+import { Data } from "./data.js";
+import { Knowledge } from "./knowledge.js";
+import { html, render, useEffect, useMemo, useReducer, useRef, useState } from "./lib/preact.js";
+import { watched } from "./memory.js";
+import { SignIn, tokenInAddress } from "./signin.js";
+import { isId } from "./text.js";
+import { Consolidation, Operations, Policies, Prompt } from "./views.js";
+
+// Each opens a dialog, and is given the session and onClose: another one is one more line.
+const DIALOGS = { Consolidation, Policies, "What the model sees": Prompt };
+const OPERATORS_DIALOGS = { ...DIALOGS, Operations };
+
+const idInAddress = () => (isId(location.hash.slice(1)) ? location.hash.slice(1) : null);
+const useCount = () => useReducer((n) => n + 1, 0);
+
+function App() {
+  const [signed, setSigned] = useState(null); // { client, me, key }: a new token begins anew
+  const [ended, setEnded] = useState(""); // why the last session is over
+  const last = useRef({}); // { client, me, talk, isOver } of the last session: its person finds what was not sent in it
+  const signIn = async (token) => {
+    const client = connect(token, (why) => {
+      if (last.current.client === client) last.current.isOver = true;
+      setSigned((now) => (now?.client === client ? null : now));
+      setEnded(why);
+    });
+    setEnded("");
+    const me = await client.json("GET", "/memory/me");
+    setSigned((now) => ({ client, me, key: (now?.key ?? 0) + 1 }));
+  };
+  const signOut = () => {
+    history.replaceState(null, "", location.pathname);
+    last.current = {};
+    setSigned(null);
+  };
+  useEffect(() => {
+    const arrive = () => {
+      const token = tokenInAddress();
+      if (token) signIn(token).catch((error) => setEnded(reason(error)));
+    };
+    arrive();
+    addEventListener("hashchange", arrive);
+    return () => removeEventListener("hashchange", arrive);
+  }, []);
+  if (!signed) return html`<${SignIn} ended=${ended} onToken=${signIn} />`;
+  return html`<${Signed} ...${signed} last=${last} onSignOut=${signOut} />`;
+}
+
+function Signed({ client, me, last, onSignOut }) {
+  const [, changed] = useCount();
+  const [answers, answered] = useCount();
+  const [dialog, setDialog] = useState(null);
+  const memory = useMemo(() => watched(client, changed), []);
+  const session = useMemo(() => ({ client, memory, me }), []);
+  const moved = () => {
+    if (idInAddress() !== talk.id) history.pushState(null, "", talk.id ? `#${talk.id}` : location.pathname);
+    changed();
+  };
+  const talk = useMemo(() => conversation(client, { changed: moved, wrote: () => memory.refresh(), answered }), []);
+  const show = (id) => {
+    setDialog(null);
+    if (id !== talk.id || !id) talk.open(id);
+  };
+  useEffect(() => {
+    const look = () => document.visibilityState === "visible" && memory.refresh();
+    const follow = () => show(idInAddress());
+    const before = last.current;
+    last.current = { client, me, talk, isOver: false };
+    const isSame = before.me?.user_id === me.user_id && before.me.org_id === me.org_id;
+    if (isSame) talk.resume(before.talk, idInAddress() ?? (before.isOver ? before.talk.id : null));
+    else follow();
+    memory.refresh();
+    const left = new AbortController();
+    addEventListener("popstate", follow, { signal: left.signal });
+    document.addEventListener("visibilitychange", look, { signal: left.signal });
+    return () => (left.abort(), talk.leave());
+  }, []);
+  const forgotten = () => (talk.open(null), memory.refresh(), answered());
+  const dialogs = me.operator ? OPERATORS_DIALOGS : DIALOGS;
+  const View = dialogs[dialog];
+  const opener = (name) => html`<button onClick=${() => setDialog(name)}>${name}</button>`;
+  // Long lists, which are not gone through again for every word of an answer.
+  const knowledge = useMemo(() => html`<${Knowledge} session=${session} />`, [memory.version]);
+  const version = `${answers} ${talk.id}`;
+  const conversations = useMemo(
+    () => html`<${Conversations} session=${session} current=${talk.id} version=${version} onOpen=${show} />`,
+    [version],
+  );
+  return html`<div class="page">
+    <header class="top">
+      <h1>An agent that remembers</h1>
+      <p>${me.user_id} <span class="quiet">${me.org_id}</span></p>
+      <button onClick=${onSignOut}>Sign out</button>
+    </header>
+    <main>
+      <${Chat} talk=${talk} />
+      <div class="beside">
+        ${knowledge}
+        <p class="row">${Object.keys(dialogs).map(opener)}</p>
+        <${Data} session=${session} onForgotten=${forgotten} />
+      </div>
+    </main>
+    ${conversations}
+    ${View && html`<${View} session=${session} onClose=${() => setDialog(null)} />`}
+    <p class="unseen" role="status">${said(talk, answers)}</p>
+  </div>`;
+}
+
+/** One announcement an answer, for who does not see it come. */
+function said(talk, answers) {
+  if (talk.isGoing || !answers) return "";
+  return talk.note ? "There is no answer; the end of the conversation says why." : "The agent has answered.";
+}
+
+render(html`<${App} />`, document.body);

@@ -1,0 +1,70 @@
+// What the page's parts have in common: asking the server, doing something on request, forms and dialogs.
+
+import { reason } from "./client.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
+import { Problem } from "./text.js";
+
+export const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+/** What `ask(signal)` told, asked again whenever one of `inputs` changes: { told, tell, problem, again }. */
+export function useAsked(ask, inputs) {
+  const [told, tell] = useState(null);
+  const [problem, setProblem] = useState("");
+  const [times, setTimes] = useState(0);
+  useEffect(() => {
+    const left = new AbortController();
+    const unlessLeft = (act) => (value) => left.signal.aborted || act(value);
+    const take = (value) => (tell(value), setProblem(""));
+    ask(left.signal).then(unlessLeft(take), unlessLeft((error) => setProblem(reason(error))));
+    return () => left.abort();
+  }, [...inputs, times]);
+  return { told, tell, problem, again: () => setTimes((n) => n + 1) };
+}
+
+/** What the server tells at a path, asked again whenever the query or `version` changes. */
+export const useTold = (client, path, query = {}, version = 0) =>
+  useAsked((signal) => client.json("GET", path, { query, signal }), [...Object.values(query), version]);
+
+/** Doing things: [why it did not work, act, isBusy]. `act(work)` is a handler; the next action clears the problem. */
+export function useAct() {
+  const [problem, setProblem] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => {
+    const clear = ({ target }) => target.closest("button, a, [type=checkbox]") && setProblem("");
+    if (problem) addEventListener("click", clear, true);
+    return () => removeEventListener("click", clear, true);
+  }, [problem]);
+  const act = (work) => async (event) => {
+    event.preventDefault();
+    setProblem("");
+    setBusy(true);
+    await work(event).catch((error) => setProblem(reason(error)));
+    setBusy(false);
+  };
+  return [problem, act, isBusy];
+}
+
+/** A button that opens one of several things, or closes it. */
+export const Toggle = ({ of, open, set, label = of, ...more }) =>
+  html`<button aria-expanded=${open === of} onClick=${() => set(open === of ? null : of)} ...${more}>${label}</button>`;
+
+/** A form with its fields, and why saving did not work. */
+export const Form = ({ save, problem, onSave, onCancel, children }) => html`<form class="editor" onSubmit=${onSave}>
+  ${children}<${Problem} text=${problem} />
+  <p class="row"><button class="main">${save}</button><button type="button" onClick=${onCancel}>Cancel</button></p>
+</form>`;
+
+/** A native modal dialog: it keeps the keyboard inside, closes by Escape, and gives the focus back. */
+export function Dialog({ title, problem, onClose, children }) {
+  const element = useRef();
+  useLayoutEffect(() => {
+    const [dialog, before] = [element.current, document.activeElement];
+    dialog.showModal();
+    return () => (dialog.remove(), before?.focus()); // nothing behind an open dialog takes the focus
+  }, []);
+  useLayoutEffect(() => element.current.querySelector("button").focus(), [title]);
+  return html`<dialog ref=${element} aria-label=${title} onClose=${onClose}>
+    <header><h2>${title}</h2><button onClick=${onClose}>Close</button></header>
+    <${Problem} text=${problem} />${children}
+  </dialog>`;
+}

@@ -1,0 +1,47 @@
+// What anybody may have written, as text: lines, diffs, times, sizes. Nothing here, or anywhere, makes HTML of it.
+
+import { html } from "./lib/preact.js";
+
+const STYLED_LINES = 400;
+const KINDS = [[/^#{1,6} /, "heading"], [/^\s*([-*+]|\d+[.)]) /, "bullet"]];
+const DIFF_KINDS = { "+": "added", "-": "removed", "@": "place" };
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const AUTHORS = {
+  person: "you", agent: "the agent", subagent: "a helper of the agent", seed: "the first start", outside: "somebody",
+};
+
+// Made once: making one takes longer than using it for a whole list.
+const TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const KILOBYTES = new Intl.NumberFormat(undefined, { maximumFractionDigits: 1 });
+
+export const isId = (text) => UUID.test(text);
+export const when = (iso) => (iso ? TIME.format(new Date(iso)) : "");
+export const size = (bytes) => (bytes < 1000 ? `${bytes} bytes` : `${KILOBYTES.format(bytes / 1000)} kB`);
+export const author = (of) => AUTHORS[of?.kind] ?? of?.kind ?? "somebody";
+export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
+
+/** The text in a message's content: text, or a list of blocks of which some have text. */
+export function plain(content) {
+  if (typeof content === "string") return content;
+  const texts = (Array.isArray(content) ? content : []).map((block) => block?.text ?? block);
+  return texts.filter((text) => typeof text === "string").join("");
+}
+
+const styled = (lines, kind) =>
+  lines.map((line, n) => html`<span class=${kind(line)}>${line}${n < lines.length - 1 ? "\n" : ""}</span>`);
+
+/** Text as it is, headings and bullets set off. */
+export function Lines({ text }) {
+  const lines = text.split("\n");
+  const kind = (line) => KINDS.find(([pattern]) => pattern.test(line))?.[1];
+  return html`<div class="text">${lines.length > STYLED_LINES ? text : styled(lines, kind)}</div>`;
+}
+
+/** A unified diff; the sign at the start of each line says what its color does. */
+export function Diff({ text }) {
+  if (!text) return html`<p class="quiet">No text changed.</p>`;
+  return html`<div class="diff">${styled(text.trimEnd().split("\n"), (line) => DIFF_KINDS[line[0]])}</div>`;
+}
+
+/** Why something did not work. */
+export const Problem = ({ text }) => text && html`<p class="problem" role="alert">${text}</p>`;

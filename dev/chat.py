@@ -1,0 +1,155 @@
+"""`make chat`: a conversation in the terminal, over the same HTTP API that any other client uses.
+
+python -m dev.chat --as alice@example.com [--org acme] [--graph agent] [--url URL]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from dev.commands import FORGET, HELP, Commands, out
+from environment import dev_address
+from memory.controls import TEMPORARY
+from memory.identity import Actor
+from memory.recall import message_text
+from settings import Settings, agent_graphs, load_settings, local_environ
+
+
+class Chat:
+    """One person's conversation with an agent of a server.
+
+    Args:
+        client: signed in as the person.
+        actor: the person.
+        settings: the server's.
+        graph: the agent (default: the first of langgraph.json).
+    """
+
+    def __init__(self, client: LangGraphClient, actor: Actor, settings: Settings, graph: str | None = None) -> None:
+        self._client = client
+        self._graph = graph or agent_graphs()[0]
+        self._commands = Commands(client, actor, settings, self._graph)
+        self._thread: str | None = None
+        self._temporary = False
+
+    async def say(self, text: str) -> None:
+        """Send a message and print the streamed answer, tool calls dimmed. The first message begins a conversation."""
+        if self._thread is None:
+            metadata = {TEMPORARY: True} if self._temporary else {}
+            self._thread = str((await self._client.threads.create(metadata=metadata))["thread_id"])
+        message: Any = {"messages": [{"role": "user", "content": text}]}
+        seen: set[str] = set()
+        async for part in self._client.runs.stream(
+            self._thread, self._graph, input=message, stream_mode=["messages-tuple", "updates"], on_disconnect="cancel"
+        ):
+            if part.event == "error":
+                out.print(f"\n{json.dumps(part.data)[:500]}", style="red", markup=False)
+            elif part.event == "messages":
+                self._print_piece(part.data[0])
+            elif part.event == "updates" and "__interrupt__" in part.data:
+                out.print("\nThis waits for an operator's approval.", style="yellow")
+            elif part.event == "updates":
+                self._print_tool_calls(part.data, seen)
+        out.print()
+
+    def _print_piece(self, message: dict[str, Any]) -> None:
+        text = message_piece(message.get("content"))
+        if message.get("type") in {"ai", "AIMessageChunk"} and text:
+            out.print(text, end="", markup=False)
+        elif message.get("type") == "tool" and text:
+            out.print(f"  {' '.join(text.split())[:200]}", style="dim", markup=False)
+
+    def _print_tool_calls(self, update: dict[str, Any], seen: set[str]) -> None:
+        for node in update.values():
+            messages = node.get("messages") if isinstance(node, dict) else None
+            for message in messages if isinstance(messages, list) else []:
+                for call in message.get("tool_calls") or []:
+                    if call["id"] not in seen:
+                        seen.add(call["id"])
+                        args = json.dumps(call["args"], ensure_ascii=False)[:200]
+                        out.print(f"\n  {call['name']} {args}", style="dim", markup=False)
+
+    async def handle(self, line: str) -> bool:
+        """One line of input. False when the conversation is over."""
+        if line in {"/quit", "/exit"}:
+            return False
+        if line in {"/new", "/temporary"}:
+            self._thread, self._temporary = None, line == "/temporary"
+            left = " Nothing is remembered in it or of it." if self._temporary else ""
+            out.print(f"A {line[1:]} conversation.{left}", style="dim")
+        elif line.startswith("/"):
+            if line.split() == FORGET:
+                self._thread = None
+            await self._commands.carry_out(line)
+        elif line:
+            await self.say(line)
+        return True
+
+
+def message_piece(content: object) -> str:
+    """The text of a streamed piece; unlike a whole message's, its white space counts."""
+    return content if isinstance(content, str) else message_text(content)
+
+
+def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> None:
+    """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the chat."""
+    while True:
+        try:
+            line = input("\n> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            if not run(chat.handle(line)):
+                return
+        except KeyboardInterrupt:
+            out.print("\n(stopped)", style="dim")
+        except httpx.HTTPStatusError as error:
+            out.print(
+                f"The server answered {error.response.status_code}: {error.response.text[:300]}",
+                style="red",
+                markup=False,
+            )
+        except httpx.TransportError as error:
+            out.print(f"The server does not answer any more ({type(error).__name__}).", style="red")
+
+
+def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
+    """Check that a server answers, then converse. Returns 1 after printing the fix if none answers."""
+    if not org.isascii():
+        sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII.\n")
+        return 1
+    client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"})
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(client.assistants.search(limit=1))
+            out.print(f"Talking to {url} as {identity} of {org}. {HELP}", style="dim", markup=False)
+            converse(Chat(client, Actor(identity, org), load_settings(local_environ()), graph), runner.run)
+        except httpx.HTTPStatusError as error:
+            sys.stderr.write(f"{url} answered {error.response.status_code}: {error.response.text[:300]}\n")
+            return 1
+        except httpx.TransportError:
+            sys.stderr.write(f"No server answers at {url}; start it with `make dev` in another terminal.\n")
+            return 1
+        finally:
+            runner.run(client.aclose())
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--as", dest="identity", required=True, help="who to be, e.g. alice@example.com")
+    parser.add_argument("--org", default=load_settings(local_environ()).default_org, help="of which organization")
+    parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
+    parser.add_argument("--graph", choices=agent_graphs(), help="with which agent (default: the first of langgraph.json)")
+    args = parser.parse_args()
+    sys.exit(main(args.identity, args.org, args.url, args.graph))

@@ -1,0 +1,141 @@
+"""`make dev`: the platform's development server on a free port, seeded, with the next steps.
+
+python -m dev.server [--port PORT] [--config langgraph.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import IO
+
+import httpx
+
+from dev.lock import only_server
+from environment import DEV_ADDRESS
+from settings import PROJECT, local_environ
+
+FIRST_PORT, PORTS = 2024, 100
+HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
+JOBS = "10"
+START_SECONDS, STOP_SECONDS = 60, 20
+# `langgraph dev` waits for every answer before it ends, and so for a model that hangs. This one waits a second.
+SERVER = """import functools, langgraph_api.cli, langgraph_cli.cli
+langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, timeout_graceful_shutdown=1)
+langgraph_cli.cli.cli()"""
+
+NEXT = """
+Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C stops it.
+
+In another terminal, talk to it as somebody:
+
+    make chat AS=alice@example.com ORG=acme
+
+or over HTTP, as any client would (API reference: {url}/docs):
+
+    curl -s {url}/runs/wait -H 'content-type: application/json' \\
+      -H 'authorization: Bearer dev:acme:alice%40example.com' \\
+      -d '{{"assistant_id": "agent", "input": {{"messages": [
+           {{"role": "user", "content": "Remember that I prefer metric units."}}]}}}}'
+"""
+
+
+def is_free(port: int) -> bool:
+    """Whether the port is free."""
+    with contextlib.closing(socket.socket()) as probe:
+        return probe.connect_ex((HOST, port)) != 0
+
+
+def choose_port(asked: int | None) -> int:
+    """The port asked for, or the first free one.
+
+    Raises:
+        SystemExit: it is taken, or none is free. `langgraph dev` would quietly take another.
+    """
+    if asked is not None:
+        if not is_free(asked):
+            sys.exit(f"PORT is {asked}, which is taken; choose another, or leave it out.")
+        return asked
+    for port in range(FIRST_PORT, FIRST_PORT + PORTS):
+        if is_free(port):
+            return port
+    sys.exit(f"No port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free; choose one with PORT=.")
+
+
+@contextlib.contextmanager
+def running_server(port: int, config: str, lock: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """`langgraph dev` on `port` with the folder's lock, stopped at the end."""
+    # If the server read `.env` itself, an empty line there would hide a variable of the process.
+    effective = DEV_ADDRESS.parent / "langgraph.json"
+    effective.parent.mkdir(exist_ok=True)
+    effective.write_text(json.dumps({**json.loads((PROJECT / config).read_text("utf-8")), "env": {}}), "utf-8")
+    command = [sys.executable, "-c", SERVER, "dev", "--config", str(effective), "--no-browser"]
+    options = ["--host", HOST, "--port", str(port), "--n-jobs-per-worker", JOBS]
+    server = subprocess.Popen(  # noqa: S603
+        [*command, *options], cwd=PROJECT, env=local_environ(), start_new_session=True, pass_fds=[lock.fileno()]
+    )
+    print(server.pid, file=lock, flush=True)
+    try:
+        yield server
+    finally:
+        stop(server)
+        if "path" in json.loads(effective.read_text("utf-8")).get("store", {}):
+            subprocess.run([sys.executable, "-m", "memory.postgres", "stop"], cwd=PROJECT, check=False)
+
+
+def stop(server: subprocess.Popen[bytes]) -> None:
+    """SIGINT makes the server flush its files and end; SIGKILL follows after `STOP_SECONDS`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would lose unflushed data
+    server.send_signal(signal.SIGINT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(STOP_SECONDS)
+    if server.poll() is None:
+        os.killpg(server.pid, signal.SIGKILL)  # with its child, the process that serves
+        server.wait()
+
+
+def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
+    """Return once the server answers. Raises `SystemExit` if it ends, or does not answer within `START_SECONDS`."""
+    for _ in range(START_SECONDS * 5):
+        if server.poll() is not None:
+            sys.exit("The server did not start; the reason is above.")
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/ok", trust_env=False).is_success:
+                return
+        time.sleep(0.2)
+    sys.exit(f"The server did not answer at {url} within {START_SECONDS} seconds.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
+    parser.add_argument("--host", default=HOST, help=f"only {HOST}: this server believes who its callers say they are")
+    parser.add_argument("--config", default="langgraph.json")
+    args = parser.parse_args()
+    if args.host != HOST:
+        reason = "the development server believes who its callers say they are"
+        sys.exit(f"HOST is {args.host!r}; `make dev` listens on {HOST} only, since {reason}; leave HOST out.")
+    lock = only_server(PROJECT)
+    port = choose_port(args.port)
+    url = f"http://{HOST}:{port}"
+    for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
+        signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
+    with contextlib.suppress(KeyboardInterrupt), running_server(port, args.config, lock) as server:
+        wait_until_ready(server, url)
+        DEV_ADDRESS.write_text(url, "utf-8")
+        if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603
+            sys.exit("The server was not seeded; the reason is above.")
+        print(NEXT.format(url=url), flush=True)  # noqa: T201  # a command's answer
+        server.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""`make smoke`: tests a deployment from outside as one person, and forgets that person at the end.
+
+python -m dev.smoke --url URL, with the person's token on standard input. One line per claim; exits with 1 if one fails. The
+person must have no memory, because the test deletes everything of theirs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from settings import agent_graphs
+
+AGENT = agent_graphs()[0]
+# Marks a person of the smoke test, also after an interrupted test.
+MARK = "/memories/smoke-test.md"
+# Seconds for a model's answer.
+TURN_SECONDS = 180.0
+NOT_SIGNED_IN = {401, 403}
+SHARED = 409
+
+
+class FailedError(Exception):
+    """A claim that fails, with the reason in one line."""
+
+
+class Smoke:
+    """The claims, in their order. `client` signs in as the person."""
+
+    def __init__(self, client: httpx.Client, anonymous: httpx.Client) -> None:
+        self._client, self._anonymous = client, anonymous
+        self._word = f"smoke{uuid.uuid4().hex[:8]}"
+        self._thread = ""
+        self._shared = False  # MEMORY_SCOPE=assistant: nobody has files of their own
+
+    def health(self) -> str:
+        """The server and its database answer."""
+        self._get("/ok", check_db="1")
+        return ""
+
+    def refusal(self) -> str:
+        """Requests without a token are refused."""
+        asked = [self._anonymous.get("/memory"), self._anonymous.post("/threads/search", json={})]
+        if open_ := [answer for answer in asked if answer.status_code not in NOT_SIGNED_IN]:
+            raise FailedError(f"{open_[0].request.url.path} without a token answered {open_[0].status_code}, not 401.")
+        return ""
+
+    def newcomer(self) -> str:
+        """The person has no memory that the test could delete."""
+        answer = self._client.get("/memory")
+        self._shared = answer.status_code == SHARED
+        files = [] if self._shared else self._checked(answer)["files"]
+        talked = self._checked(self._client.post("/threads/search", json={"limit": 1, "metadata": {"graph_id": AGENT}}))
+        if (files or talked) and MARK not in {file["path"] for file in files}:
+            raise FailedError("TOKEN is of somebody who has memory, and all of it would be deleted; use another person's.")
+        return ""
+
+    def write(self) -> str:
+        """A file is written, and is there."""
+        if self._shared:
+            return "not tried: memory is shared here"
+        content = f"- {self._word}\n"
+        self._checked(self._client.put("/memory/file", params={"path": MARK}, json={"content": content}))
+        if self._get("/memory/file", path=MARK)["content"] != content:
+            raise FailedError(f"{MARK} has another content than was written.")
+        return ""
+
+    def turn(self) -> str:
+        """The model answers."""
+        self._thread = self._new_thread()
+        return f"{len(self._say(self._thread, f'My word of today is {self._word}. Answer with OK.'))} messages"
+
+    def search(self) -> str:
+        """The agent finds that conversation from another one."""
+        question = f"What did we say about {self._word}? Use the tool search_past_conversations."
+        messages = self._say(self._new_thread(), question)
+        results = [message for message in messages if message.get("name") == "search_past_conversations"]
+        if not any(self._thread in str(message["content"]) for message in results):
+            raise FailedError("search_past_conversations did not find the turn." if results else "The model did not search.")
+        return ""
+
+    def history(self) -> str:
+        """A file's revisions are kept."""
+        if self._shared:
+            return "not tried: memory is shared here"
+        revisions = self._get("/memory/history", path=MARK)["revisions"]
+        if not revisions:
+            raise FailedError(f"{MARK} has no revisions.")
+        return f"{len(revisions)} revisions"
+
+    def export(self) -> str:
+        """The export has everything of the person."""
+        document = self._get("/memory/export")
+        if self._thread not in {conversation["thread_id"] for conversation in document["conversations"]}:
+            raise FailedError("The export lacks the conversation.")
+        return f"{len(document['files'])} files, {len(document['conversations'])} conversations"
+
+    def consolidation(self) -> str:
+        """A consolidation that applies nothing reads the conversations."""
+        if self._shared:
+            return "not tried: memory is shared here"
+        answer = self._client.post("/memory/consolidate", params={"dry_run": "true"}, timeout=10 * TURN_SECONDS)
+        report = self._checked(answer)
+        if report.get("status") == "failed":
+            raise FailedError(str(report.get("reason")))
+        return f"{report.get('model_calls', 0)} model calls"
+
+    def deletion(self) -> str:
+        """Everything that was made is deleted."""
+        counts = self._checked(self._client.delete("/memory", timeout=TURN_SECONDS))
+        left = self._checked(self._client.post("/threads/search", json={"limit": 1}))
+        if left or (not self._shared and self._get("/memory")["files"]):
+            raise FailedError("Something of the person's is still there; DELETE /memory deletes it.")
+        return ", ".join(f"{count} {what}" for what, count in counts.get("deleted", counts).items() if count)
+
+    def _new_thread(self) -> str:
+        return str(self._checked(self._client.post("/threads", json={}))["thread_id"])
+
+    def _say(self, thread: str, text: str) -> list[dict[str, Any]]:
+        body = {"assistant_id": AGENT, "input": {"messages": [{"role": "user", "content": text}]}}
+        values = self._checked(self._client.post(f"/threads/{thread}/runs/wait", json=body, timeout=TURN_SECONDS))
+        messages: list[dict[str, Any]] = values.get("messages") or []
+        if "__error__" in values or not messages or messages[-1].get("type") != "ai":
+            raise FailedError(f"The run ended without an answer: {str(values.get('__error__', values))[:200]}")
+        return messages
+
+    def _get(self, route: str, /, **parameters: str) -> Any:
+        return self._checked(self._client.get(route, params=parameters))
+
+    @staticmethod
+    def _checked(answer: httpx.Response) -> Any:
+        if answer.is_error:
+            request = answer.request
+            raise FailedError(f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text[:200]}")
+        return answer.json()
+
+
+@contextmanager
+def _told(claim: str, failed: list[str]) -> Iterator[Callable[[str], None]]:
+    """Prints the claim's result and duration."""
+    began, notes = time.monotonic(), list[str]()
+    try:
+        yield notes.append
+    except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
+        failed.append(claim)
+        reason = str(error) if isinstance(error, FailedError) else f"{type(error).__name__}: {error}"
+        print(f"FAILED  {claim}: {reason}", file=sys.stderr)
+    else:
+        note = f" ({notes[0]})" if notes and notes[0] else ""
+        print(f"ok      {claim}, {time.monotonic() - began:.1f} s{note}")
+
+
+def run(url: str, token: str) -> bool:
+    """Test all claims; returns whether all hold. The deletion runs unless one of the first three fails."""
+    failed: list[str] = []
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=url, headers=headers, timeout=30) as client, httpx.Client(base_url=url, timeout=30) as anonymous:
+        smoke = Smoke(client, anonymous)
+        for name in ("health", "refusal", "newcomer"):
+            with _told(name, failed) as note:
+                note(getattr(smoke, name)())
+        if failed:
+            return False
+        try:
+            for name in ("write", "turn", "search", "history", "export", "consolidation"):
+                with _told(name, failed) as note:
+                    note(getattr(smoke, name)())
+        finally:
+            with _told("deletion", failed) as note:
+                note(smoke.deletion())
+    return not failed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m dev.smoke", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--url", required=True)
+    url, token = parser.parse_args().url, sys.stdin.read().strip()
+    if not token:
+        sys.exit("TOKEN is empty; give the token of somebody without memory, e.g. make smoke URL=... TOKEN=dev:acme:smoke")
+    if not url.startswith(("http://", "https://")):
+        sys.exit(f"URL is {url!r}; use the deployment's address, e.g. http://127.0.0.1:2024")
+    sys.exit(0 if run(url, token) else 1)
+
+
+if __name__ == "__main__":
+    main()

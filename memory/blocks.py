@@ -1,0 +1,160 @@
+"""Blocks of the system prompt: the text of others within a budget, unable to close its block; and the block of policies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+from langgraph.store.base import BaseStore, Item, Op, SearchOp
+
+from memory.namespaces import Namespace
+from memory.validation import RefusedWriteError, check_content, check_path, stored_file
+from settings import POLICY_BUDGET_BYTES, PROJECT
+
+logger = logging.getLogger(__name__)
+
+POLICY_ROUTE = "/policies/"
+POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
+# Policy files of one organization among which a run looks for top-level rules.
+MAX_POLICY_FILES = 1_000
+
+_BRACKET = re.compile("([<\ufe64\uff1c])")  # all that compatibility normalization makes a "<" of
+# Beginnings of the blocks' names. What follows a bracket is looked at this far, in letters and digits.
+_BLOCK_NAMES = ("polic", "memor", "skill")
+_LETTERS_SEEN = 8
+
+
+def shown(text: str) -> str:
+    """File text as a prompt block shows it: without HTML comments, and unable to open or close a block. In linear time."""
+    parts, start = [], 0
+    while (opening := text.find("<!--", start)) >= 0 and (closing := text.find("-->", opening)) >= 0:
+        parts.append(text[start:opening])
+        start = closing + len("-->")
+    # What is left of comments within comments, or of one that never closes, is shown as text.
+    rest = "".join([*parts, text[start:]]).replace("<!--", "&lt;!--")
+    before, *tagged = _BRACKET.split(rest)
+    pairs = zip(tagged[::2], tagged[1::2], strict=True)
+    return "".join([before, *((bracket if _harmless(after) else "&lt;") + after for bracket, after in pairs)]).strip()
+
+
+def _harmless(after: str) -> bool:
+    """Whether a bracket before this text can begin no block's tag, also for a reader who sees only letters and digits.
+
+    Where their first is an ASCII digit, or they are ASCII and no block's name. Letters of other alphabets may look like one.
+    """
+    letters = (letter for char in after for letter in unicodedata.normalize("NFKD", char).lower() if letter.isalnum())
+    seen = "".join(islice(letters, _LETTERS_SEEN))
+    return (seen[:1].isascii() and seen[:1].isdigit()) or (seen.isascii() and not seen.startswith(_BLOCK_NAMES))
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the system prompt: its name and text, its budget for files in bytes, and a line for each omission."""
+
+    name: str
+    text: str
+    budget: int
+    left_out: tuple[str, ...] = ()
+
+
+def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
+    """Files as sections of one text: `sections` without the omissions."""
+    return sections(files, budget)[0]
+
+
+def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
+    """Files as sections of one text, and a line for each omission.
+
+    Args:
+        files: path and text, most important first.
+        budget: UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
+    """
+    parts, left_out = list[str](), list[str]()
+    for path, text in files:
+        raw = (shown(text) if budget > 0 else text).encode(errors="replace")  # nothing is shown of it, so nothing is prepared
+        head = raw[:budget].decode(errors="ignore")
+        budget -= len(head.encode())
+        if left := len(raw) - len(head.encode()):
+            head += f"\n[{left:,} bytes left out; read_file {path} for the rest]"
+            left_out.append(f"{path}: {left:,} bytes")
+        parts.append(f"## {shown(path)}\n\n{head}".rstrip())
+    return "\n\n".join(parts), tuple(left_out)
+
+
+def file_text(path: str, value: object) -> str:
+    """The text of a loaded value, or a line that says why there is none. Never an empty text for something that is there."""
+    if isinstance(value, BaseException):
+        return f"[{path} could not be read ({type(value).__name__}); it is not empty: say so, and try read_file]"
+    try:
+        file = stored_file(cast("Item", value))
+    except ValueError as error:
+        return f"[{path} cannot be shown: {error}]"
+    if file["encoding"] != "utf-8":
+        return f"[{path} is not text; it is left out]"
+    return file["content"]
+
+
+async def read_all(store: BaseStore, ops: Sequence[Op]) -> list[Any]:
+    """The results of one batch. If it fails, each operation runs alone, and an exception stands in for each failing one."""
+    try:
+        return list(await store.abatch(ops))
+    except Exception:  # a store raises what its driver raises; each failure is shown below
+        logger.exception("Reading memory in one batch failed; reading each part alone.")
+        parts = await asyncio.gather(*(store.abatch([op]) for op in ops), return_exceptions=True)
+        return [part if isinstance(part, BaseException) else part[0] for part in parts]
+
+
+async def remaining_pages(
+    store: BaseStore, policies: Namespace, rules: Any, page_size: int
+) -> tuple[Any, BaseException | None]:
+    """All policies after the first page, and the error at which reading them ended.
+
+    The organization's other files, such as those that rules refer to, must not crowd rules out of the first page.
+    """
+    while isinstance(rules, list) and len(rules) % page_size == 0 and 0 < len(rules) < MAX_POLICY_FILES:
+        (page,) = await read_all(store, [SearchOp(policies, limit=page_size, offset=len(rules))])
+        if isinstance(page, BaseException) or not page:
+            return rules, page if isinstance(page, BaseException) else None
+        rules = [*rules, *page]
+    return rules, None
+
+
+def policy_block(namespace: Namespace, items: Any, failure: BaseException | None) -> Block:
+    """The block of an organization's rules, from its files or the store's error. Blocks."""
+    if isinstance(items, BaseException):
+        return Block("policies", POLICY_BLOCK.replace("{files}", file_text(POLICY_ROUTE, items)), POLICY_BUDGET_BYTES)
+    rules = sorted((item for item in items if item.namespace == namespace and is_policy(item.key)), key=lambda item: item.key)
+    text, left_out = sections([(path := f"/policies{item.key}", file_text(path, item)) for item in rules], POLICY_BUDGET_BYTES)
+    text = text or ("" if failure else "(The organization has set no policies.)")
+    if failure:
+        text += f"\n\n{file_text(POLICY_ROUTE, failure)}"
+    if len(items) >= MAX_POLICY_FILES:
+        text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
+    return Block("policies", POLICY_BLOCK.replace("{files}", text), POLICY_BUDGET_BYTES, left_out)
+
+
+def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
+    """Refuse a policy that prompts could not show.
+
+    Raises:
+        RefusedWriteError: not one Markdown file, not text, or too large. A value of None deletes the file.
+    """
+    check_path(key)
+    if not key.endswith(".md"):
+        raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
+    if value is None:
+        return
+    if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
+        raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
+    check_content(key, value["content"])
+
+
+def is_policy(key: str) -> bool:
+    """Whether every prompt shows this file of an organization."""
+    return key.endswith(".md") and key.count("/") == 1

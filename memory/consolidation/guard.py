@@ -1,0 +1,144 @@
+"""A batch's changes: comparing the files, objecting to changes, and merging them into files that others have changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import Item
+
+from memory.consolidation.facts import Standing, facts_of
+from memory.journal import cut, diff, edits, revert_change
+from memory.validation import PROFILE_PATH, RefusedWriteError, check_profile, stored_file
+from settings import CONSOLIDATION_ADDS, CONSOLIDATION_REMOVES, CONSOLIDATION_UPDATES, MAX_SHRINKING
+
+_SWITCHES = {"insert": CONSOLIDATION_ADDS, "replace": CONSOLIDATION_UPDATES, "delete": CONSOLIDATION_REMOVES}
+_NAMES = {"insert": "adding", "replace": "updating", "delete": "removing"}
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A batch's change of one file.
+
+    Args:
+        key: the file's key.
+        before: its text before the batch; "" for no file.
+        after: its text after the batch.
+        deleted: the batch deleted it.
+        binary: one of the two texts is base64.
+    """
+
+    key: str
+    before: str
+    after: str
+    deleted: bool = False
+    binary: bool = False
+
+    def diff(self) -> str:
+        """A unified diff, cut at `MAX_DIFF_CHARS`."""
+        return cut(diff(self.before, self.after))
+
+    @property
+    def path(self) -> str:
+        """The path as the agent sees it."""
+        return f"/memories{self.key}"
+
+    def applied_to(self, file: FileData | None) -> FileData | None:
+        """A file with this change merged into others' changes since the batch began.
+
+        Raises:
+            RefusedWriteError: they cannot be merged.
+        """
+        current = file["content"] if file else ""
+        if file and current == self.after:
+            return None if self.deleted else file
+        if current != self.before and (self.binary or (file and file["encoding"] != "utf-8")):
+            raise RefusedWriteError(f"{self.path} is not text, and somebody else has changed it.")
+        # Reverting the opposite change is a three-way merge.
+        text = self.after if current == self.before else revert_file(self.key, current, self.after, self.before)
+        return FileData(content=text, encoding="utf-8") if text or not (self.deleted or file is None) else None
+
+
+def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Changed]:
+    """The differences between two states of the same files. A value that is no file counts as missing."""
+    changed = []
+    for key in sorted({*before, *after}):
+        old, new = _file(before.get(key)), _file(after.get(key))
+        texts = [file["content"] if file else "" for file in (old, new)]
+        if (old is None) != (new is None) or texts[0] != texts[1]:
+            binary = any(file is not None and file["encoding"] != "utf-8" for file in (old, new))
+            changed.append(Changed(key, texts[0], texts[1], deleted=new is None, binary=binary))
+    return changed
+
+
+def _file(item: Item | None) -> FileData | None:
+    try:
+        return stored_file(item) if item else None
+    except ValueError:
+        return None
+
+
+def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]) -> str | None:
+    """The reason to refuse a batch's changes, or None. A fact may move from one file to another.
+
+    `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`).
+    """
+    after = Standing(facts_of((change.path, change.after) for change in changed))
+    reasons = (_objection(change, given_up.get(change.path, ()), after) for change in changed)
+    return next(filter(None, reasons), None)
+
+
+def objection(changed: Changed, given_up: Sequence[str]) -> str | None:
+    """`objections` for one change alone."""
+    return objections([changed], {changed.path: given_up})
+
+
+def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> str | None:
+    if changed.key.startswith("/skills/"):
+        return f"{changed.path} is the person's own skill, which consolidation must not change."
+    for kind, *_ in edits(changed.before.splitlines(), changed.after.splitlines()):
+        if not _SWITCHES[kind]:
+            return f"{changed.path}: {_NAMES[kind]} lines is switched off in this deployment."
+    before = facts_of([(changed.path, changed.before)])
+    given = facts_of((changed.path, line) for line in given_up).everything
+    unexplained = after.lost(before, given)
+    explained = sum(key in given and not after.has(key) for key in before.everything)
+    if unexplained and len(unexplained) > (len(before.everything) - explained) * MAX_SHRINKING:
+        lines = "; ".join(line[:80] for line in unexplained[:5])
+        return (
+            f"{changed.path} would lose {len(unexplained)} lines that were not given to forget_lines as outdated or "
+            f"contradicted: {lines}. Only plain text counts, no line in a comment, in HTML or in a code block."
+        )
+    return None
+
+
+def revert_file(key: str, current: str, before: str, after: str) -> str:
+    """`revert_change` for a file. A profile is reverted field by field, so that it stays valid.
+
+    Raises:
+        RefusedWriteError: one of the texts should be a profile, and is not.
+    """
+    if f"/memories{key}" != PROFILE_PATH or current == after:
+        return revert_change(current, before, after)
+    try:
+        now, old, new = (json.loads(text or "{}") for text in (current, before, after))
+        kept = {name: value for name, value in now.items() if value == old.get(name) or value != new.get(name)}
+        back = {name: value for name, value in old.items() if now.get(name) == new.get(name)}
+    except (ValueError, AttributeError, RecursionError):
+        raise RefusedWriteError(f"{PROFILE_PATH} holds no profile; delete it, then save it again.") from None
+    text = json.dumps({**kept, **back}, indent=2, ensure_ascii=False) + "\n" if kept or back else ""
+    if text:
+        check_profile(text)
+    return text
+
+
+def diffs(changed: Collection[Changed]) -> dict[str, str]:
+    """The diffs of changes, by path as the agent sees it."""
+    return {each.path: each.diff() for each in changed}
+
+
+def merged(earlier: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
+    """The diffs of two successive batches."""
+    return {path: cut("\n".join(filter(None, (earlier.get(path), later.get(path))))) for path in {**earlier, **later}}

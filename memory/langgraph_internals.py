@@ -1,0 +1,143 @@
+"""The platform's internal names, in one place for all code that serves requests.
+
+The server tests of tests/api/test_api.py and tests/postgres/test_servers.py fail when one moves. (`memory/postgres/store.py`,
+which only `langgraph.postgres.json` loads, has two more.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.config import get_config
+from langgraph.store.base import BaseStore
+from langgraph_sdk.client import LangGraphClient
+from starlette.requests import Request
+
+_IDS = 1_000
+
+
+async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str) -> int:
+    """Delete a person's conversations of which only checkpoints are left. Returns their number.
+
+    A killed development server may have lost threads from its list. Deployments keep both in one database.
+    """
+    from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # noqa: PLC0415  # as below
+
+    checkpointer = await get_checkpointer()
+    if delete := getattr(checkpointer, "adelete_for_person", None):
+        return int(await delete(user_id, org_id))
+    in_memory, deleted = list(getattr(checkpointer, "storage", ())), 0
+    for start in range(0, len(in_memory), _IDS):
+        ids = in_memory[start : start + _IDS]
+        listed = await client.threads.search(ids=ids, limit=_IDS, select=["thread_id"])
+        for thread_id in set(ids) - {thread["thread_id"] for thread in listed}:
+            saved = await checkpointer.aget_tuple({"configurable": {"thread_id": thread_id}})
+            if saved and (saved.metadata.get("user_id"), saved.metadata.get("org_id")) == (user_id, org_id):
+                await checkpointer.adelete_thread(thread_id)
+                deleted += 1
+    return deleted
+
+
+async def store() -> BaseStore:
+    """The runs' store, in a custom route. `langgraph.config.get_store()` gave an empty one there."""
+    from langgraph_api.store import get_store  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
+
+    runs_store: BaseStore = await get_store()
+    return runs_store
+
+
+def thread_list(*, local_dev: bool) -> str:
+    """The name of this server's list of threads; empty for the platform's, which all servers of a store share.
+
+    `langgraph dev` keeps its own list in files of its working folder, even if other servers use the same Postgres store. The
+    name, an id, is a file beside them, and lives as long as they do. Reads and writes that file.
+    """
+    if not local_dev:
+        return ""
+    path = Path(".langgraph_api") / "thread_list"
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(str(uuid4()), "utf-8")
+    return path.read_text("utf-8")
+
+
+def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
+    """Within this context, in-process clients act as the request's user for the handlers of `auth.py`; otherwise as nobody."""
+    from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+
+    entered: AbstractAsyncContextManager[None] = with_user(request.user, request.auth)
+    return entered
+
+
+@cache
+def delete_threads_one_by_one() -> None:
+    """Have `langgraph dev` delete one thread at a time, from now on.
+
+    It looks up a thread's position in its list, waits for the checkpointer, and deletes the thread then in that position.
+    With two deletions at once (of stateless runs' threads, too), that may be another person's thread.
+    """
+    from langgraph_runtime.ops import Threads  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+
+    delete, turn = Threads.delete, asyncio.Lock()
+
+    async def deleted(*args: Any, **named: Any) -> Any:
+        async with turn:
+            return await delete(*args, **named)
+
+    Threads.delete = staticmethod(deleted)
+
+
+@cache
+def deliver_cancels() -> None:
+    """Have `langgraph dev` stop the runs that a request cancels, from now on.
+
+    It calls runs cancelled by status or assistant interrupted, but sends the message that stops them to no thread, so no run
+    receives it: they went on, wrote, and kept their worker. And if nobody streams a run that is rolled back, it deletes the run
+    at once, as if it had not begun; its thread stayed busy for ever. A run that has begun waits for that message on a queue.
+    """
+    from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+
+    put, queues = StreamManager.put, StreamManager.get_control_queues
+
+    def thread_of(manager: Any, run_id: Any) -> Any:
+        return next((thread for thread, runs in manager.control_queues.items() if runs.get(UUID(str(run_id)))), None)
+
+    async def put_to_thread(manager: Any, run_id: Any, thread_id: Any, *args: Any, **named: Any) -> None:
+        await put(manager, run_id, thread_id or thread_of(manager, run_id), *args, **named)
+
+    StreamManager.put = put_to_thread
+    StreamManager.get_queues = lambda manager, run_id, thread_id: queues(
+        manager, run_id, thread_id or thread_of(manager, run_id)
+    )
+
+
+def run_created_at(run_id: str | None) -> datetime | None:
+    """When the platform accepted a run, to the millisecond; None for a run that is not the platform's. It may begin much later.
+
+    The platform's ids of runs are UUIDs of version 7, which begin with the time.
+    """
+    try:
+        uuid = UUID(run_id or "")
+        created_at = datetime.fromtimestamp((uuid.int >> 80) / 1_000, UTC)
+    except (OverflowError, ValueError):
+        return None
+    return created_at if uuid.version == 7 else None  # noqa: PLR2004  # as the name says
+
+
+async def drop_checkpoints() -> None:
+    """Delete the checkpoints of earlier runs of the thread that this is called in. The current run's last one will stay.
+
+    For runs with `durability="exit"`, which have put none yet, and of threads whose messages nobody reads: langgraph keeps
+    messages as changes to earlier checkpoints, so that the thread's state shows none afterwards.
+    """
+    configurable = get_config().get("configurable", {})
+    saver = configurable.get("__pregel_checkpointer")
+    if isinstance(saver, BaseCheckpointSaver):
+        await saver.adelete_thread(str(configurable["thread_id"]))

@@ -1,0 +1,139 @@
+"""Every namespace of the store. The writer and the reader of an item both take its namespace from here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Literal, get_args
+
+from memory.identity import Actor, label
+from settings import Settings
+
+Namespace = tuple[str, ...]
+
+
+def memories(actor: Actor, assistant_id: str, settings: Settings) -> Namespace:
+    """Namespace of `/memories/`, as `MEMORY_SCOPE` lays it out. None lies below it, so a prefix search finds only itself."""
+    if settings.memory_scope == "assistant":
+        return ("memories", f"{label(assistant_id)}:{label(actor.org_id)}")
+    assistant = f"{label(assistant_id)}:" if settings.memory_scope == "user+assistant" else ""
+    return ("memories", assistant + person_label(actor))
+
+
+def shared_memories_v01(assistant_id: str) -> Namespace:
+    """Where version 0.1 kept an assistant's shared memory, one for all organizations (`MEMORY_SCOPE=assistant`)."""
+    return ("memories", label(assistant_id))
+
+
+def skills(assistant_id: str) -> Namespace:
+    """Namespace of `/skills/`: the assistant's, shared by its users."""
+    return ("skills", label(assistant_id))
+
+
+def policies(org_id: str) -> Namespace:
+    """Namespace of `/policies/`: the organization's."""
+    return ("policies", label(org_id))
+
+
+def person_label(actor: Actor) -> str:
+    """The label of a person in an organization."""
+    return f"{label(actor.org_id)}:{label(actor.user_id)}"
+
+
+def _of_person(name: str) -> Callable[[Actor], Namespace]:
+    return lambda actor: (name, person_label(actor))
+
+
+# How far consolidation has read each of a person's conversations; keys are thread ids.
+positions = _of_person("consolidation")
+# What consolidation did for a person; keys are times, with the run's id. All of them begin with `ALL_RUN_RECORDS`.
+run_records = _of_person("consolidations")
+ALL_RUN_RECORDS: Namespace = ("consolidations",)
+# Whether a person paused memory or reviews changes; keys are the names in `memory/controls/`.
+controls = _of_person("controls")
+# The last accepted batch of consolidation; journaled, keyed by the memory it changes.
+lease = _of_person("lease")
+# Changes that wait for a person's decision; journaled, keyed by the memory they change.
+proposals = _of_person("proposals")
+# A count that goes up when a person is forgotten. It stays, so that writes of older runs are refused.
+epoch = _of_person("epoch")
+EPOCH = "epoch"  # the count's key
+# Ids of a person's consolidation threads; keys are those of `memory/consolidation/trigger.py`.
+schedule = _of_person("schedule")
+# A person's tokens by day. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
+usage = _of_person("usage")
+
+
+def journals(files: Namespace) -> Namespace:
+    """Namespace under which the logs of all files of a namespace are."""
+    return ("journal", *files)
+
+
+def journal(files: Namespace, key: str) -> Namespace:
+    """Namespace of one file's log. It holds a digest of the key: a whole key would not fit a Postgres index entry."""
+    return (*journals(files), hashlib.sha256(key.encode()).hexdigest()[:32])
+
+
+def retained(files: Namespace) -> Namespace:
+    """Namespace of the note of how much the logs of a namespace take up (`memory/journal/retention.py`)."""
+    return (*journals(files), "retained")
+
+
+def unsettled(files: Namespace) -> Namespace:
+    """Namespace of marks on files that may be copies of an old revision; keys are the files' own."""
+    return ("unsettled", *files)
+
+
+def sweep(threads: str) -> Namespace:
+    """Namespace of the last sweep's start, under the key `mark`. `threads` names a list of threads; "" is the platform's."""
+    return ("sweep", threads) if threads else ("sweep",)
+
+
+def due(threads: str) -> Namespace:
+    """Namespace of the threads that were due at the last sweep of a list; keys are their ids."""
+    return ("due", threads) if threads else ("due",)
+
+
+def schema() -> Namespace:
+    """Namespace of the number of the store's layout."""
+    return ("schema",)
+
+
+def operations() -> Namespace:
+    """Namespace of the deployment's consolidation counts by hour. They name nobody."""
+    return ("operations",)
+
+
+RecallPart = Literal["documents", "new", "segments", "texts"]
+RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
+
+
+def recall(actor: Actor, part: RecallPart) -> Namespace:
+    """Namespaces of the index of a person's past conversations (`memory/recall/index.py` says what each part holds)."""
+    return (f"recall_{part}", person_label(actor))
+
+
+def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
+    """Every namespace, or prefix of one, that is deleted when a person is forgotten: all of theirs but `epoch` and `usage`.
+
+    A new namespace of a person must be added here. `files` are the namespaces of their memory files.
+    """
+    journaled = [*files, lease(actor), proposals(actor)]
+    of_files = [part for namespace in journaled for part in (namespace, journals(namespace), unsettled(namespace))]
+    index = [recall(actor, part) for part in RECALL_PARTS]
+    return [*of_files, *index, positions(actor), run_records(actor), schedule(actor), controls(actor)]
+
+
+def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
+    """Whether a namespace is one of `memories` of this person alone."""
+    if settings.memory_scope == "assistant" or len(namespace) != 2 or namespace[0] != "memories":  # noqa: PLR2004
+        return False
+    if settings.memory_scope == "user":
+        return namespace[1] == person_label(actor)
+    assistant, _, person = namespace[1].partition(":")
+    return bool(assistant) and person == person_label(actor)
+
+
+def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
+    """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
+    return namespace == policies(actor.org_id) or is_memory_of(namespace, actor, settings)

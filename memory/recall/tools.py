@@ -1,0 +1,77 @@
+"""The tools by which the model searches and reads past conversations; `agent.py` has them, and can do without."""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, tool
+from langgraph_sdk import get_client
+
+from memory import identity
+from memory.controls import is_temporary
+from memory.recall.conversations import conversation, owned_by, threads_by_id
+from memory.recall.quotes import page_text, results_text
+from memory.recall.retrieval import DEFAULT_LIMIT, search
+from settings import Settings
+
+MAX_LIMIT = 20
+# Of the other words that the model gives with a query: how many, and characters of each.
+_MAX_ALTERNATIVES, _ALTERNATIVE_CHARS = 20, 60
+_FIELDS = ["thread_id", "created_at", "metadata", "values"]
+_NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
+
+
+def build_episode_tools(settings: Settings) -> list[BaseTool]:
+    """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
+
+    @tool
+    async def search_past_conversations(
+        query: str, runtime: ToolRuntime[identity.Context], alternatives: list[str] | None = None, limit: int = DEFAULT_LIMIT
+    ) -> str:
+        """Search earlier conversations with this user for what was said in them. Those named without a quote match less.
+
+        Args:
+            query: what it was about, in the words that were probably used; a time helps ("last week", "in May 2023").
+            alternatives: 4 to 10 other words in which people may have said it, each a word or two. Always give them: words find
+                only what was said in the same words. For "Where does my sister work?": ["job", "office", "company", "hired",
+                "colleagues", "career"].
+            runtime: given by the platform.
+            limit: how many conversations to name, at most 20.
+        """
+        if (actor := _acting_on_server(settings)) is None or runtime.store is None:
+            return _NO_SERVER
+        current = str(runtime.config.get("configurable", {}).get("thread_id"))
+        most = min(max(limit, 1), MAX_LIMIT)
+        others = [words[:_ALTERNATIVE_CHARS] for words in (alternatives or [])[:_MAX_ALTERNATIVES]]
+        threads = get_client().threads
+        results = await search(runtime.store, threads, actor, query, most, alternatives=others, current=current)
+        return await asyncio.to_thread(results_text, query, results, others)
+
+    @tool
+    async def read_conversation(thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None) -> str:
+        """Read a page of an earlier conversation with this user.
+
+        Args:
+            thread_id: as named by search_past_conversations.
+            runtime: given by the platform.
+            around: number of a turn to read around; the end of the conversation if left out.
+        """
+        if (actor := _acting_on_server(settings)) is None:
+            return _NO_SERVER
+        try:
+            thread = str(UUID(thread_id))
+        except ValueError:
+            return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
+        # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
+        threads = await threads_by_id(get_client().threads, [thread], owned_by(actor), _FIELDS)
+        if not threads or is_temporary(threads[0]):
+            return f"There is no conversation {thread_id[:80]!r}."
+        return await asyncio.to_thread(lambda: page_text(conversation(threads[0]), around))
+
+    return [search_past_conversations, read_conversation]
+
+
+def _acting_on_server(settings: Settings) -> identity.Actor | None:
+    return identity.current_actor(settings) if identity.on_server() else None

@@ -1,0 +1,12 @@
+"""What people use up: a daily budget of tokens, the time of one run, and the counts that operators see.
+
+`count` adds to counts that several processes share, `counted` reads them. `TokenBudget` counts a person's tokens, and ends
+their runs when the day's budget is spent; `budget_refusal` refuses a run before it is created. `RunBound` ends a run that takes
+too long.
+"""
+
+from memory.usage.budget import TokenBudget, TokenBudgetError, budget_refusal
+from memory.usage.counts import count, counted
+from memory.usage.run_time import RunBound
+
+__all__ = ["RunBound", "TokenBudget", "TokenBudgetError", "budget_refusal", "count", "counted"]

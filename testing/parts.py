@@ -1,0 +1,28 @@
+"""Which of the parts that come off are on."""
+
+from contextlib import AbstractAsyncContextManager
+from importlib import import_module
+
+import pytest
+from langgraph.store.base import BaseStore
+
+from settings import PROJECT, Settings
+
+MEANING = (PROJECT / "memory" / "recall" / "semantic.py").is_file()
+PAGE = (PROJECT / "app").is_dir()
+POSTGRES = (PROJECT / "memory" / "postgres").is_dir()
+SKILLS = (PROJECT / "memory" / "skills.py").is_file()
+SUBAGENTS = ("general-purpose", *(name for name in ("writer",) if (PROJECT / f"{name}.py").is_file()))
+
+
+def stores(*marks: pytest.MarkDecorator) -> list[object]:
+    """Parameters for the fixture `store`: its kinds. `marks` are for the tests on Postgres."""
+    return ["memory", *([pytest.param("postgres", marks=[pytest.mark.postgres, *marks])] if POSTGRES else [])]
+
+
+def open_postgres(uri: str) -> AbstractAsyncContextManager[BaseStore]:
+    """The store on this Postgres."""
+    opened: AbstractAsyncContextManager[BaseStore] = import_module("memory.postgres.store").open_store(
+        Settings(memory_postgres_uri=uri)
+    )
+    return opened

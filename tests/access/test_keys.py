@@ -1,0 +1,173 @@
+"""An identity provider's keys: fetched within bounds, whatever its server does, and only keys that may sign tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.exceptions import HTTPException as ServerError
+
+from access import tokens
+from testing.key_server import KeyServer, jwk, key_server
+
+
+@pytest.fixture
+def keys() -> Iterator[KeyServer]:
+    with key_server() as keys:
+        yield keys
+
+
+async def test_a_known_key_waits_for_nobody_and_many_unknown_ones_ask_once(keys: KeyServer) -> None:
+    keys.serve("one")
+    key_set = tokens.KeySet(keys.url, tokens.KeyTimes(cooldown=-1))
+    await key_set.key("one")
+    asked, keys.drips = keys.asked, "body"
+    unknown = [asyncio.create_task(key_set.key(f"made up {number}")) for number in range(20)]
+    await asyncio.sleep(0.1)
+    assert (await key_set.key("one")).key_id == "one", "while the others wait"
+    assert not any(task.done() for task in unknown)
+    keys.drips = ""
+    outcomes = await asyncio.gather(*unknown, return_exceptions=True)
+    assert all(isinstance(outcome, jwt.PyJWTError) for outcome in outcomes)
+    assert keys.asked - asked == 1
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, part: str) -> None:
+    """An answer that never ends is given up, and whoever hangs up ends it for nobody else."""
+    keys.serve("one")
+    keys.drips = part
+    key_set = tokens.KeySet(keys.url, tokens.KeyTimes(timeout=1))
+    started = time.monotonic()
+    first, other = (asyncio.create_task(key_set.key("one")) for _ in range(2))
+    await asyncio.sleep(0.1)
+    first.cancel()
+    with pytest.raises(ServerError):
+        await other
+    assert time.monotonic() - started < 10, "a drip comes for ever"
+    assert keys.asked == 1
+    keys.drips = ""
+    assert await key_set.key("one"), "a failure is not kept"
+
+
+async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer) -> None:
+    """Keys are fetched anew while they are believed, and not believed for ever."""
+    times = tokens.KeyTimes(cooldown=0.05, refresh=0.1, timeout=0.3)
+    keys.serve("one")
+    key_set = tokens.KeySet(keys.url, times)
+    await key_set.key("one")
+    keys.drips = "body"
+    for _ in range(10):
+        believed = asyncio.create_task(key_set.key("one"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert believed.done(), "the old key waits for no new one"
+        await asyncio.sleep(0.05)
+    assert 2 <= keys.asked <= 4, "one at a time"
+    times.kept = 0.2
+    with pytest.raises(ServerError):
+        await key_set.key("one")
+
+
+def huge() -> bytes:
+    return json.dumps({"keys": [jwk()], "padding": "x" * tokens.MAX_JWKS_BYTES}).encode()
+
+
+NO_KEY_SETS: dict[str, Callable[[], bytes]] = {
+    "too long": huge,
+    "packed": lambda: gzip.compress(json.dumps({"keys": [jwk()]}).encode()),
+    "too many keys": lambda: json.dumps({"keys": [jwk()] + [{}] * tokens.MAX_JWKS_KEYS}).encode(),
+    "nested": lambda: b"[" * 200_000,
+    "nested in a key": lambda: b'{"keys": [{"kty": ' + b"[" * 100_000,
+    "a number too long to read": lambda: b'{"keys": [' + b"9" * 5_000 + b"]}",
+    "no JSON": lambda: b"<html>",
+    "no UTF-8": lambda: b"\xff\xfe\xff",
+    "nothing": lambda: b"",
+    "a list": lambda: json.dumps([jwk()]).encode(),
+    "keys that are no list": lambda: json.dumps({"keys": {"one": jwk()}}).encode(),
+    "keys that are a text": lambda: b'{"keys": "one"}',
+    "no keys": lambda: b'{"keys": []}',
+}
+
+
+@pytest.mark.parametrize("answer", NO_KEY_SETS.values(), ids=list(NO_KEY_SETS))
+async def test_what_is_no_key_set_leaves_the_keys_that_are_known(
+    keys: KeyServer, caplog: pytest.LogCaptureFixture, answer: Callable[[], bytes]
+) -> None:
+    keys.serve("one")
+    key_set = tokens.KeySet(keys.url, tokens.KeyTimes(cooldown=-1))
+    await key_set.key("one")
+    keys.answer = answer()
+    keys.headers = {"content-encoding": "gzip"} if keys.answer[:2] == b"\x1f\x8b" else {}
+    with caplog.at_level(logging.WARNING), pytest.raises(jwt.PyJWTError):
+        await key_set.key("two")
+    assert keys.url in caplog.text
+    assert (await key_set.key("one")).key_id == "one"
+    with pytest.raises(ServerError):
+        await tokens.KeySet(keys.url).key("one")
+
+
+@pytest.mark.parametrize("status", [204, 301, 302, 307, 404, 500])
+async def test_keys_come_from_the_address_that_is_set_and_from_no_other(keys: KeyServer, status: int) -> None:
+    with key_server() as elsewhere:
+        elsewhere.serve("one")
+        keys.serve("one")
+        keys.status, keys.headers = status, {"location": elsewhere.url, "content-length": "0"}
+        with pytest.raises(ServerError):
+            await tokens.KeySet(keys.url).key("one")
+        assert elsewhere.asked == 0
+
+
+PRIVATE = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa.generate_private_key(public_exponent=65537, key_size=2048)))
+OCT = base64.urlsafe_b64encode(b"a-shared-secret-of-at-least-32-bytes").decode()
+# What a key set may hold beside a good key: left out, and the good key is found.
+BAD_KEYS: dict[str, Any] = {
+    "an id that is a number": jwk(1),
+    "an id that is an object": jwk({"kid": "two"}),
+    "an id that is a list": jwk(["two"]),
+    "an id that is no text": jwk(False),
+    "a text": "two",
+    "a number": 2,
+    "a list": [jwk("two")],
+    "nothing": None,
+    "an empty object": {},
+    "for encryption": jwk("two", use="enc"),
+    "for a use that is an object": jwk("two", use={"sig": 1}),
+    "for another operation": jwk("two", key_ops=["encrypt"]),
+    "for operations that are a text": jwk("two", key_ops="verify"),
+    "a shared secret": {"kty": "oct", "kid": "two", "k": OCT},
+    "a shared secret for another algorithm": {"kty": "oct", "kid": "two", "k": OCT, "alg": "RS256"},
+    "a private key": {**PRIVATE, "kid": "two"},
+    "for HS256": jwk("two", alg="HS256"),
+    "for no algorithm": jwk("two", alg="none"),
+    "for an algorithm that is an object": jwk("two", alg={"RS256": 1}),
+    "for an algorithm of another kind": jwk("two", alg="ES256"),
+    "for a curve that is not allowed": {"kty": "EC", "crv": "secp256k1", "kid": "two", "x": OCT, "y": OCT},
+    "a kind that is a list": jwk("two", kty=["RSA"]),
+    "a number that is none": jwk("two", n=5),
+    "a number that is too small": jwk("two", n="AQ"),
+    "a curve that is a list": {"kty": "EC", "crv": ["P-256"], "kid": "two", "x": "AA", "y": "AA"},
+}
+
+
+@pytest.mark.parametrize("bad", BAD_KEYS.values(), ids=list(BAD_KEYS))
+async def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(keys: KeyServer, bad: Any) -> None:
+    keys.serve_keys(bad, jwk("one"))
+    key_set = tokens.KeySet(keys.url)
+    assert (await key_set.key("one")).key_id == "one"
+    with pytest.raises(jwt.PyJWTError):
+        await key_set.key("two")
+
+
+async def test_fields_that_are_empty_or_unknown_are_no_reason_to_leave_a_key_out(keys: KeyServer) -> None:
+    keys.serve_keys(jwk("one", key_ops=[], alg=None, use=None, x5c=[], other={"a": 1}))
+    assert (await tokens.KeySet(keys.url).key("one")).algorithm_name == "RS256"

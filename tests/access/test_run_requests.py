@@ -1,0 +1,370 @@
+"""What of a request reaches a run, on the real server: on every route, nothing but what was rebuilt."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from access import run_fields
+from access.run_fields import MAX_JUMPS, MAX_METADATA_CHARS
+from access.run_requests import MAX_LISTED
+from memory import identity, namespaces
+from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES
+from testing.dev_server import DevServer, dev_token
+from testing.scripted_anthropic import ScriptedAnthropic
+from tests.access.decided_fields import CONFIG, CONFIGURABLE, OPERATORS_CONFIGURABLE
+
+# --- On the real server ----------------------------------------------------------------------------------------------
+
+Body = dict[str, Any]
+EMPTY: Body = {"messages": [{"type": "remove", "id": "__remove_all__", "content": ""}]}
+
+
+@dataclass
+class Caller:
+    """Somebody who calls the server with bare requests."""
+
+    http: httpx.AsyncClient
+    headers: dict[str, str]
+
+    async def send(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.http.request(method, path, json=body, headers=self.headers)
+
+    async def post(self, path: str, body: Any = None) -> Any:
+        """The answer to a request that must succeed."""
+        answer = await self.send("POST", path, body)
+        assert answer.is_success, (path, answer.text)
+        return answer.json()
+
+    async def get(self, path: str) -> Any:
+        answer = await self.send("GET", path)
+        assert answer.is_success, (path, answer.text)
+        return answer.json()
+
+    async def thread(self) -> str:
+        return str((await self.post("/threads", {}))["thread_id"])
+
+    async def everything(self, thread: str) -> list[Any]:
+        """A thread as it is stored, with its runs and history."""
+        path = f"/threads/{thread}"
+        history = await self.get(f"{path}/history?limit=100")
+        return [await self.get(path), await self.get(f"{path}/runs?limit=100"), history]
+
+
+Callers = Callable[[str], Caller]
+
+
+@pytest.fixture
+async def callers(server: DevServer) -> AsyncIterator[Callers]:
+    """Gives callers by name; `root` and `studio` are operators."""
+    # A connection for every request: the server may close one on which it refused a body unread.
+    limits = httpx.Limits(max_keepalive_connections=0)
+    async with httpx.AsyncClient(base_url=server.url, timeout=30, trust_env=False, limits=limits) as http:
+
+        def caller(name: str) -> Caller:
+            token = {"Authorization": f"Bearer {dev_token('acme', name)}"}
+            return Caller(http, {"x-auth-scheme": "langsmith"} if name == "studio" else token)
+
+        yield caller
+
+
+def asked(text: str, **more: Any) -> Body:
+    return {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}, **more}
+
+
+# Every route that takes a run's whole request, with what it takes.
+ROUTES: dict[str, Callable[[Body], Any]] = {
+    "/threads/<thread>/runs": dict,
+    "/threads/<thread>/runs/wait": dict,
+    "/threads/<thread>/runs/stream": dict,
+    "/runs": dict,
+    "/runs/wait": dict,
+    "/runs/stream": dict,
+    "/runs/batch": lambda body: [body],
+    "/threads/<thread>/commands": lambda body: {"id": 1, "method": "run.start", "params": body},
+}
+# All are rebuilt by one function: `make test` tries a way of each kind, `make proof` all.
+_IN_TEST = {"/runs/wait", "/threads/<thread>/runs", "/threads/<thread>/commands"}
+on_every_route = pytest.mark.parametrize(
+    "route", [pytest.param(route, marks=() if route in _IN_TEST else pytest.mark.proof) for route in ROUTES]
+)
+
+
+async def run_ends(caller: Caller, thread: str) -> None:
+    """Wait until nothing runs on the thread."""
+    async with asyncio.timeout(20):
+        while (await caller.get(f"/threads/{thread}"))["status"] == "busy":  # noqa: ASYNC110  # the server's state
+            await asyncio.sleep(0.05)
+
+
+async def try_run(caller: Caller, route: str, body: Body) -> tuple[httpx.Response, str]:
+    """The answer, and the caller's own thread, on which nothing runs any more."""
+    thread = await caller.thread()
+    answer = await caller.send("POST", route.replace("<thread>", thread), ROUTES[route](body))
+    if "<thread>" in route:
+        await run_ends(caller, thread)
+    async with asyncio.timeout(20):
+        while await caller.post("/threads/count", {"status": "busy"}):  # noqa: ASYNC110  # the server's state
+            await asyncio.sleep(0.05)
+    return answer, thread
+
+
+@pytest.mark.server
+@on_every_route
+async def test_a_thread_hidden_in_a_run_is_neither_shown_nor_changed(
+    callers: Callers, model: ScriptedAnthropic, alice: str, route: str
+) -> None:
+    owner, mallory, secret = callers(alice), callers(f"mallory-{alice}"), f"secret-{uuid.uuid4().hex}"
+    hers = await owner.thread()
+    await owner.post(f"/threads/{hers}/runs/wait", asked(secret))
+    before = await owner.everything(hers)
+    checkpoint = before[2][0]["checkpoint"]
+    question = f"ask-{uuid.uuid4().hex}"
+    places: list[Body] = [
+        {"config": {"thread_id": hers, "configurable": {"thread_id": hers, "__pregel_thread_id": hers}}},
+        {"config": {"thread_id": hers, "checkpoint_id": checkpoint["checkpoint_id"], "checkpoint_ns": ""}},
+        {"checkpoint": checkpoint, "config": {"thread_id": hers, "metadata": {"thread_id": hers, "run_id": hers}}},
+        {"config": {"thread_id": hers}, "command": {"update": EMPTY}},
+        {"config": {"thread_id": hers}, "command": {"update": {"messages": asked(question)["input"]["messages"]}}},
+        {"config": {"thread_id": hers}, "thread_id": hers, "metadata": {"thread_id": hers}},
+    ]
+    for place in places:
+        answer, _ = await try_run(mallory, route, asked(question, **place))
+        assert secret not in answer.text, place
+    await asyncio.sleep(1 if "<thread>" not in route else 0)  # what runs without a thread may not have begun
+    assert secret not in json.dumps(model.requests_for(question))
+    assert await owner.everything(hers) == before
+
+
+@pytest.mark.server
+@on_every_route
+async def test_an_assistant_hidden_in_a_run_shows_none_of_its_skills(
+    callers: Callers, server: DevServer, model: ScriptedAnthropic, alice: str, route: str
+) -> None:
+    operator, mallory, secret = server.as_operator(), callers(alice), f"skill-{uuid.uuid4().hex[:8]}"
+    tutor = (await operator.assistants.create("agent", name="tutor"))["assistant_id"]
+    skill = f"---\nname: {secret}\ndescription: nobody else's\n---\n"
+    await operator.store.put_item(
+        list(namespaces.skills(tutor)), f"/{secret}/SKILL.md", {"content": skill, "encoding": "utf-8"}
+    )
+    question = f"ask-{uuid.uuid4().hex}"
+    config = {"assistant_id": tutor, "configurable": {"assistant_id": tutor}, "metadata": {"assistant_id": tutor}}
+    await try_run(mallory, route, asked(question, config=config, metadata={"assistant_id": tutor}))
+    async with asyncio.timeout(20):
+        while not model.requests_for(question):  # noqa: ASYNC110  # the server's state
+            await asyncio.sleep(0.05)
+    assert secret not in json.dumps(model.requests_for(question))
+    studio = callers("studio")
+    await studio.post(f"/threads/{await studio.thread()}/runs/wait", asked(f"{question}2", assistant_id=tutor))
+    assert secret in json.dumps(model.requests_for(f"{question}2")), "its own runs show it"
+
+
+HIDDEN: Body = {
+    "config": {
+        "tags": ["mine"],
+        "metadata": {"note": "kept", "user_id": "x", "run_id": "x", "langgraph_node": "x", "trigger": "idle"},
+        "recursion_limit": 99,
+        "configurable": {
+            "thread_id": "x",
+            "graph_id": "x",
+            "ls_agent_type": "subagent",
+            "cron_id": str(uuid.uuid4()),
+            "anything": 1,
+            "__pregel_resuming": True,
+            "langgraph_auth_user_id": "x",
+            "user_id": "x",
+        },
+        "thread_id": "x",
+        "graph_id": "x",
+        "user_id": "x",
+        "anything": 1,
+        "callbacks": [],
+        "run_name": "x",
+        "run_id": "x",
+    },
+    "metadata": {"title": "kept too", "graph_id": "x", "org_id": "x", "created_by": "system", "run_attempt": 7, "cron_id": "x"},
+    "langsmith_tracer": {"project_name": "elsewhere", "example_id": "x"},
+}
+# What the platform writes into every run's configuration after the handlers, and its worker.
+STAMPED = {"run_id", "thread_id", "graph_id", "assistant_id", "user_id", "__pregel_node_finished"}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["alice", "root"])
+async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(callers: Callers, name: str, alice: str) -> None:
+    caller = callers(alice if name == "alice" else name)
+    thread = await caller.thread()
+    headers = {
+        "x-request-id": "r1",
+        "langsmith-trace": "t",
+        "baggage": "langsmith-project=p,langsmith-metadata=%7B%22m%22:1%7D",
+    }
+    stranger = Caller(caller.http, {**caller.headers, **headers})
+    run = await stranger.post(f"/threads/{thread}/runs", asked("hello", **HIDDEN))
+    await run_ends(caller, thread)
+    stored, kept = await caller.get(f"/threads/{thread}/runs/{run['run_id']}"), await caller.get(f"/threads/{thread}")
+    config = stored["kwargs"]["config"]
+    allowed = OPERATORS_CONFIGURABLE if name == "root" else CONFIGURABLE
+    assert set(config) == CONFIG
+    assert (config["tags"], config["recursion_limit"]) == (["mine"], 99)
+    assert set(config["configurable"]) <= allowed | STAMPED
+    assert config["configurable"]["thread_id"] == thread
+    assert config["configurable"]["graph_id"] == "agent"
+    assert config["configurable"]["langgraph_request_id"] == "r1"
+    assert ("langsmith-project" in config["configurable"]) is (name == "root")
+    assert ("__langsmith_project__" in config["configurable"]) is (name == "root")
+    # Without a context, what an operator's `configurable` names is one.
+    owner = {"user_id": alice, "org_id": "acme"} if name == "alice" else {"user_id": "x", "org_id": "default"}
+    stamps = {"graph_id": "agent", "assistant_id": identity.DEFAULT_AGENT_ASSISTANT, **owner}
+    assert kept["metadata"] == {**stamps, **({"user_id": "root"} if name == "root" else {})}
+    expected = {**stamps, "note": "kept", "title": "kept too", "created_by": "system"}  # of the platform's assistant
+    assert stored["metadata"] == expected
+    state = await caller.get(f"/threads/{thread}/state")
+    seen = state["metadata"]
+    assert not seen.keys() & {"anything", "trigger", "ls_agent_type"}
+    assert (seen["run_attempt"], seen["run_id"], seen["note"]) == (1, run["run_id"], "kept")
+
+
+CALL: Body = {"name": "ls", "args": {"path": "/"}, "id": "1", "type": "tool_call"}
+MANY_CALLS: Body = {"role": "assistant", "content": "", "tool_calls": [CALL] * (MAX_LISTED + 1)}
+REFUSED: list[tuple[Body, int]] = [
+    ({"context": {"graph_id": "agent"}}, 422),
+    ({"context": {"user_id": "x", "anything": 1}}, 422),
+    ({"config": {"metadata": [1]}}, 422),
+    ({"config": {"metadata": "x"}}, 422),
+    ({"metadata": {"x": {"y": 1}}}, 422),
+    ({"config": {"recursion_limit": 10**9}}, 422),
+    ({"input": {"messages": [], "x": json.loads("[" * 150 + "]" * 150)}}, 422),
+    ({"command": {"goto": [{"node": "model", "input": {}}] * (MAX_JUMPS + 1)}}, 422),
+    ({"command": {"goto": {"node": "tools", "input": [CALL] * (MAX_LISTED + 1)}}}, 422),
+    ({"command": {"update": {"messages": [MANY_CALLS]}}}, 422),
+    ({"input": {"messages": [MANY_CALLS]}}, 422),
+    ({"input": {"messages": [], "files": {"/x.md": {"content": "x" * (MAX_FILE_BYTES + 1), "encoding": "utf-8"}}}}, 422),
+    ({"webhook": "https://1.1.1.1/x"}, 403),
+    ({"interrupt_before": "*"}, 403),
+]
+# Fields that an event stream does not have.
+NOT_IN_EVENTS = {"command", "context", "webhook", "interrupt_before"}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("route", "what", "status"),
+    [(route, *of) for route in ROUTES for of in REFUSED if "/commands" not in route or not of[0].keys() & NOT_IN_EVENTS],
+    ids=lambda of: str(of)[:40],
+)
+async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
+    callers: Callers, alice: str, route: str, what: Body, status: int
+) -> None:
+    caller = callers(alice)
+    answer, thread = await try_run(caller, route, asked("hello", **what))
+    if "/commands" in route and answer.status_code == httpx.codes.OK:  # the platform says it in its own protocol
+        assert answer.json()["type"] == "error"
+        assert str(status) in answer.text
+    else:
+        assert answer.status_code == status, answer.text
+    assert await caller.get(f"/threads/{thread}/runs") == []
+    assert (await caller.get(f"/threads/{thread}"))["status"] == "idle"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "name", ["__request_start_time_ms__", "__after_seconds__", "langgraph_request_id", "__event_streaming_v2"]
+)
+async def test_nothing_that_an_event_stream_forges_leaves_a_run_running(callers: Callers, alice: str, name: str) -> None:
+    """Nothing of the platform's that an event stream forges leaves a run running."""
+    caller = callers(alice)
+    for forged in ("x", [1], {"x": 1}):
+        config = {"configurable": {name: forged}}
+        _, thread = await try_run(caller, "/threads/<thread>/commands", asked("hello", config=config))
+        for run in await caller.get(f"/threads/{thread}/runs"):
+            assert run["status"] == "success"
+
+
+@pytest.mark.server
+async def test_a_graph_named_in_metadata_gets_nobody_past_the_limit(callers: Callers, alice: str) -> None:
+    """A graph named in metadata gets nobody past the limit of busy conversations."""
+    caller = callers(alice)
+    later = {"after_seconds": 3600, "metadata": {"graph_id": "consolidation_agent"}}
+    named = {**later, "config": {"metadata": later["metadata"]}}
+    statuses = []
+    threads = [await caller.post("/threads", {"metadata": later["metadata"]}) for _ in range(MAX_BUSY_THREADS + 3)]
+    for thread in (thread["thread_id"] for thread in threads):
+        await caller.send("PATCH", f"/threads/{thread}", {"metadata": later["metadata"]})
+        answers = [await caller.send("POST", path, asked("hello", **named)) for path in ("/runs", f"/threads/{thread}/runs")]
+        statuses += [answer.status_code for answer in answers]
+    accepted = len([status for status in statuses if status == 200])
+    for thread in await caller.post("/threads/search", {"limit": 100}):
+        await caller.send("DELETE", f"/threads/{thread['thread_id']}")
+    assert (accepted, set(statuses)) == (MAX_BUSY_THREADS, {200, 429})
+
+
+@pytest.mark.server
+async def test_a_cron_holds_what_a_run_may_and_its_claims(callers: Callers, alice: str) -> None:
+    owner, studio = callers(alice), callers("studio")
+    hers = await owner.thread()
+    hidden = {"thread_id": hers, "assistant_id": hers, "configurable": {"thread_id": hers, "__pregel_x": 1}, "tags": ["mine"]}
+    body = asked(
+        "hello", schedule="0 0 1 1 *", config=hidden, anything=1, checkpoint={"thread_id": hers}, metadata={"title": "x"}
+    )
+    cron = await studio.post("/runs/crons", body)
+    changed = await studio.send("PATCH", f"/runs/crons/{cron['cron_id']}", {"config": hidden, "metadata": {"run_id": "x"}})
+    assert changed.is_success, changed.text
+    for kept in (cron, changed.json()):
+        config = kept["payload"]["config"]
+        assert set(config) == {"tags", "configurable"}
+        assert set(config["configurable"]) == {"cron_id", "langgraph_auth_user"}
+        assert not {"anything", "checkpoint", "thread_id"} & set(kept["payload"])
+        assert kept["metadata"] == {"title": "x"}
+    bad: Body
+    for bad in ({"context": {"graph_id": "agent"}}, {"config": {"metadata": [1]}}, {"metadata": {"x": {}}}):
+        assert (await studio.send("POST", "/runs/crons", {**body, **bad})).status_code == 422
+        assert (await studio.send("PATCH", f"/runs/crons/{cron['cron_id']}", bad)).status_code == 422
+    await studio.send("DELETE", f"/runs/crons/{cron['cron_id']}")
+
+
+@pytest.mark.server
+async def test_an_assistant_holds_what_a_run_may_and_names_nobody_for_its_runs(callers: Callers, alice: str) -> None:
+    owner, studio = callers(alice), callers("studio")
+    hers = await owner.thread()
+    before = await owner.everything(hers)
+    config = {"thread_id": hers, "run_name": "x", "recursion_limit": 50}
+    body: Body = {"graph_id": "agent", "config": config, "metadata": {"title": "x", "graph_id": "x"}}
+    assistant = await studio.post("/assistants", {**body, "context": {"user_id": alice, "org_id": "acme"}})
+    path = f"/assistants/{assistant['assistant_id']}"
+    patched = await studio.send("PATCH", path, {"config": {**config, "recursion_limit": 60}})
+    assert set(assistant["config"]) == {"recursion_limit", "configurable"}
+    assert patched.json()["config"] == {"recursion_limit": 60}
+    assert patched.json()["metadata"] == {"title": "x"}
+    bad: Body
+    for bad in ({"context": {"graph_id": "agent"}}, {"config": {"recursion_limit": 0}}):
+        assert (await studio.send("POST", "/assistants", {**body, **bad})).status_code == 422
+        assert (await studio.send("PATCH", path, bad)).status_code == 422
+    thread = await studio.thread()
+    run = await studio.post(f"/threads/{thread}/runs", {**asked("hello"), "assistant_id": assistant["assistant_id"]})
+    await run_ends(studio, thread)
+    stored = await studio.get(f"/threads/{thread}/runs/{run['run_id']}")
+    assert stored["status"] == "success"
+    assert stored["kwargs"]["context"] == {"user_id": None, "org_id": None}, "it acts as whoever its metadata says"
+    assert stored["kwargs"]["config"]["configurable"]["thread_id"] == thread
+    assert await owner.everything(hers) == before
+
+
+@pytest.mark.server
+async def test_a_thread_s_metadata_is_bounded_and_its_own(callers: Callers, alice: str) -> None:
+    caller = callers(alice)
+    thread = await caller.thread()
+    for bad in ({"x": {"y": 1}}, {"x": [1]}, {"x": "y" * (MAX_METADATA_CHARS + 1)}):
+        assert (await caller.send("POST", "/threads", {"metadata": bad})).status_code == 422
+        assert (await caller.send("PATCH", f"/threads/{thread}", {"metadata": bad})).status_code == 422
+    # `temporary` is refused rather than ignored when it is not a boolean (tests/memory/test_temporary.py).
+    forged = dict.fromkeys(run_fields.RESERVED_METADATA - {"temporary"}, "x") | {"title": "mine"}
+    created = await caller.post("/threads", {"metadata": forged})
+    assert created["metadata"] == {"title": "mine", "user_id": alice, "org_id": "acme"}

@@ -1,0 +1,99 @@
+"""An export: one document, whatever is in it, that an import takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+
+from api.export import document
+from memory import namespaces as namespaces_module
+from memory.identity import Actor, Author
+from memory.journal.log import Journal
+from memory.journal.revisions import LoggedFile
+from memory.journal.runners import acarry_out
+from memory.namespaces import memories
+from settings import (
+    Settings,
+)
+from tests.api.calls import MEMORIES, NOTES, Open, put
+
+HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'
+
+
+class Threads:
+    """The platform's client, of somebody with that many conversations, of which the last two are deleted meanwhile."""
+
+    def __init__(self, number: int) -> None:
+        self.threads = self.http = self
+        self.client = httpx.AsyncClient(base_url="http://test", transport=httpx.MockTransport(self._page))
+        self.ids, self.most = [f"{n:04}" for n in range(number)], 0
+
+    async def search(self, *, limit: int, offset: int, metadata: dict[str, str], **_: Any) -> list[dict[str, Any]]:
+        assert metadata == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
+        return [{"thread_id": thread_id} for thread_id in self.ids[offset : offset + limit]]
+
+    def _page(self, request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)
+        assert asked["metadata"] == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
+        self.most = max(self.most, asked["limit"])
+        left = [thread_id for thread_id in asked["ids"] if thread_id in self.ids[:-2]]
+        values = {"messages": [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}]}
+        return httpx.Response(200, json=[{"thread_id": thread_id, "values": values} for thread_id in left])
+
+
+async def test_an_export_is_one_document_and_never_in_memory_as_a_whole(store: BaseStore) -> None:
+    """An export is one document, whatever is in it, and never in memory as a whole."""
+    settings = Settings(memory_scope="user+assistant")
+    namespaces = [memories(Actor("alice", "acme"), assistant, settings) for assistant in ("a", "b")]
+    for namespace in namespaces:
+        journal = Journal(LoggedFile(namespace, "/notes.md"))
+        await acarry_out(store, journal.change(lambda _: create_file_data('quote " \u6c34 ]}'), Author("agent")))
+    store.put(namespaces[0], "/odd.md", {"content": 7})
+    store.put(memories(Actor("bob", "acme"), "a", settings), "/notes.md", {**create_file_data("bob's")})
+    client: Any = Threads(1_042)
+    parts = [part async for part in document(store, client, Actor("alice", "acme"), settings)]
+    whole = json.loads(b"".join(parts))
+    assert len(parts) > 2
+    assert client.most == 20
+    assert [(file["path"], file["assistant_id"]) for file in whole["files"]] == [
+        ("/memories/notes.md", "a"), ("/memories/odd.md", "a"), ("/memories/notes.md", "b"),
+    ]  # fmt: skip
+    assert whole["files"][1]["value"] == {"content": 7}
+    assert whole["files"][2]["revisions"][0]["content"] == 'quote " \u6c34 ]}'
+    assert [talk["thread_id"] for talk in whole["conversations"]] == client.ids[:-2]
+    assert whole["conversations"][0]["values"]["messages"][0]["content"][0]["text"] == HOSTILE
+    await client.client.aclose()
+
+
+async def test_an_export_has_the_history_of_deleted_files(api: httpx.AsyncClient, calling: Open, store: BaseStore) -> None:
+    """An export has the history of deleted files, and importing it does not bring them back."""
+    for text in ("one\n", "two\n"):
+        await put(api, text)
+        await put(api, text, "/memories/there.md")
+        await put(api, text, "/memories/old.md")
+    for path in ("/memories/notes.md", "/memories/old.md"):
+        assert (await api.delete("/memory/file", params={"path": path})).status_code == 200
+    for item in store.search(namespaces_module.journal(MEMORIES, "/old.md")):  # as version 0.1 wrote it
+        store.put(item.namespace, item.key, {key: item.value[key] for key in item.value if key not in {"path", "deleted"}})
+    client: Any = Threads(0)
+    parts = [part async for part in document(store, client, Actor("alice", "acme"), Settings())]
+    whole = json.loads(b"".join(parts))
+    assert [file["path"] for file in whole["files"]] == ["/memories/there.md"]
+    found = {file["path"]: file["revisions"] for file in whole["deleted_files"]}
+    assert found.keys() == {"/memories/notes.md", None}
+    for revisions in found.values():
+        assert [(entry["revision"], entry["deleted"], entry["content"]) for entry in revisions] == [
+            (3, True, None),
+            (2, False, "two\n"),
+            (1, False, "one\n"),
+        ]
+    async with calling("bob") as bob:
+        assert (await bob.post("/memory/import?dry_run=false", json=whole)).status_code == 200
+        assert [file["path"] for file in (await bob.get("/memory")).json()["files"]] == ["/memories/there.md"]
+        there = {"path": "/memories/there.md"}
+        assert (await bob.get("/memory/file", params=there)).json()["content"] == whole["files"][0]["content"]
+        assert (await bob.get("/memory/history", params=NOTES)).status_code == 404

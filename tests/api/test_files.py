@@ -1,0 +1,185 @@
+"""A person's files over HTTP: written, listed, read with their history, undone, deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+
+from memory.identity import Actor, Author
+from memory.journal import epochs
+from memory.journal.log import Journal
+from memory.journal.revisions import LoggedFile
+from memory.journal.runners import acarry_out
+from settings import (
+    MAX_DIFF_CHARS,
+    MAX_FILE_BYTES,
+    REVISIONS_KEPT,
+    Settings,
+)
+from tests.api.calls import MEMORIES, NOTES, Open, kept, put
+
+
+async def test_a_file_is_written_listed_read_changed_undone_deleted_and_brought_back(api: httpx.AsyncClient) -> None:
+    assert (await put(api, "one\n")).json() == {"path": "/memories/notes.md", "revision": 1}
+    assert (await put(api, "two\n")).json()["revision"] == 2
+    (listed,) = (await api.get("/memory")).json()["files"]
+    assert (listed["path"], listed["bytes"], listed["revision"]) == ("/memories/notes.md", 4, 2)
+    read = await api.get("/memory/file", params=NOTES)
+    assert (read.json()["content"], read.headers["etag"], read.headers["cache-control"]) == ("two\n", '"2"', "no-store")
+    assert (await api.get("/memory/file", params={**NOTES, "revision": 1})).json()["content"] == "one\n"
+    undone = await api.post("/memory/undo", json={**NOTES, "revision": 1})
+    assert undone.json()["revision"] == 3
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "one\n"
+    assert (await api.delete("/memory/file", params=NOTES)).json()["revision"] == 4
+    assert (await api.get("/memory/file", params=NOTES)).status_code == 404
+    assert (await api.get("/memory")).json()["files"] == []
+    assert (await api.get("/memory/file", params={**NOTES, "revision": 4})).json()["content"] is None
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 2})).status_code == 200
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "two\n"
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 4})).status_code == 200
+    assert (await api.get("/memory/file", params=NOTES)).status_code == 404
+
+
+async def test_the_history_says_who_did_what_and_when(api: httpx.AsyncClient, calling: Open, store: BaseStore) -> None:
+    journal = Journal(LoggedFile(MEMORIES, "/notes.md"))
+    agent = Author("agent", "alice", "run-1", "thread-1")
+    await acarry_out(store, journal.change(lambda _: create_file_data("one\n"), agent))
+    await put(api, "one\ntwo\n")
+    async with calling("root", Settings(operators=frozenset({"root"}))) as root:
+        await put(root, "two\n", params={**NOTES, "user_id": "alice", "org_id": "acme"})
+    found = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
+    assert [(entry["revision"], entry["author"]["kind"], entry["author"]["user_id"]) for entry in found] == [
+        (3, "operator", "root"),
+        (2, "person", "alice"),
+        (1, "agent", "alice"),
+    ]
+    assert found[2]["author"]["run_id"] == "run-1"
+    assert found[2]["author"]["thread_id"] == "thread-1"
+    assert ["+two" in entry["diff"] for entry in found] == [False, True, False]
+    assert "-one" in found[0]["diff"]
+    assert found[2]["diff"].endswith("+one\n")
+    assert all(entry["at"] and not entry["deleted"] for entry in found)
+
+
+async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginning(api: httpx.AsyncClient) -> None:
+    # As many repeated lines as a file may have: the comparison that takes minutes for them is not the one that is used.
+    await put(api, "x\n" * (MAX_FILE_BYTES // 2))
+    long = (await api.get("/memory/history", params=NOTES)).json()["revisions"][0]["diff"]
+    assert long.startswith(f"@@ -1,0 +1,{MAX_FILE_BYTES // 2} @@\n+x\n+x\n")
+    assert long[MAX_DIFF_CHARS:].endswith(" more]")
+    for number in range(REVISIONS_KEPT + 5):
+        await put(api, f"{number}\n")
+    found = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
+    assert len(found) == REVISIONS_KEPT
+    assert found[-1]["diff"] is None, "of the oldest it is not known what it changed"
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
+
+
+async def test_the_history_says_how_many_revisions_were_removed_to_make_room(api: httpx.AsyncClient) -> None:
+    async def dropped(path: str) -> tuple[int, int]:
+        told = (await api.get("/memory/history", params={"path": path})).json()
+        return len(told["revisions"]), told["revisions_dropped"]
+
+    for number in range(40):
+        assert (await put(api, f"{number}{'x' * 250_000}")).status_code == 200
+        assert (await put(api, f"{number}", "/memories/other.md")).status_code == 200
+    kept, gone = await dropped("/memories/notes.md")
+    assert (kept + gone, gone > 0) == (40, True)
+    for number in range(REVISIONS_KEPT + 1):
+        await put(api, f"{number}")
+    assert await dropped("/memories/notes.md") == (REVISIONS_KEPT, 0), "that there are no older ones is usual"
+
+
+async def test_a_value_put_around_the_journal_is_seen_changed_and_deleted(api: httpx.AsyncClient, store: BaseStore) -> None:
+    store.put(MEMORIES, "/notes.md", {**create_file_data("outside")})
+    store.put(MEMORIES, "/odd.md", {"content": 7})
+    listed = {entry["path"]: entry for entry in (await api.get("/memory")).json()["files"]}
+    assert listed["/memories/notes.md"]["revision"] is None
+    assert "not a file" in listed["/memories/odd.md"]["error"]
+    assert (await api.get("/memory/history", params=NOTES)).json()["revisions"] == []
+    assert (await put(api, "mine")).json()["revision"] == 2
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 200
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "outside"
+    odd = {"path": "/memories/odd.md"}
+    assert (await api.get("/memory/file", params=odd)).status_code == 409
+    assert (await put(api, "x", "/memories/odd.md")).status_code == 422
+    assert (await api.delete("/memory/file", params=odd)).status_code == 200
+    assert store.get(MEMORIES, "/odd.md") is None
+
+
+async def test_deleting_a_file_leaves_the_files_below_its_name(api: httpx.AsyncClient) -> None:
+    await put(api, "1", "/memories/a")
+    await put(api, "2", "/memories/a/b")
+    assert (await api.delete("/memory/file", params={"path": "/memories/a"})).status_code == 200
+    assert [entry["path"] for entry in (await api.get("/memory")).json()["files"]] == ["/memories/a/b"]
+    assert (await api.delete("/memory/file", params={"path": "/memories/a"})).status_code == 404
+
+
+async def test_a_write_that_expects_another_revision_is_refused(api: httpx.AsyncClient) -> None:
+    await put(api, "one")
+    assert (await put(api, "two", headers={"If-Match": '"1"'})).status_code == 200
+    refused = await put(api, "three", headers={"If-Match": "1"})
+    assert refused.status_code == 412
+    assert "revision 2" in refused.json()["detail"]
+    assert (await api.delete("/memory/file", params=NOTES, headers={"If-Match": '"1"'})).status_code == 412
+    assert (await put(api, "x", "/memories/new.md", headers={"If-Match": '"1"'})).status_code == 412
+    assert (await put(api, "x", "/memories/new.md", headers={"If-Match": "0"})).status_code == 200
+    answers = await asyncio.gather(*(put(api, f"{n}", headers={"If-Match": '"2"'}) for n in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
+    assert (await api.get("/memory/file", params=NOTES)).json()["revision"] == 3
+
+
+@pytest.mark.parametrize(("body", "status"), [
+    ({"path": "/memories/notes.md"}, 422),
+    ({"revision": 1}, 422),
+    ({"path": 7, "revision": 1}, 400),
+    ({"path": "/memories/notes.md", "revision": 0}, 404),
+    ({"path": "/memories/notes.md", "revision": 99}, 404),
+    ({"path": "/memories/notes.md", "revision": -1}, 422),
+    ({"path": "/memories/notes.md", "revision": True}, 422),
+    ({"path": "/memories/notes.md", "revision": 1.5}, 422),
+    ({"path": "/memories/notes.md", "revision": "x"}, 422),
+    ({"path": "/memories/notes.md", "revision": [1]}, 422),
+    ({"path": "/memories/notes.md", "revision": 10**30}, 404),
+    ({"path": "/memories/other.md", "revision": 1}, 404),
+])  # fmt: skip
+async def test_undo_needs_a_revision_that_there_is(api: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
+    await put(api, "one")
+    assert (await api.post("/memory/undo", json=body)).status_code == status
+    assert (await api.get("/memory/file", params=NOTES)).json()["revision"] == 1
+
+
+async def test_what_must_not_be_remembered_is_not_remembered_by_undoing_either(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    secret = create_file_data("key AKIAABCDEFGHIJKLMNOP")
+    await acarry_out(store, Journal(LoggedFile(MEMORIES, "/notes.md")).change(lambda _: secret, Author("agent")))
+    await put(api, "clean")
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 422
+    assert (await put(api, "{}", "/memories/profile.json")).status_code == 200
+    assert (await put(api, '{"shoe": 1}', "/memories/profile.json")).status_code == 422
+
+
+async def test_the_person_edits_also_where_agents_may_not(calling: Open) -> None:
+    async with calling(settings=Settings(memory_writes="background")) as client:
+        assert (await put(client, "mine")).status_code == 200
+
+
+async def test_a_request_of_a_person_forgotten_meanwhile_writes_nothing(api: httpx.AsyncClient, store: BaseStore) -> None:
+    """A request that was on its way when the person was forgotten writes nothing."""
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b'{"content": '
+        await epochs.count_epoch_up(store, Actor("alice", "acme"))
+        yield b'"late"}'
+
+    answer = await api.put("/memory/file", params=NOTES, content=slow(), headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert "deleted since" in answer.json()["detail"]
+    assert [place for place in kept(store) if place[0][0] != "epoch"] == []

@@ -1,0 +1,264 @@
+"""Being forgotten: nothing is left, nothing of anybody else's is touched, and what was going writes nothing afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import pytest
+from deepagents.backends.utils import create_file_data
+from langchain_core.runnables import RunnableConfig
+from langgraph.store.base import BaseStore, Op, PutOp, Result
+from typing_extensions import TypedDict
+
+from agent import build_agent
+from api import forget as forget_module
+from api.forget import StillWrittenError
+from consolidation_agent import build_consolidation_agent
+from memory import namespaces
+from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
+from memory.journal import epochs
+from memory.journal.log import Journal
+from memory.journal.revisions import LoggedFile
+from memory.journal.runners import acarry_out
+from settings import Settings
+from testing.parts import SUBAGENTS
+from testing.runs import in_run
+from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
+from tests.conftest import BuildGraph, Graph
+
+
+class Empty(TypedDict):
+    pass
+
+
+forget = partial(forget_module.forget, grace=0.05)
+ALICE = Actor("alice", "acme")
+MEMORIES = ("memories", "acme:alice")
+OTHER = "11111111-2222-3333-4444-555555555555"
+DEFAULTS = Settings()
+BOTH = Settings(memory_scope="user+assistant")
+SHARED = Settings(memory_scope="assistant", shared_writes="allow")
+
+
+class Threads:
+    """The platform's client, of somebody with these threads, which go when they are deleted."""
+
+    def __init__(self, *ids: str, stubborn: bool = False, failing: int = 0) -> None:
+        self.ids, self.stubborn, self.failing = list(ids), stubborn, failing
+        self.threads = self.runs = self
+
+    async def search(self, *, status: str | None = None, metadata: dict[str, str], **_: Any) -> list[dict[str, str]]:
+        assert metadata == {"user_id": "alice", "org_id": "acme"}
+        return [] if status else [{"thread_id": thread_id} for thread_id in self.ids]
+
+    async def prune(self, ids: list[str]) -> dict[str, int]:
+        if self.failing:
+            self.failing -= 1
+            raise ConnectionError
+        if not self.stubborn:
+            self.ids = [thread_id for thread_id in self.ids if thread_id not in ids]
+        return {"pruned_count": len(ids) if not self.stubborn else 0}
+
+
+def client(*ids: str, **more: Any) -> Any:
+    return Threads(*ids, **more)
+
+
+def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
+    """What is in the store, but for epochs."""
+    items = store.search((), limit=1000)
+    return {(item.namespace, item.key): item.value for item in items if item.namespace[0] != "epoch"}
+
+
+async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Actor = ALICE) -> None:
+    """Files with a history, a mark and a position, as runs of that person leave them."""
+    for key in ("/preferences.md", "/topics/a.md"):
+        for text in ("one", "two"):
+            journal = Journal(LoggedFile(namespace, key))
+            await acarry_out(store, journal.change(lambda _, text=text: create_file_data(text), Author("agent")))  # type: ignore[misc]
+    await store.abatch([
+        PutOp(namespaces.unsettled(namespace), "/topics/a.md", {"at": ""}, index=False),
+        PutOp(namespaces.positions(actor), "thread", {"message_id": "1"}, index=False),
+    ])  # fmt: skip
+
+
+async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: BaseStore) -> None:
+    for name in ("alic", "alicea", "a_ice", "a%"):
+        await furnish(store, namespaces.memories(Actor(name, "acme"), "", DEFAULTS), Actor(name, "acme"))
+    await furnish(store, namespaces.memories(Actor("alice", "globex"), "", DEFAULTS), Actor("alice", "globex"))
+    store.put(("policies", "acme"), "/rule.md", {**create_file_data("rule")})
+    others = left(store)
+    await furnish(store, MEMORIES)
+    counts = await forget(store, client("1", "2"), ALICE, DEFAULTS)
+    assert left(store) == others
+    assert counts == {"threads": 2, "memories": 2, "journal": 4, "unsettled": 1, "consolidation": 1}
+    assert not await forget(store, client(), ALICE, DEFAULTS), "the second time there is nothing"
+
+
+async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_left(store: BaseStore) -> None:
+    bob = namespaces.memories(Actor("bob", "acme"), OTHER, BOTH)
+    await furnish(store, bob, Actor("bob", "acme"))
+    others = left(store)
+    for assistant in (DEFAULT_AGENT_ASSISTANT, OTHER, "22222222-2222-3333-4444-555555555555"):
+        await furnish(store, namespaces.memories(ALICE, assistant, BOTH))
+    gone = namespaces.memories(ALICE, OTHER, BOTH)
+    for key in ("/preferences.md", "/topics/a.md"):
+        await acarry_out(store, Journal(LoggedFile(gone, key)).change(lambda _: None, Author("agent")))
+    await furnish(store, MEMORIES)  # from before MEMORY_SCOPE was changed
+    counts = await forget(store, client(), ALICE, BOTH)
+    assert left(store) == others
+    assert counts["memories"] == 6
+
+
+async def test_shared_memory_stays(store: BaseStore) -> None:
+    shared = namespaces.memories(ALICE, DEFAULT_AGENT_ASSISTANT, SHARED)
+    store.put(shared, "/preferences.md", {**create_file_data("everybody's")})
+    others = left(store)
+    store.put(namespaces.positions(ALICE), "thread", {"message_id": "1"})
+    assert await forget(store, client("1"), ALICE, SHARED) == {"threads": 1, "consolidation": 1}
+    assert left(store) == others
+
+
+async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    forgetting = asyncio.create_task(forget(store, client(), ALICE, DEFAULTS))
+    while left(store):  # noqa: ASYNC110  # the store tells nobody
+        await asyncio.sleep(0.005)
+    await store.aput(MEMORIES, "/late.md", {**create_file_data("late")})
+    assert (await forgetting)["memories"] == 3
+    assert not left(store)
+
+
+async def test_what_always_comes_back_is_said(store: BaseStore) -> None:
+    with pytest.raises(StillWrittenError):
+        await forget(store, client("1", stubborn=True), ALICE, DEFAULTS)
+
+
+async def test_forgetting_that_failed_midway_is_repeated(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    threads = client("1", "2", failing=1)
+    with pytest.raises(ConnectionError):
+        await forget(store, threads, ALICE, DEFAULTS)
+    assert (await forget(store, threads, ALICE, DEFAULTS))["threads"] == 2
+    assert not left(store)
+
+
+async def test_forgetting_twice_at_once_leaves_nothing(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    await asyncio.gather(*(forget(store, client(), ALICE, DEFAULTS) for _ in range(3)))
+    assert not left(store)
+
+
+# --- A run that is still going ---------------------------------------------------------------------------------------
+
+
+async def turn(agent: Graph, text: str, **configurable: str) -> None:
+    """A turn as the platform runs it, with a run id."""
+    ids = {"thread_id": str(uuid.uuid4()), "run_id": str(uuid.uuid4()), **configurable}
+    config: RunnableConfig = {"configurable": ids}
+    message = {"messages": [{"role": "user", "content": text}]}
+    await agent.graph.ainvoke(message, config, context=Context(user_id="alice", org_id="acme"))
+
+
+WRITES = {
+    "write_file": ToolCall("write_file", {"file_path": "/memories/topics/new.md", "content": "late"}),
+    "edit_file": ToolCall("edit_file", {"file_path": "/memories/preferences.md", "old_string": "one", "new_string": "late"}),
+    "append_memory": ToolCall("append_memory", {"path": "/memories/topics/new.md", "text": "late"}),
+    "save_profile": ToolCall("save_profile", {"profile": {"name": "late"}}),
+}
+
+
+async def forgotten_while(model: ScriptedAnthropic, store: BaseStore, running: Callable[[str], Any], *calls: ToolCall) -> str:
+    """What the model was told, where its person was forgotten between its being asked and its answering."""
+    question = f"take your time {uuid.uuid4()}"
+    model.script(question, Slow(1.0, calls), [Text("done")])
+    run = asyncio.create_task(running(question))
+    while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
+        await asyncio.sleep(0.01)
+    await forget(store, client(), ALICE, DEFAULTS)
+    assert not left(store)
+    await run
+    return str(tool_results(model.requests_for(question)[-1]))
+
+
+@pytest.mark.parametrize("tool", WRITES)
+async def test_a_run_from_before_writes_nothing_afterwards(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, tool: str
+) -> None:
+    await furnish(store, MEMORIES)
+    agent = graph()
+    told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES[tool])
+    assert "was deleted since this run began" in told
+    assert not left(store)
+    model.script("again", [WRITES["write_file"]], [Text("done")])
+    await turn(agent, "again")
+    assert store.get(MEMORIES, "/topics/new.md"), "a run that began afterwards writes"
+
+
+async def test_neither_does_one_of_consolidation(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
+    agent = graph(build=build_consolidation_agent)
+    told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES["append_memory"])
+    assert "was deleted since this run began" in told
+    assert not left(store)
+
+
+@pytest.mark.parametrize("subagent", SUBAGENTS)
+async def test_neither_does_a_subagent_that_began_before_or_begins_after(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, subagent: str
+) -> None:
+    await furnish(store, MEMORIES)
+    agent = graph(build=build_agent)
+    model.script("do as told", [WRITES["write_file"]], [Text("done")])
+    task = ToolCall("task", {"description": "do as told", "subagent_type": subagent})
+    await forgotten_while(model, store, lambda text: turn(agent, text), task)
+    assert "was deleted since this run began" in str(model.requests_for("do as told"))
+    assert not left(store)
+
+
+async def test_nor_one_that_is_repeated_under_its_run_s_id(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    agent, run_id = graph(), str(uuid.uuid4())
+    await turn(agent, "the first attempt", run_id=run_id)
+    await forget(store, client(), ALICE, DEFAULTS)
+    model.script("the second attempt", [WRITES["write_file"]], [Text("done")])
+    await turn(agent, "the second attempt", run_id=run_id)
+    assert not left(store)
+
+
+class Recording(BaseStore):
+    """A store that notes the batches of operations on it."""
+
+    def __init__(self, store: BaseStore) -> None:
+        self._store = store
+        self.batches: list[list[Op]] = []
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        raise NotImplementedError
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        self.batches.append(list(ops))
+        return await self._store.abatch(self.batches[-1])
+
+
+async def test_an_epoch_costs_a_run_no_batch_of_its_own(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    agent, recording = graph(), Recording(store)
+    agent.graph.store = recording
+    model.script("hello", [WRITES["write_file"]], [Text("done")])
+    await turn(agent, "hello")
+    of_epoch = [ops for ops in recording.batches if any(getattr(op, "namespace", ()) == namespaces.epoch(ALICE) for op in ops)]
+    assert len(of_epoch) == 2
+    assert all(len(ops) > 1 for ops in of_epoch), "read along with the prompt's files, and with the quota's"
+
+
+def test_runs_that_were_long_ago_are_not_kept() -> None:
+    others = [f"other {number}" for number in range(epochs._RUNS_KEPT - 2)]
+    for run_id in ("1", "2", "1", *others, "3"):
+        with in_run(run_id):
+            epochs.note_epoch(None)
+    assert list(epochs._BEGAN) == ["1", *others, "3"]

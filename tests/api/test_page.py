@@ -1,0 +1,106 @@
+"""The page's files as they are served: public, alone, under a strict policy, and the vendored one as its publisher made it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api.app import build_api
+from api.page import FILES, FOLDER, HEADERS
+from settings import Settings
+
+OWN = sorted(path for path in FOLDER.rglob("*.js") if path.parent == FOLDER)
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(build_api(Settings())), base_url="http://test") as client:
+        yield client
+
+
+async def test_every_file_has_the_headers_that_keep_others_text_from_doing_anything(http: httpx.AsyncClient) -> None:
+    for path in ["/app", *(f"/app/{name}" for name in FILES if name != "index.html"), "/app/none.js"]:
+        answer = await http.get(path)
+        assert answer.status_code == (404 if "none" in path else 200), path
+        told = {name: answer.headers.get(name) for name in HEADERS}
+        assert told == HEADERS
+        assert told["content-security-policy"] == POLICY
+        assert told["x-content-type-options"] == "nosniff"
+        assert told["referrer-policy"] == "no-referrer"
+        assert told["cross-origin-opener-policy"] == told["cross-origin-resource-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("path", ["index.html", "lib/NOTICE", "lib", "../auth.py", "..%2fauth.py", "//etc/passwd", "x"])
+async def test_no_other_file_is_served(http: httpx.AsyncClient, path: str) -> None:
+    assert (await http.get(f"/app/{path}")).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/app", "/app/main.js"])
+async def test_the_page_answers_get_and_head_alone(http: httpx.AsyncClient, path: str) -> None:
+    head = await http.head(path)
+    assert (head.status_code, head.headers["content-security-policy"]) == (200, POLICY)
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"):
+        answer = await http.request(method, path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
+        assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
+
+
+async def test_a_slash_too_many_leads_to_the_page(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/app/")
+    assert (answer.status_code, answer.headers["location"]) == (307, "../app")
+
+
+@pytest.mark.parametrize(("settings", "how"), [
+    (Settings(local_dev=True), "dev"),
+    (Settings(local_dev=True, auth_jwt_secret="x" * 32), "token"),
+    (Settings(local_dev=True, exposed=True), "token"),
+    (Settings(), "token"),
+])  # fmt: skip
+async def test_the_page_says_how_people_sign_in(settings: Settings, how: str) -> None:
+    transport = httpx.ASGITransport(build_api(settings))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1", headers={"host": "127.0.0.1:1"}) as client:
+        assert f'<meta name="sign-in" content="{how}">' in (await client.get("/app")).text
+
+
+def test_the_vendored_file_is_what_the_notice_says() -> None:
+    notice = (FOLDER / "lib" / "NOTICE").read_text("utf-8")
+    (recorded,) = re.findall(r"^SHA-256: ([0-9a-f]{64})$", notice, re.MULTILINE)
+    assert hashlib.sha256((FOLDER / "lib" / "preact.js").read_bytes()).hexdigest() == recorded
+    assert [part for part in ("Apache License", "MIT License", "Google Inc.", "Jason Miller") if part not in notice] == []
+
+
+def test_no_folder_of_the_page_is_one_that_images_leave_out() -> None:
+    assert not {"vendor", "dist", "build"} & {part for path in FOLDER.rglob("*") for part in path.relative_to(FOLDER).parts}
+
+
+def test_the_page_asks_nobody_else_for_anything() -> None:
+    html = (FOLDER / "index.html").read_text("utf-8")
+    assert re.findall(r'(?:src|href)="(?!app/)', html) == []
+    texts = {path.name: path.read_text("utf-8") for path in [*OWN, FOLDER / "style.css"]}
+    assert [name for name, text in texts.items() if re.search(r"https?://|url\(|@import", text)] == []
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: str(path.name))
+def test_no_module_makes_html_or_code_of_text_or_keeps_anything_in_the_browser(path: Path) -> None:
+    sinks = (
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|dangerously|eval\(|new Function|srcdoc|DOMParser|createContextual"
+    )
+    kept = r"localStorage|sessionStorage|indexedDB|document\.cookie|caches\.|serviceWorker"
+    assert re.findall(f"{sinks}|{kept}", path.read_text("utf-8")) == []
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: str(path.name))
+def test_every_module_of_the_page_is_short_and_says_what_it_is_for(path: Path) -> None:
+    lines = path.read_text("utf-8").splitlines()
+    assert lines[0].startswith("// ")
+    assert len(lines) < 200
+    assert [line for line in lines if len(line) > 120] == []

@@ -1,0 +1,249 @@
+"""What may be asked over HTTP, and by whom for whom; anything else is refused and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from langgraph.store.base import BaseStore
+
+from api.person import MAX_ASSISTANTS
+from memory.identity import OPERATE
+from settings import (
+    MAX_BODY_BYTES,
+    MAX_FILE_BYTES,
+    Settings,
+)
+from tests.api.calls import NOTES, ROUTES, Open, exported, kept, put
+
+PATH = "The query parameter path is missing; add it, e.g. ?path=/memories/preferences.md"
+BAD_PATHS = [
+    "", "/", "/memories", "/memories/", "memories/a.md", "/memories//a.md", "/memories/../policies/a.md", "/memories/./a.md",
+    "/policies/a.md", "/skills/a.md", "/memories/a\x00b.md", "/memories/a\nb.md", "/memories/" + "x" * 600, "/memories/a/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", BAD_PATHS)
+async def test_a_bad_path_is_refused_by_every_route_and_changes_nothing(
+    api: httpx.AsyncClient, store: BaseStore, path: str
+) -> None:
+    params = {"path": path}
+    answers = [
+        await api.get("/memory/file", params=params),
+        await api.put("/memory/file", params=params, json={"content": "x"}),
+        await api.delete("/memory/file", params=params),
+        await api.get("/memory/history", params=params),
+        await api.post("/memory/undo", json={**params, "revision": 1}),
+    ]
+    assert [answer.status_code for answer in answers] == [400] * 5
+    assert all("\n" not in answer.json()["detail"] for answer in answers)
+    imported = await api.post("/memory/import?dry_run=false", json=exported({"path": path, "content": "x"}))
+    assert imported.status_code == 422
+    assert not kept(store)
+
+
+async def test_half_a_character_in_a_path_is_refused_with_an_answer_that_can_be_sent(api: httpx.AsyncClient) -> None:
+    for path in ("/memories/\ud800.md", "/memories//\ud800"):
+        body, headers = json.dumps({"path": path, "revision": 1}), {"content-type": "application/json"}
+        assert (await api.post("/memory/undo", content=body, headers=headers)).status_code == 400
+
+
+async def test_an_identity_that_no_store_could_keep_is_refused(calling: Open, store: BaseStore) -> None:
+    async with calling("root", permissions=[OPERATE]) as operator:
+        for named in ({"user_id": "ali\x00ce"}, {"org_id": "ac\x00me"}):
+            for answer in (await operator.get("/memory", params=named), await put(operator, "x", params={**NOTES, **named})):
+                assert answer.status_code == 400
+                assert "NUL" in answer.json()["detail"]
+    assert not kept(store)
+
+
+@pytest.mark.parametrize("query", [
+    "", "path=%2Fmemories%2F%ff.md", "path=/memories/a.md&path=/memories/b.md", "path=/memories/a.md&recursive=1",
+    "path=/memories/a.md&assistant_id=7", "path=/memories/a.md&assistant_id=", "Path=/memories/a.md",
+])  # fmt: skip
+async def test_a_bad_query_is_refused(api: httpx.AsyncClient, store: BaseStore, query: str) -> None:
+    assert (await api.put(f"/memory/file?{query}", json={"content": "x"})).status_code == 400
+    assert not kept(store)
+
+
+@pytest.mark.parametrize(("body", "kind", "status"), [
+    (b"", "application/json", 400),
+    (b"{", "application/json", 400),
+    (b"\xff\xfe", "application/json", 400),
+    (b"[" * 100_000, "application/json", 400),
+    (b'["content"]', "application/json", 400),
+    (b'{"content": "x"}', "text/plain", 415),
+    (b'{"content": "x"}', "", 415),
+    (b'{"content": 7}', "application/json", 422),
+    (b'{"content": null}', "application/json", 422),
+    (b"{}", "application/json", 422),
+    (b'{"content": "x", "encoding": "base64"}', "application/json", 422),
+    (b'{"content": "a\\u0000b"}', "application/json", 422),
+    (b'{"content": "\\ud800"}', "application/json", 422),
+    (b'{"content": "' + b"x" * (MAX_FILE_BYTES + 1) + b'"}', "application/json", 422),
+    (b'{"content": "key AKIAABCDEFGHIJKLMNOP"}', "application/json", 422),
+    (b" " * (MAX_BODY_BYTES + 1), "application/json", 413),
+])  # fmt: skip
+async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, body: bytes, kind: str, status: int) -> None:
+    headers = {"content-type": kind} if kind else {}
+    answer = await api.put("/memory/file", params=NOTES, content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"detail"}
+    assert "AKIA" not in answer.text
+    assert not kept(store)
+
+
+async def test_a_body_without_end_is_not_read_to_its_end(api: httpx.AsyncClient) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 65_536
+            yield b" " * 65_536
+
+    answer = await api.put(
+        "/memory/file", params=NOTES, content=endless(), headers={"content-type": "application/json; charset=utf-8"}
+    )
+    assert answer.status_code == 413
+    assert sent < 2 * MAX_BODY_BYTES
+
+
+def body_for(method: str, path: str) -> dict[str, Any] | None:
+    bodies: dict[str, Any] = {"/memory/file": {"content": "mallory's"}, "/memory/undo": {**NOTES, "revision": 1}}
+    return {**bodies, "/memory/import": exported()}.get(path) if method in {"PUT", "POST"} else None
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_nobody_but_an_operator_names_somebody_and_nobody_unknown_gets_in(
+    calling: Open, api: httpx.AsyncClient, store: BaseStore, route: tuple[str, str, dict[str, str]]
+) -> None:
+    method, path, params = route
+    await put(api, "alice's")
+    before = kept(store)
+    for identity in ("mallory", "alice"):
+        async with calling(identity) as client:
+            for named in ({"user_id": "alice"}, {"org_id": "acme"}, {"user_id": "alice", "org_id": "acme"}):
+                answer = await client.request(method, path, params={**params, **named}, json=body_for(method, path))
+                assert answer.status_code == 403
+                assert "alice's" not in answer.text
+    for nobody in (None, ""):
+        async with calling(nobody) as client:
+            answer = await client.request(method, path, params=params, json=body_for(method, path))
+            assert answer.status_code == 401
+    assert kept(store) == before
+
+
+async def test_people_see_and_change_their_own_alone(calling: Open, api: httpx.AsyncClient) -> None:
+    await put(api, "alice's")
+    async with calling("bob") as bob, calling("alice", org_id="globex") as elsewhere:
+        for client in (bob, elsewhere):
+            assert (await client.get("/memory")).json()["files"] == []
+            assert (await client.get("/memory/file", params=NOTES)).status_code == 404
+            assert (await client.get("/memory/history", params=NOTES)).status_code == 404
+            assert (await client.delete("/memory/file", params=NOTES)).status_code == 404
+            assert (await client.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
+        await asyncio.gather(put(bob, "bob's"), put(elsewhere, "elsewhere's"), put(api, "alice's again"))
+        contents = [(await who.get("/memory/file", params=NOTES)).json()["content"] for who in (api, bob, elsewhere)]
+        assert contents == ["alice's again", "bob's", "elsewhere's"]
+
+
+async def test_an_operator_names_a_person_and_otherwise_is_themselves(
+    calling: Open, api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    await put(api, "alice's")
+    async with calling("root", permissions=[OPERATE]) as root:
+        named = {**NOTES, "user_id": "alice", "org_id": "acme"}
+        assert (await root.get("/memory/file", params=named)).json()["content"] == "alice's"
+        assert (await root.get("/memory/file", params=NOTES)).status_code == 404
+        assert (await root.get("/memory", params={"user_id": ""})).status_code == 400, "not the operator's own"
+        assert (await root.get("/memory", params={"user": "alice"})).status_code == 400
+        assert (await root.get("/memory", params={"user_id": "x" * 2000})).status_code == 400
+        await put(root, "root's")
+    assert store.get(("memories", "default:root"), "/notes.md")
+
+
+@pytest.mark.parametrize(("method", "path", "params"), [route for route in ROUTES if route[1] != "/memory/export"][:-1])
+async def test_where_memory_is_shared_nobody_has_files_of_their_own(
+    calling: Open, store: BaseStore, method: str, path: str, params: dict[str, str]
+) -> None:
+    async with calling(settings=Settings(memory_scope="assistant", shared_writes="allow")) as client:
+        answer = await client.request(method, path, params=params, json=body_for(method, path))
+        assert answer.status_code == 409
+        assert "MEMORY_SCOPE=assistant" in answer.json()["detail"]
+    assert not kept(store)
+
+
+async def test_memory_with_each_assistant_is_named_by_the_assistant(calling: Open, store: BaseStore) -> None:
+    other = "11111111-2222-3333-4444-555555555555"
+    async with calling(settings=Settings(memory_scope="user+assistant")) as client:
+        await put(client, "default's")
+        await put(client, "other's", params={**NOTES, "assistant_id": other.upper()})
+        assert (await client.get("/memory/file", params=NOTES)).json()["content"] == "default's"
+        assert (await client.get("/memory/file", params={**NOTES, "assistant_id": other})).json()["content"] == "other's"
+        assert (await client.get("/memory", params={"assistant_id": "a:b"})).status_code == 400
+    assert store.get(("memories", f"{other}:acme:alice"), "/notes.md")
+
+
+async def test_no_request_begins_memory_with_more_assistants_than_the_limit(calling: Open) -> None:
+    ids = [f"11111111-2222-3333-4444-{number:012}" for number in range(MAX_ASSISTANTS + 1)]
+    async with calling(settings=Settings(memory_scope="user+assistant")) as client:
+        answers = [await put(client, "x", params={**NOTES, "assistant_id": assistant}) for assistant in ids]
+        assert [answer.status_code for answer in answers] == [200] * MAX_ASSISTANTS + [422]
+        assert f"{MAX_ASSISTANTS} is the limit" in answers[-1].json()["detail"]
+        last = {"assistant_id": ids[-1], "dry_run": "false"}
+        body = exported({"path": "/memories/a.md", "content": "x"})
+        assert (await client.post("/memory/import", params=last, json=body)).status_code == 422
+        assert (await put(client, "y", params={**NOTES, "assistant_id": ids[0]})).status_code == 200
+        assert (await put(client, "y")).status_code == 200, "nobody has to name the default one"
+
+
+@pytest.mark.parametrize(
+    ("method", "route", "detail"),
+    [
+        ("GET", "file", PATH),
+        ("PUT", "file", PATH),
+        ("DELETE", "file", PATH),
+        ("GET", "history", PATH),
+        ("GET", "search", "The query parameter q is missing; add it, e.g. ?q=units"),
+    ],
+)
+async def test_a_missing_parameter_is_named_with_an_example(
+    api: httpx.AsyncClient, method: str, route: str, detail: str
+) -> None:
+    answer = await api.request(method, f"/memory/{route}")
+    assert (answer.status_code, answer.json()["detail"]) == (400, detail)
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"path": None, "revision": 1}, "path is null; name a file such as /memories/preferences.md."),
+        ({"path": 7, "revision": 1}, "path is 7; name a file such as /memories/preferences.md."),
+        ({"path": "/memories/a.md", "revision": None}, "revision is null; use a whole number from the history."),
+        ({"path": "/memories/a.md", "revision": -1}, "revision is -1; use a whole number from the history."),
+        ({"path": "/memories/a.md", "revision": True}, "revision is true; use a whole number from the history."),
+    ],
+)
+async def test_an_error_shows_values_as_json_has_them(api: httpx.AsyncClient, body: dict[str, Any], detail: str) -> None:
+    assert (await api.post("/memory/undo", json=body)).json()["detail"] == detail
+
+
+async def test_a_missing_content_type_is_called_missing(api: httpx.AsyncClient) -> None:
+    answer = await api.post("/memory/undo", content=b"{}")
+    assert (answer.status_code, answer.json()["detail"]) == (415, "Content-Type is missing; send application/json.")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("DELETE", "/memory"), ("DELETE", "/memory/file"), ("POST", "/memory/consolidate")]
+)
+async def test_a_body_that_would_be_passed_over_is_refused(api: httpx.AsyncClient, method: str, path: str) -> None:
+    await put(api, "x")
+    params = NOTES if "file" in path else {}
+    for body in ({"dry_run": True}, NOTES, {"x": "x" * 2_000}):
+        assert (await api.request(method, path, params=params, json=body)).status_code in {413, 422}, body
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "x"

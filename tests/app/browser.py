@@ -1,0 +1,145 @@
+"""A real browser for tests of the page. Every test also checks that the page loads nothing from elsewhere and keeps nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Playwright, sync_playwright
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_WAIT_MILLISECONDS = 15_000
+_AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
+# Nodes of the accessibility tree that only hold the text of another node.
+_TEXT_ROLES = {"StaticText", "InlineTextBox", "LabelText", "RootWebArea"}
+
+
+def find_browser(playwright: Playwright) -> str | None:
+    """Path of a Chromium: the system's, or Playwright's own."""
+    own = playwright.chromium.executable_path
+    return next(filter(None, map(shutil.which, _NAMES)), own if Path(own).exists() else None)
+
+
+@contextmanager
+def open_browser() -> Iterator[Browser | None]:
+    """A browser; None where there is none. With REQUIRE_BROWSER set that is an error, so that CI cannot skip by mistake."""
+    with sync_playwright() as playwright:
+        path = find_browser(playwright)
+        if path is None:
+            if os.environ.get("REQUIRE_BROWSER"):
+                raise RuntimeError(f"REQUIRE_BROWSER is set and {MISSING}.")
+            yield None
+            return
+        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visitor:
+    """Somebody with the page open, in a browser that knows nothing of anybody else's."""
+
+    context: BrowserContext
+    page: Page
+    url: str
+    wrong: list[str] = field(default_factory=list)
+
+    @classmethod
+    def arrive(cls, browser: Browser, url: str, **options: Any) -> Visitor:
+        """Open a browser of one's own at the address of a server; the page is not open yet."""
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", **options})
+        visitor = cls(context, context.new_page(), url)
+        visitor.watch(visitor.page)
+        return visitor
+
+    def watch(self, page: Page) -> None:
+        page.set_default_timeout(_WAIT_MILLISECONDS)
+        page.on("request", lambda request: self._note(f"request to {request.url}", request.url.startswith((self.url, "blob:"))))
+        page.on("dialog", self._dismiss)
+        page.on("pageerror", lambda error: self.wrong.append(f"error {error}"))
+        page.on("console", lambda message: self._note(message.text, "Content Security Policy" not in message.text))
+        page.on("popup", lambda popup: self.wrong.append(f"popup {popup.url}"))
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self.wrong.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    def _note(self, what: str, is_fine: bool) -> None:
+        if not is_fine:
+            self.wrong.append(what)
+
+    def sign_in(self, identity: str, organization: str = "acme", at: str = "") -> Page:
+        """Open the page, and sign in as on a development server."""
+        self.page.goto(f"{self.url}/app{at}")
+        self.page.get_by_label("Identity").fill(identity)
+        self.page.get_by_label("Organization").fill(organization)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.get_by_label("Message").wait_for()
+        return self.page
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name, exact=True)
+
+    def say(self, text: str) -> None:
+        """Send a message, and wait until it is answered."""
+        self.page.get_by_label("Message").fill(text)
+        self.button("Send").click()
+        self.button("Stop").wait_for()
+        self.button("Send").wait_for()
+
+    def names(self, until: Collection[str]) -> Counter[str]:
+        """How often each accessible name is there, of all that is no mere text, once these are (the tree is made late)."""
+        session = self.context.new_cdp_session(self.page)
+        for _ in range(20):
+            nodes = session.send("Accessibility.getFullAXTree")["nodes"]
+            shown = (node for node in nodes if not node["ignored"] and node["role"]["value"] not in _TEXT_ROLES)
+            names = Counter(str(node.get("name", {}).get("value", "")) for node in shown)
+            if all(names[name] for name in until):
+                break
+            self.page.wait_for_timeout(100)
+        session.detach()
+        return names
+
+    def kept(self) -> Any:
+        """All that the browser keeps of the page."""
+        kept = self.page.evaluate(
+            """async () => ({...localStorage, ...sessionStorage, databases: await indexedDB.databases(), name: window.name,
+            caches: await caches.keys(), workers: (await navigator.serviceWorker.getRegistrations()).length})"""
+        )
+        return {**kept, "cookies": self.context.cookies()}
+
+    def inaccessible(self) -> list[str]:
+        """The serious and critical findings of axe-core."""
+        self.page.evaluate(f"() => {{ {_AXE} }}")
+        violations = self.page.evaluate("() => axe.run()")["violations"]
+        return [
+            f"{rule['id']}: {node['html']}"
+            for rule in violations
+            if rule["impact"] in {"serious", "critical"}
+            for node in rule["nodes"]
+        ]
+
+    def leave(self) -> None:
+        """Close the browser. Raises for any violation meanwhile."""
+        kept = self.kept() if self.page.url.startswith(self.url) else {}
+        self.context.close()
+        assert not self.wrong, self.wrong
+        assert kept in ({}, {"databases": [], "name": "", "caches": [], "workers": 0, "cookies": []}), kept

@@ -1,0 +1,91 @@
+"""What a person decides on the page: a temporary conversation, a pause, what is proposed; and why a line is known."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.app.conftest import Elsewhere, Visit
+from tests.app.test_person import METRIC, PREFERENCES
+
+pytestmark = [pytest.mark.server, pytest.mark.browser]
+
+
+def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    page.get_by_label("Temporary conversation").check()
+    visitor.say(METRIC)
+    expect(page.get_by_text("Temporary conversation: it knows nothing of you")).to_be_visible()
+    expect(page.get_by_text("This is a temporary conversation. Nothing of earlier ones").first).to_be_visible()
+    assert elsewhere.read(PREFERENCES) is None
+    expect(page.get_by_role("list", name="Conversations")).to_contain_text(", temporary")
+    visitor.sign_in(me)
+    visitor.button("New conversation").click()
+    expect(page.get_by_label("Temporary conversation")).not_to_be_checked()
+    visitor.say(METRIC)
+    assert "metric" in str(elsewhere.read(PREFERENCES))
+
+
+def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    page.get_by_label("Pause memory").check()
+    expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_be_visible()
+    visitor.say(METRIC)
+    assert "metric" not in str(elsewhere.read(PREFERENCES))
+    page.route("**/memory/controls", lambda route: route.abort())
+    page.get_by_label("Show me changes first").click()
+    expect(page.get_by_text("The server cannot be reached")).to_be_visible()
+    expect(page.get_by_label("Show me changes first")).not_to_be_checked()
+    expect(page.get_by_label("Pause memory"), "a switch that failed says nothing of another").to_be_checked()
+    page.unroute("**/memory/controls")
+    page.get_by_label("Pause memory").uncheck()
+    expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_have_count(0)
+    visitor.say(METRIC)
+    assert "metric" in str(elsewhere.read(PREFERENCES))
+
+
+def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    page.get_by_label("Show me changes first").check()
+    for said, decision in (("I like leek.", "Decline"), ("I like fennel.", "Accept")):
+        visitor.button("New conversation").click()
+        visitor.say(said)
+        visitor.button("Consolidation").click()
+        visitor.button("Consolidate now").click()
+        expect(page.get_by_text("proposed: 1 conversation").first).to_be_visible(timeout=20_000)
+        page.keyboard.press("Escape")
+        badge = page.get_by_role("button", name="Proposed changes 1")
+        badge.click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text(f"+- {said.rstrip('.')}")
+        assert visitor.inaccessible() == []
+        dialog.get_by_role("button", name=decision, exact=True).click()
+        expect(dialog).to_contain_text("Nothing waits for you any more.")
+        page.keyboard.press("Escape")
+        expect(badge).to_have_count(0)
+    assert "I like fennel" in str(elsewhere.read(PREFERENCES))
+    assert "leek" not in str(elsewhere.read(PREFERENCES))
+
+
+def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    visitor.say(METRIC)
+    thread = page.url.partition("#")[2]
+    elsewhere.write(PREFERENCES, f"{elsewhere.read(PREFERENCES)}- in short sentences\n")
+    visitor.button("New conversation").click()
+    visitor.button(PREFERENCES).click()
+    visitor.button("Why").click()
+    lines = page.get_by_role("list", name="Why each line is known").get_by_role("listitem")
+    expect(lines.filter(has_text="in short sentences")).to_contain_text(re.compile("By you, "))
+    said = lines.filter(has_text="metric units")
+    expect(said).to_contain_text("By the agent")
+    assert visitor.inaccessible() == []
+    said.get_by_role("link", name="this conversation").click()
+    expect(page.get_by_text(METRIC).first).to_be_visible()
+    assert page.url.endswith(thread)

@@ -1,0 +1,38 @@
+"""The page's section for operators: there for them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from testing.dev_server import DevServer
+from tests.app.conftest import Elsewhere, Visit
+
+pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    env = {"CONSOLIDATE_AFTER_SECONDS": "0", "OPERATORS": "root"}
+    with DevServer(tmp_path_factory.mktemp("page"), env=env) as server:
+        yield server.url
+
+
+def test_operators_see_what_is_due_and_who_has_how_much(visit: Visit, elsewhere: Elsewhere, me: str) -> None:
+    elsewhere.write("/memories/preferences.md", "- <b>metric</b> units\n")
+    visitor = visit()
+    page = visitor.sign_in("root")
+    visitor.say("hello")
+    visitor.button("Operations").click()
+    expect(page.get_by_role("region", name="Due")).to_contain_text("1 conversation of 1 person, the oldest since")
+    expect(page.get_by_role("region", name="The last day")).to_contain_text("Runs: none.")
+    expect(page.get_by_role("region", name="Storage")).to_contain_text(f"{me} acme: 1 file")
+
+
+def test_nobody_else_is_offered_them(visit: Visit, me: str) -> None:
+    visitor = visit()
+    visitor.sign_in(me)
+    expect(visitor.button("Policies")).to_be_visible()
+    expect(visitor.button("Operations")).to_have_count(0)

@@ -1,0 +1,367 @@
+"""What the development server refuses before any of its routes: other names than this machine's, other websites, wiping it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+
+from dev.guard import DevGuard
+from environment import SettingsError
+from settings import PROJECT, Settings, load_settings
+from testing.dev_server import DevServer, dev_token, run_turn
+from testing.scripted_anthropic import ScriptedAnthropic
+from tests.conftest import model_env
+
+STUDIO = "https://smith.langchain.com"
+STUDIO_ORIGINS = (STUDIO, "https://eu.smith.langchain.com")
+AS_STUDIO = {"x-auth-scheme": "langsmith"}
+FOREIGN_HOSTS = (
+    "rebound.example",
+    "rebound.example:{port}",
+    "127.0.0.1.rebound.example:{port}",
+    "localhost.rebound.example",
+    "localhost@rebound.example",
+    "192.168.1.5:{port}",
+    "0.0.0.0:{port}",
+    "[2001:db8::1]:{port}",
+    "127.0.0.1:{port}, rebound.example",
+    "127.0.0.1:port",
+    "localhost\u00e9",
+    "",
+)
+OWN_HOSTS = ("127.0.0.1:{port}", "localhost", "LOCALHOST:{port}", "127.1.2.3:80", "[::1]:{port}", "[::1]")
+FOREIGN_ORIGINS = (
+    "https://attacker.example",
+    "null",
+    "https://smith.langchain.com.attacker.example",
+    "https://attackersmith.langchain.com",
+    "http://smith.langchain.com",
+    "http://127.0.0.1.attacker.example",
+    "http://192.168.1.5:8000",
+    "*",
+    "",
+)
+WIPING = (
+    "/internal/truncate",
+    "/internal/truncate/",
+    "/internal/truncate%0A",
+    "/internal/truncate?x=1",
+    "//internal/truncate",
+    "/./internal//truncate",
+    "/x/../internal/truncate",
+    "/%2e/internal/truncate",
+    "/%252e/internal/truncate",
+    "/%69nternal/truncate",
+    "/%2569nternal/truncate",
+    "/internal%2Ftruncate",
+    "/internal%5Ctruncate",
+    "/Internal/Truncate",
+    "/INTERNAL/TRUNCATE",
+    "/%20internal/truncate",
+    "/internal%00/truncate",
+    "/internal",
+    "/internal/what/a/later/version/adds",
+)
+
+
+def raw(port: int, method: str, target: str, *headers: tuple[str, str], version: str = "1.1") -> int:
+    """The status of a request sent as it is written here, with no header but these and what a body needs."""
+    lines = [f"{method} {target} HTTP/{version}", *(f"{name}: {value}" for name, value in headers)]
+    body = "{}" if method == "POST" else ""
+    lines += ["Content-Type: text/plain", f"Content-Length: {len(body)}", "Connection: close", "", body]
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall("\r\n".join(lines).encode("latin-1"))
+        answer = connection.makefile("rb").read()
+    return int(answer.split(b" ", 2)[1])
+
+
+def own(server: DevServer) -> tuple[str, str]:
+    return ("Host", f"127.0.0.1:{server.port}")
+
+
+async def conversation(server: DevServer, identity: str) -> str:
+    """The id of a thread of this person's, with a run on it."""
+    client = server.as_user(identity)
+    thread = str((await client.threads.create())["thread_id"])
+    await run_turn(client, thread, "hello")
+    return thread
+
+
+# --- On this machine alone -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.server
+async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(server: DevServer, alice: str) -> None:
+    """Nobody wipes it, whatever the spelling, and nobody looks at what it stores."""
+    thread = await conversation(server, alice)
+    for target in WIPING:
+        for headers in ((), tuple(AS_STUDIO.items()), (("Origin", STUDIO),)):
+            assert raw(server.port, "POST", target, own(server), *headers) == 403, target
+    assert raw(server.port, "GET", f"/internal/debug/thread/{thread}", own(server)) == 403
+    assert (await server.as_user(alice).threads.get(thread))["values"], "the conversation is still there"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("host", FOREIGN_HOSTS, ids=ascii)
+def test_a_host_that_is_not_this_machine_is_refused_at_once(server: DevServer, host: str) -> None:
+    """A host that is not this machine is refused before anybody is signed in."""
+    named = ("Host", host.format(port=server.port))
+    for headers in ((), tuple(AS_STUDIO.items()), (("Authorization", f"Bearer {dev_token('acme', 'alice')}"),)):
+        for method, target in (("POST", "/threads/search"), ("GET", "/ok"), ("GET", "/deploy"), ("OPTIONS", "/threads")):
+            assert raw(server.port, method, target, named, *headers) == 403
+
+
+@pytest.mark.server
+def test_a_request_with_no_host_or_with_several_is_refused(server: DevServer) -> None:
+    assert raw(server.port, "GET", "/ok", version="1.0") == 403
+    assert raw(server.port, "GET", "/ok", own(server), version="1.0") == 200
+    # The server's own parser may be the one that refuses it.
+    assert raw(server.port, "GET", "/ok", own(server), ("Host", "rebound.example")) in (400, 403)
+    assert raw(server.port, "GET", "/ok", ("Host", "rebound.example"), own(server)) in (400, 403)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("host", OWN_HOSTS)
+def test_every_name_of_this_machine_is_answered(server: DevServer, host: str) -> None:
+    assert raw(server.port, "GET", "/ok", ("Host", host.format(port=server.port))) == 200
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
+def test_no_other_website_sends_it_anything(server: DevServer, origin: str) -> None:
+    sender = ("Origin", origin)
+    token = ("Authorization", f"Bearer {dev_token('acme', 'alice')}")
+    for method, target in (("POST", "/deploy"), ("GET", "/deploy"), ("GET", "/deploy/x/stream"), ("POST", "/threads/search")):
+        for headers in ((), (token,), tuple(AS_STUDIO.items())):
+            assert raw(server.port, method, target, own(server), sender, *headers) == 403
+    preflight = (("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "x-auth-scheme"))
+    assert raw(server.port, "OPTIONS", "/threads/search", own(server), sender, *preflight) == 403
+    assert raw(server.port, "POST", "/threads/search", own(server), ("Origin", STUDIO), sender, *AS_STUDIO.items()) == 403
+
+
+@pytest.mark.server
+def test_deploying_takes_the_origin_of_studio_or_of_this_machine(server: DevServer) -> None:
+    for target in ("/deploy", "/deploy%0A", "//deploy", "/Deploy"):
+        assert raw(server.port, "POST", target, own(server)) == 403
+        assert raw(server.port, "POST", target, own(server), *AS_STUDIO.items()) == 403
+    for origin in (*STUDIO_ORIGINS, "http://localhost:3000", server.url):
+        answer = httpx.get(f"{server.url}/deploy", headers={"origin": origin}, trust_env=False)
+        assert (answer.status_code, "has_api_key" in answer.text) == (200, True)
+    stream = httpx.get(f"{server.url}/deploy/x/stream", headers={"origin": STUDIO}, trust_env=False)
+    assert stream.status_code == 404
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "rebound.example"}, {"Host": "rebound.example", **AS_STUDIO}, {"Origin": "https://attacker.example"}],
+)
+async def test_a_websocket_is_refused_in_the_same_way(server: DevServer, alice: str, headers: dict[str, str]) -> None:
+    thread = await conversation(server, alice)
+    token = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+
+    async def connect(extra: dict[str, str]) -> None:
+        uri = f"ws://{extra.get('Host', '127.0.0.1')}:{server.port}/threads/{thread}/stream/events"
+        rest = {name: value for name, value in extra.items() if name != "Host"}
+        where: dict[str, Any] = {"host": "127.0.0.1", "port": server.port, "proxy": None, "additional_headers": rest}
+        async with websockets.connect(uri, **where) as connection:
+            await connection.send(json.dumps({"id": 1, "method": "subscription.subscribe", "params": {"channels": ["values"]}}))
+            assert json.loads(await connection.recv())["id"] == 1
+
+    await connect(token)
+    await connect({**token, "Origin": STUDIO})
+    with pytest.raises(websockets.InvalidStatus) as refusal:
+        await connect({**token, **headers})
+    assert refusal.value.response.status_code == 403
+    assert b"detail" in (refusal.value.response.body or b"")
+
+
+@pytest.mark.server
+async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server: DevServer, alice: str) -> None:
+    thread = await conversation(server, alice)
+    user = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
+        for path in ("/", "/ok", "/info", "/docs", "/openapi.json", "/metrics"):
+            assert (await http.get(path)).status_code == 200, path
+        asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-auth-scheme,content-type"}
+        for origin in STUDIO_ORIGINS:
+            preflight = await http.options("/threads/search", headers={"Origin": origin, **asked})
+            assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (200, origin)
+            found = await http.post("/threads/search", json={"ids": [thread]}, headers={"Origin": origin, **AS_STUDIO})
+            assert [one["thread_id"] for one in found.json()] == [thread]
+        for headers in (AS_STUDIO, user, {**user, "Origin": server.url}, {**user, "Origin": f"http://localhost:{server.port}"}):
+            found = await http.post("/threads/search", json={"ids": [thread]}, headers=headers)
+            assert [one["thread_id"] for one in found.json()] == [thread], headers
+        # Inside, both go by in-process calls.
+        assert thread in (await http.get("/memory/export", headers=user)).text
+        assert (await http.delete("/memory", headers=user)).json()["deleted"]["threads"] == 1
+
+
+@pytest.mark.server
+def test_the_log_says_what_was_refused_and_why_in_one_line(server: DevServer) -> None:
+    assert raw(server.port, "GET", "/ok%0Aforged", ("Host", "logged.rebound.example")) == 403
+    (line,) = (line for line in server.log.splitlines() if "logged.rebound.example" in line)
+    assert "forged" in line
+    assert "127.0.0.1" in line
+
+
+# --- Reached from elsewhere ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["", "anywhere"])
+def exposed(
+    request: pytest.FixtureRequest, shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[DevServer, bool]]:
+    """A server that listens everywhere, and whether it believes people, Studio too."""
+    env = {**model_env(shared_model), "DEV_TOKENS": request.param}
+    with DevServer(tmp_path_factory.mktemp("exposed"), env=env, options=("--host", "0.0.0.0")) as server:  # noqa: S104  # that is the test
+        yield server, request.param == "anywhere"
+
+
+@pytest.mark.server
+def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(
+    exposed: tuple[DevServer, bool],
+) -> None:
+    """Where others reach it, nobody is Studio unless anybody may be anybody, and nobody wipes or deploys."""
+    server, anybody = exposed
+    for host in (f"127.0.0.1:{server.port}", f"192.168.1.5:{server.port}"):
+        named = ("Host", host)
+        for sender in ((), (("Origin", STUDIO),)):
+            assert raw(server.port, "GET", "/ok", named, *sender) == 200
+            studio = raw(server.port, "POST", "/threads/search", named, *sender, *AS_STUDIO.items())
+            assert studio == (200 if anybody else 403)
+            assert raw(server.port, "POST", "/internal/truncate", named, *sender) == 403
+            assert raw(server.port, "GET", "/deploy", named, *sender) == 403
+            assert raw(server.port, "POST", "/deploy", named, *sender) == 403
+        assert raw(server.port, "POST", "/threads/search", named, *AS_STUDIO.items(), ("Origin", "https://a.example")) == 403
+    assert raw(server.port, "GET", "/ok", ("Host", "rebound.example")) == 403
+
+
+ADDRESSES = [
+    ("https://some-words.trycloudflare.com", "some-words.trycloudflare.com", 200),
+    ("https://some-words.trycloudflare.com", "Some-Words.trycloudflare.com:443", 200),
+    ("https://some-words.trycloudflare.com", "other-words.trycloudflare.com", 403),
+    ("https://some-words.trycloudflare.com", "localhost:2024", 200),
+    ("https://some-words.trycloudflare.com", "rebound.example", 403),
+    ("http://workstation.lan:2024", "workstation.lan:2024", 200),
+    ("http://192.168.1.5:2024", "workstation.lan:2024", 403),
+    ("http://192.168.1.5:2024", "192.168.1.5:2024", 200),
+    ("http://[2001:db8::1]:2024", "[2001:db8::1]:2024", 200),
+    ("", "rebound.example", 403),
+    ("", "127.0.0.1", 200),
+    ("http://127.0.0.1:2024", "some-words.trycloudflare.com", 403),  # a tunnel that came up too late to be known
+]
+
+
+def guarded(root_path: str = "", **environ: str) -> httpx.AsyncClient:
+    """A client of the guard around an application that answers 200 to everything."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    settings = load_settings({"LANGSMITH_LANGGRAPH_API_VARIANT": "local_dev", **environ})
+    transport = httpx.ASGITransport(DevGuard(answer, settings), root_path=root_path)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
+@pytest.mark.parametrize(("address", "host", "status"), ADDRESSES)
+async def test_a_server_that_others_reach_answers_to_its_names(address: str, host: str, status: int) -> None:
+    """A server that others reach answers to IP addresses and to the name it was started with."""
+    async with guarded(LANGGRAPH_API_URL=address) as http:
+        assert (await http.get("/ok", headers={"host": host})).status_code == status
+
+
+async def test_a_page_that_the_server_serves_by_its_tunnel_may_call_it() -> None:
+    host = {"host": "some-words.trycloudflare.com"}
+    async with guarded(LANGGRAPH_API_URL="https://some-words.trycloudflare.com") as http:
+        for origin, status in (("https://some-words.trycloudflare.com", 200), ("https://other-words.trycloudflare.com", 403)):
+            assert (await http.post("/threads", headers={**host, "origin": origin})).status_code == status
+
+
+# --- The list of websites, prefixes, in-process calls ----------------------------------------------------------------
+
+
+def cors(**given: Any) -> str:
+    return json.dumps({"cors": given})
+
+
+@pytest.mark.parametrize(
+    ("http_config", "origin", "status"),
+    [
+        (cors(allow_origins=["https://app.example"]), "https://app.example", 200),
+        (cors(allow_origins=["https://app.example"]), "https://other.example", 403),
+        (cors(allow_origins=["*"]), "https://app.example", 403),
+        (cors(allow_origin_regex=r"https://.*\.app\.example"), "https://a.app.example", 200),
+        (cors(allow_origin_regex=r"https://.*\.app\.example"), "https://a.app.example.attacker.example", 403),
+        ("{}", STUDIO, 403),
+        ("", "http://127.0.0.1", 200),
+    ],
+)
+async def test_the_websites_that_may_call_are_those_that_cors_names(http_config: str, origin: str, status: int) -> None:
+    """The websites that may call are those that CORS names, and an asterisk names none."""
+    async with guarded(LANGGRAPH_API_URL="http://127.0.0.1:2024", LANGGRAPH_HTTP=http_config) as http:
+        assert (await http.post("/threads", headers={"origin": origin})).status_code == status
+
+
+def test_an_expression_in_cors_that_is_none_is_one_line_that_names_it() -> None:
+    environ = {"LANGSMITH_LANGGRAPH_API_VARIANT": "local_dev", "LANGGRAPH_HTTP": cors(allow_origin_regex="(")}
+    with pytest.raises(SettingsError, match=r"^http\.cors\.allow_origin_regex is '\('; .*\.$"):
+        load_settings(environ)
+
+
+OURS = {path.name: json.loads(path.read_text()) for path in PROJECT.glob("langgraph*.json")}
+
+
+@pytest.mark.parametrize("config", [json.dumps(config["http"]) for config in OURS.values()], ids=list(OURS))
+async def test_studio_is_among_them_in_our_own_configurations(config: str) -> None:
+    async with guarded(LANGGRAPH_API_URL="http://127.0.0.1:2024", LANGGRAPH_HTTP=config) as http:
+        for origin in STUDIO_ORIGINS:
+            assert (await http.post("/threads", headers={"origin": origin})).status_code == 200
+
+
+@pytest.mark.server
+@pytest.mark.proof
+async def test_below_a_prefix_the_server_is_guarded_and_calls_itself_as_before(
+    shared_model: ScriptedAnthropic, tmp_path: Path, alice: str
+) -> None:
+    with DevServer(tmp_path, env=model_env(shared_model), config={"http": {"mount_prefix": "/prefix"}}) as server:
+        for target in ("/prefix/internal/truncate", "/prefix//internal/truncate", "/prefix/internal/truncate%0A"):
+            assert raw(server.port, "POST", target, own(server)) == 403
+        rebound = ("Host", "rebound.example")
+        assert raw(server.port, "POST", "/prefix/threads/search", rebound, *AS_STUDIO.items()) == 403
+        async with httpx.AsyncClient(base_url=f"{server.url}/prefix", trust_env=False, timeout=60) as http:
+            http.headers["Authorization"] = f"Bearer {dev_token('acme', alice)}"
+            run = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "hello"}]}}
+            assert (await http.post("/runs/wait", json=run)).json()["messages"]
+            assert (await http.get("/memory/export")).status_code == 200
+
+
+@pytest.mark.parametrize("root_path", ["/noauth", "/noauth/prefix", "/prefix", ""])
+@pytest.mark.parametrize("path", ["/internal/truncate", "/Internal/x", "/deploy"])
+async def test_neither_a_prefix_nor_an_in_process_call_reaches_what_is_closed(root_path: str, path: str) -> None:
+    prefix = "" if root_path == "/noauth" else root_path
+    async with guarded(root_path, LANGGRAPH_API_URL="http://127.0.0.1:2024") as http:
+        assert (await http.post(prefix + path)).status_code == 403
+        assert (await http.post(prefix + "/threads")).status_code == 200
+
+
+@pytest.mark.parametrize(("root_path", "status"), [("/noauth", 200), ("/noauth/prefix", 200), ("/noauthx", 403), ("", 403)])
+async def test_an_in_process_call_has_no_host_of_this_machine_and_is_let_through(root_path: str, status: int) -> None:
+    async with guarded(root_path, LANGGRAPH_API_URL="") as http:
+        assert (await http.post("/threads", headers={"host": "api", **AS_STUDIO})).status_code == status
+
+
+def test_only_the_development_server_is_guarded() -> None:
+    from api.app import build_api  # noqa: PLC0415  # it builds itself when imported
+
+    local, deployed = (build_api(Settings(local_dev=local_dev)).user_middleware for local_dev in (True, False))
+    assert ["DevGuard" in repr(each) for each in local] == [True, False]  # the other one bounds requests, everywhere
+    assert ["DevGuard" in repr(each) for each in deployed] == [False]

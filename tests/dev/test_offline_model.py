@@ -1,0 +1,225 @@
+"""The model that answers without a key: its answers come from what it is shown, and it drives the real tools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+
+from agent import build_agent
+from dev.offline_model import HELLO, LEFT_TO_CONSOLIDATION, OfflineModel, consolidate
+from memory.identity import Context
+from models import LIMITS, build_model, whole_answers
+from settings import PROJECT, Settings
+from testing.dev_server import DevServer, run_turn
+from tests.conftest import Graph
+
+MEMORIES = ("memories", "acme:alice")
+
+
+@pytest.fixture
+def offline(store: BaseStore) -> Graph:
+    return Graph(build_agent(Settings(), OfflineModel()), store)
+
+
+def preferences(store: BaseStore) -> str:
+    item = store.get(MEMORIES, "/preferences.md")
+    return str(item.value["content"]) if item else ""
+
+
+async def test_it_says_what_it_is_once_a_thread(offline: Graph) -> None:
+    texts = await offline.turn("hello")
+    texts = await offline.turn("hello")
+    assert [text.startswith(HELLO) for text in texts] == [False, True, False, False]
+
+
+async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: BaseStore) -> None:
+    await offline.turn("Remember that I prefer metric units.")
+    await offline.turn("Please remember I am a pilot", thread="2")
+    assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I prefer metric units", "- I am a pilot"]
+    await offline.turn("Forget that I prefer metric units.", thread="3")
+    assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I am a pilot"]
+    assert "I do not know that" in (await offline.turn("Forget that I like tea", thread="4"))[-1]
+
+
+async def test_remembering_the_same_twice_writes_it_once(offline: Graph, store: BaseStore) -> None:
+    for thread in ("1", "2"):
+        await offline.turn("Remember that I prefer metric units.", thread=thread)
+    assert preferences(store).count("metric") == 1
+
+
+async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: BaseStore) -> None:
+    for fact in ("- flies cargo planes", "- has a dog"):
+        store.put(MEMORIES, "/preferences.md", {**create_file_data(fact)})
+        answer = (await offline.turn("What do you know about me?"))[-1]
+        assert [known in answer for known in ("- flies cargo planes", "- has a dog")] == [
+            known == fact for known in ("- flies cargo planes", "- has a dog")
+        ]
+
+
+async def test_policies_are_quoted_as_the_store_holds_them(offline: Graph, store: BaseStore) -> None:
+    store.put(("policies", "acme"), "/rules.md", {**create_file_data("Never promise a date.")})
+    assert "Never promise a date." in (await offline.turn("What are the policies?"))[-1]
+
+
+async def test_anything_else_gets_an_honest_short_answer(offline: Graph) -> None:
+    assert "I cannot answer that." in (await offline.turn("Write me a sonnet"))[-1]
+
+
+@pytest.mark.parametrize(
+    "text", ["- flies planes", "- flies planes\n", "# Head\n- flies planes\n- has a dog\n", "- has a dog\n- flies planes"]
+)
+async def test_a_fact_is_forgotten_wherever_it_stands_in_the_file(offline: Graph, store: BaseStore, text: str) -> None:
+    store.put(MEMORIES, "/preferences.md", {**create_file_data(text)})
+    await offline.turn("Forget that flies planes.")
+    assert "planes" not in preferences(store)
+    assert ("has a dog" in preferences(store)) is ("has a dog" in text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What do you remember about cars?",
+        "Do you remember what I said about cars?",
+        "Please do not remember that I live in Rome",
+        "Forget it.",
+        "Forget ...",
+        "Forget that I like te",
+    ],
+)
+async def test_nothing_is_written_or_deleted_that_was_not_asked_for(offline: Graph, store: BaseStore, text: str) -> None:
+    before = "- I like tea\n- I like teapots\n- it rains on metric units\n- it snows\n"
+    store.put(MEMORIES, "/preferences.md", {**create_file_data(before)})
+    await offline.turn(text)
+    assert preferences(store) == before
+
+
+async def test_of_similar_facts_the_one_named_is_forgotten(offline: Graph, store: BaseStore) -> None:
+    store.put(MEMORIES, "/preferences.md", {**create_file_data("- I like tea\n- I like teapots\n- I like tea and cake\n")})
+    await offline.turn("Forget that I like tea")
+    assert preferences(store) == "- I like teapots\n- I like tea and cake\n"
+
+
+async def test_where_the_agent_may_not_write_it_says_so(store: BaseStore) -> None:
+    graph = Graph(build_agent(Settings(memory_writes="background"), OfflineModel()), store)
+    assert LEFT_TO_CONSOLIDATION in (await graph.turn("Remember that I am a pilot."))[-1]
+
+
+async def test_a_run_without_a_message_is_answered(offline: Graph) -> None:
+    config: Any = {"configurable": {"thread_id": "1"}}
+    result = await offline.graph.ainvoke({"messages": []}, config, context=Context(user_id="alice"))
+    assert HELLO.strip() in result["messages"][-1].text
+
+
+PROMPT = "<memory>\nintro\n\n## /memories/preferences.md\n\n- I prefer metric units\n</memory>"
+
+
+@pytest.mark.parametrize(
+    ("said", "added"),
+    [
+        (
+            "user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.\nuser: my dog is Rex!",
+            "- my dog is Rex",
+        ),
+        ("user: Remember that I am a pilot.\nuser: Forget that I am a pilot.", None),
+        ("user: Do you know if I am late?\nuser: Tell me if I am late.", None),
+        ("tool: 1. user: I like tea\n  2. user: I like tea", None),
+    ],
+)
+def test_consolidation_adds_what_was_plainly_stated(said: str, added: str | None) -> None:
+    """Consolidation adds what was plainly stated, is not known, and was not taken back."""
+    calls = consolidate(PROMPT, [said]).tool_calls
+    assert [call["args"]["text"] for call in calls] == ([added] if added else [])
+
+
+def test_it_reads_before_it_writes() -> None:
+    assert consolidate("", []).tool_calls[0]["name"] == "search_recent_conversations"
+
+
+def test_it_answers_where_no_model_is_named() -> None:
+    assert isinstance(build_model(None), OfflineModel)
+    assert isinstance(whole_answers(OfflineModel(), LIMITS), OfflineModel)
+
+
+def test_it_stays_small_enough_to_read_and_delete() -> None:
+    assert len((PROJECT / "dev/offline_model.py").read_text().splitlines()) <= 150
+
+
+@pytest.fixture(scope="module")
+def offline_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    with DevServer(tmp_path_factory.mktemp("offline"), env={"AGENT_MODEL": ""}) as server:
+        yield server
+
+
+@pytest.fixture
+async def server(offline_server: DevServer) -> AsyncIterator[DevServer]:
+    yield offline_server
+    await offline_server.close_clients()
+
+
+def readme_prompts() -> list[str]:
+    section = (PROJECT / "README.md").read_text().partition("## Try this")[2].partition("\n## ")[0]
+    return re.findall(r"`([A-Z][^`]+[.?])`", section)
+
+
+async def say(server: DevServer, identity: str, org: str, text: str, thread: str | None = None) -> tuple[str, str]:
+    client = server.as_user(identity, org)
+    thread = thread or str((await client.threads.create())["thread_id"])
+    values: Any = await run_turn(client, thread, text)
+    return values["messages"][-1]["content"], thread
+
+
+@pytest.mark.server
+async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(server: DevServer) -> None:
+    remember, know, recall, policies = readme_prompts()
+    rules = "# Acme compliance\n\n1. Never give a personal opinion on an investment.\n"
+    await server.as_operator().store.put_item(["policies", "acme"], "/compliance.md", create_file_data(rules))
+    alice = ("alice@example.com", "acme")
+    _, first = await say(server, *alice, remember)
+    answer, second = await say(server, *alice, know)
+    assert "metric units" in answer
+    answer, _ = await say(server, *alice, recall, second)
+    assert f"thread_id={first}" in answer
+    assert "metric units" in answer
+    answer, _ = await say(server, *alice, policies, second)
+    assert "Acme compliance" in answer
+    for stranger in (("bob@example.com", "acme"), ("alice@example.com", "globex")):
+        assert "metric" not in (await say(server, *stranger, know))[0]
+        assert first not in (await say(server, *stranger, recall))[0]
+    assert "Acme compliance" not in (await say(server, "alice@example.com", "globex", policies))[0]
+
+
+@pytest.mark.server
+async def test_consolidation_does_not_bring_back_what_was_forgotten(server: DevServer) -> None:
+    who = ("erin@example.com", "acme")
+    client = server.as_user(*who)
+    for text in ("Remember that I prefer metric units.", "Forget that I prefer metric units."):
+        await say(server, *who, text)
+        thread = str((await client.threads.create())["thread_id"])
+        await run_turn(client, thread, "go", assistant="consolidation_agent")
+    answer, _ = await say(server, *who, "What do you know about me?")
+    assert "metric" not in answer
+
+
+@pytest.mark.server
+async def test_consolidation_merges_what_was_said_without_duplicates(server: DevServer) -> None:
+    who = ("carol@example.com", "acme")
+    await say(server, *who, "Remember that I prefer metric units.")
+    await say(server, *who, "I prefer metric units. My dog is Rex.")
+    client = server.as_user(*who)
+    for _ in range(2):
+        thread = str((await client.threads.create())["thread_id"])
+        await run_turn(client, thread, "go", assistant="consolidation_agent")
+    answer, _ = await say(server, *who, "What do you know about me?")
+    assert answer.count("metric") == 1
+    assert answer.count("Rex") == 1
+
+
+def test_every_prompt_of_the_readme_is_in_a_row_of_its_table() -> None:
+    assert len(readme_prompts()) == 4
+    assert Path(PROJECT / "README.md").read_text().count("make chat AS=") >= 3

@@ -1,0 +1,102 @@
+"""`make smoke`: what it tries of a server, what it says, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from dev.smoke import MARK
+from settings import PROJECT
+from testing.dev_server import DevServer, dev_token
+from testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
+
+CLAIMS = ["health", "refusal", "newcomer", "write", "turn", "search", "history", "export", "consolidation", "deletion"]
+
+
+def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dev.smoke", "--url", url]
+    env = {**os.environ, "NO_PROXY": "*"}
+    return subprocess.run(command, cwd=PROJECT, env=env, input=token, capture_output=True, text=True, timeout=120, check=False)
+
+
+def claims(said: str) -> list[str]:
+    return [line.split()[1].rstrip(",:") for line in said.splitlines()]
+
+
+def searching(body: Body) -> list[Text | ToolCall]:
+    """Answers as a model that does what it is asked."""
+    word = last_user_text(body).partition("about ")[2].partition("?")[0]
+    return [ToolCall("search_past_conversations", {"query": word})]
+
+
+@pytest.mark.server
+async def test_it_tries_everything_and_leaves_nothing(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    model.script("What did we say", searching, [Text("That.")])
+    done = smoke(server.url, dev_token("acme", alice))
+    assert (claims(done.stdout), done.stderr, done.returncode) == (CLAIMS, "", 0)
+    assert await server.as_user(alice).threads.search() == []
+
+    unsearched = smoke(server.url, dev_token("acme", alice))
+    assert unsearched.returncode == 1
+    assert unsearched.stderr == "FAILED  search: The model did not search.\n"
+    assert claims(unsearched.stdout)[-1] == "deletion"
+
+
+@pytest.mark.server
+async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: DevServer, alice: str) -> None:
+    client = server.as_user(alice)
+    await client.threads.create(metadata={"graph_id": "agent"})
+    done = smoke(server.url, dev_token("acme", alice))
+    assert done.returncode == 1
+    assert "TOKEN is of somebody who has memory" in done.stderr
+    assert len(await client.threads.search()) == 1
+
+    await client.http.put("/memory/file", params={"path": MARK}, json={"content": "an earlier one was stopped"})
+    smoke(server.url, dev_token("acme", alice))
+    assert await client.threads.search() == []
+
+
+def test_an_address_where_nothing_answers_is_a_failure_in_one_line_each(free_port: Callable[[], int]) -> None:
+    done = smoke(f"http://127.0.0.1:{free_port()}", "any")
+    assert done.returncode == 1
+    assert claims(done.stderr) == CLAIMS[:3]
+
+
+@pytest.mark.server
+@pytest.mark.proof
+@pytest.mark.parametrize("config", sorted(path.name for path in PROJECT.glob("langgraph*.json")))
+def test_the_server_that_make_starts_passes(config: str, free_port: Callable[[], int]) -> None:
+    port = free_port()
+    # Not below pytest's folder, which Postgres's own user may not enter.
+    with TemporaryDirectory(prefix="smoke-") as folder:
+        Path(folder).chmod(0o755)
+        project = Path(folder) / "project"
+        skipped = (".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", ".*_cache")
+        shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns(*skipped))
+        env = {name: value for name, value in os.environ.items() if name not in {"AGENT_MODEL", "ANTHROPIC_API_KEY"}}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dev.server", "--port", str(port), "--config", config],
+            cwd=project,
+            env={**env, "PYTHONPATH": str(project)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
+        try:
+            assert process.stdout
+            said = "".join(iter(process.stdout.readline, "In another terminal, talk to it as somebody:\n"))
+            assert f"http://127.0.0.1:{port}" in said
+            done = smoke(f"http://127.0.0.1:{port}", "dev:acme:smoke")
+            assert (claims(done.stdout), done.stderr, done.returncode) == (CLAIMS, "", 0)
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.communicate(timeout=30)

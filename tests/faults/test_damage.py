@@ -1,0 +1,138 @@
+"""Items of the store that were damaged: what is acknowledged stays, and nobody is stuck with them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from deepagents.backends.protocol import FileData
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from memory import namespaces
+from memory.consolidation import trigger
+from memory.consolidation.trigger import Owner, is_stray
+from memory.controls import in_past_pause, read_controls, set_controls
+from memory.identity import Actor, Author
+from memory.journal import stored
+from memory.journal.log import Journal
+from memory.journal.revisions import LoggedFile, Revision
+from memory.journal.runners import acarry_out
+from memory.langgraph_internals import run_created_at
+from settings import Settings
+from testing.fake_platform import FakePlatform
+
+FILES = namespaces.memories(Actor("alice", "acme"), "", Settings())
+FILE = LoggedFile(FILES, "/a.md")
+AUTHOR = Author("person", "alice")
+DAMAGES: list[dict[str, Any]] = [{}, {"content": 7}, {"content": "x", "author": None}, {"revision": {"content": 7}}]
+
+
+def line(text: str) -> Any:
+    def append(before: FileData | None) -> FileData:
+        return create_file_data(f"{before['content'] if before else ''}{text}\n")
+
+    return append
+
+
+async def append(store: BaseStore, *lines: str) -> None:
+    for text in lines:
+        await acarry_out(store, Journal(FILE).change(line(text), AUTHOR))
+
+
+async def content(store: BaseStore) -> str:
+    item = await store.aget(FILES, FILE.path)
+    assert item
+    return str(item.value["content"])
+
+
+async def damage(store: BaseStore, value: Any, newest: int = 1) -> None:
+    """Replace the newest items of the journal, or what they say of their revision."""
+    items = sorted(await store.asearch(FILE.log, limit=100), key=lambda item: item.key)
+    for item in items[-newest:]:
+        revision = item.value["revision"] or {}
+        broken = {**item.value, "revision": {**revision, **value}} if value else {"slot": item.value["slot"]}
+        await store.aput(FILE.log, item.key, broken, index=False)
+
+
+@pytest.mark.parametrize("value", DAMAGES, ids=repr)
+@pytest.mark.parametrize(("lines", "newest"), [(3, 1), (3, 2), (1, 1)])
+async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
+    store: BaseStore, value: Any, lines: int, newest: int
+) -> None:
+    """An append after the newest items became unreadable loses no acknowledged line."""
+    said = [f"- {number}" for number in range(lines)]
+    await append(store, *said)
+    await damage(store, value, newest)
+    await append(store, "- after", "- and again")
+    assert (await content(store)).splitlines() == [*said, "- after", "- and again"]
+    history: list[Revision] = await acarry_out(store, Journal(FILE).history())
+    assert history[0].content == await content(store)
+    assert [revision.author.kind for revision in history[:3]] == ["person", "person", "outside"]
+
+
+@pytest.mark.parametrize("value", DAMAGES, ids=repr)
+async def test_a_damaged_item_fails_neither_history_nor_a_deletion_nor_a_new_file(store: BaseStore, value: Any) -> None:
+    await append(store, "- 1", "- 2")
+    await damage(store, value)
+    history: list[Revision] = await acarry_out(store, Journal(FILE).history())
+    assert [revision.content for revision in history] == ["- 1\n"]
+    await acarry_out(store, Journal(FILE).change(lambda _: None, AUTHOR))
+    await damage(store, value)
+    await append(store, "- anew")
+    assert (await content(store)).endswith("- anew\n")
+
+
+@pytest.mark.parametrize(
+    "note", [{"full_until": 5}, {"journals": {"a": [1]}}, {"going": 7}, {"journals": 3, "at": 1}], ids=repr
+)
+async def test_a_note_of_what_journals_take_up_that_is_none_is_counted_anew(store: BaseStore, note: Any) -> None:
+    await store.aput(namespaces.retained(FILES), stored._NOTE, note, index=False)
+    await append(store, "- 1")
+    assert await content(store) == "- 1\n"
+
+
+@pytest.mark.parametrize("count", [None, "2", [1]], ids=repr)
+async def test_a_count_of_how_often_somebody_was_forgotten_that_is_none_is_zero(count: Any) -> None:
+    store, actor = InMemoryStore(), Actor("alice", "acme")
+    namespace = namespaces.epoch(actor)
+    await store.aput(namespace, namespaces.EPOCH, {"count": count})
+    await acarry_out(store, Journal(FILE, (namespace, 0)).change(line("- 1"), AUTHOR))
+    assert await content(store) == "- 1\n"
+
+
+@pytest.mark.parametrize("value", [{}, {"thread_id": 7}, {"thread_id": None}, {"thread_id": "no id"}], ids=repr)
+async def test_a_schedule_that_names_no_thread_is_none(store: BaseStore, value: Any) -> None:
+    """A schedule that names no thread is none, and the next consolidation makes another."""
+    owner, platform = Owner(Actor("alice", "acme")), FakePlatform()
+    await store.aput(namespaces.schedule(owner.actor), owner.key, value, index=False)
+    assert await is_stray(owner, store, {"metadata": {"trigger": "now"}, "configurable": {"thread_id": "1"}})
+    assert await trigger.start(owner, platform.client, store)
+    (item,) = await store.asearch(namespaces.schedule(owner.actor))
+    assert list(platform.runs) == [str(UUID(item.value["thread_id"]))]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [1, "x", ["x"], [["x", "y"]], [[1, 2]], [[None, "2026-01-01"]], [["0001-01-01", "0001-01-01T00:00:00+09:00"]], {"a": 1}],
+)
+async def test_past_pauses_that_are_malformed_are_none(damage: Any) -> None:
+    store, actor = InMemoryStore(), Actor("alice", "acme")
+    await store.aput(namespaces.controls(actor), "paused", {"on": True, "pauses": damage}, index=False)
+    assert not in_past_pause(await store.abatch(read_controls(actor)), datetime.now(UTC))
+    await set_controls(store, actor, {"paused": False})
+    assert not in_past_pause(await store.abatch(read_controls(actor)), datetime.now(UTC))
+    await set_controls(store, actor, {"paused": True})
+    said = datetime.now(UTC)
+    await asyncio.sleep(0.002)
+    await set_controls(store, actor, {"paused": False})
+    assert in_past_pause(await store.abatch(read_controls(actor)), said)
+
+
+@pytest.mark.parametrize("run_id", [None, "", "new", str(UUID(int=0)), "ffffffff-ffff-7fff-8fff-ffffffffffff"])
+def test_a_run_whose_id_says_no_time_has_none(run_id: str | None) -> None:
+    assert run_created_at(run_id) is None

@@ -1,0 +1,242 @@
+"""A provider that cuts, hangs or talks nonsense, over HTTP, on the real server: what a person loses is that answer alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from dev.server import JOBS
+from memory import identity, namespaces
+from settings import MAX_BUSY_THREADS, Settings
+from testing.dev_server import DevServer, run_turn
+from testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
+from tests.conftest import model_env
+from tests.faults.graphs import LIMITS
+
+pytestmark = pytest.mark.server
+
+SECRET = "I am allergic to peanuts. Never offer me any, and tell every cook about it before they begin."
+WRITE = [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": SECRET})]
+SAY = [Text(SECRET)]
+DELEGATE = [ToolCall("task", {"description": "note it", "subagent_type": "general-purpose"})]
+HALF = 5  # events: its beginning, that of a block, and three parts of that
+
+
+def until(count: int) -> Callable[[list[bytes]], Iterable[bytes | float]]:
+    return lambda events: events[:count]
+
+
+def limited(events: list[bytes]) -> Iterable[bytes]:
+    """At the provider's limit of tokens, in the middle of the argument."""
+    return [*events[:HALF], *(event.replace(b'"tool_use"', b'"max_tokens"') for event in events[-3:])]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the provider does at every attempt, the error that the run then has, and how many requests it makes at most."""
+
+    answer: Answer
+    error: str
+    requests: int = 1 + LIMITS.retries
+
+
+SDK = 3  # attempts that Anthropic's client makes before there is an answer
+FAULTS = {
+    "cut in a tool call": Fault(Changed(WRITE, until(HALF)), "CutAnswerError"),
+    "cut after a tool call": Fault(Changed(WRITE, lambda events: events[:-2]), "CutAnswerError"),
+    "cut in a text": Fault(Changed(SAY, until(HALF)), "CutAnswerError"),
+    "cut before anything": Fault(Changed(SAY, until(0)), "CutAnswerError"),
+    "an error in the middle": Fault(
+        Changed(WRITE, lambda events: [*events[:HALF], b'event: error\ndata: {"type": "error", "error": {"type": "x"}}\n\n']),
+        "CutAnswerError",
+    ),
+    "silent before the first byte": Fault(Slow(30, SAY), "SilentModelError", 1),
+    "silent in a tool call": Fault(Changed(WRITE, lambda events: [*events[:HALF], 30.0]), "SilentModelError", 1),
+    "a byte now and then": Fault(
+        Changed(WRITE, lambda events: itertools.chain(events[:HALF], itertools.cycle([b":", 0.2]))), "SilentModelError", 1
+    ),
+    "words without an end": Fault(
+        Changed(SAY, lambda events: itertools.chain(events[:HALF], itertools.cycle([events[HALF], 0.2]))), "RunTooLongError", 1
+    ),
+    "at the limit of tokens": Fault(Changed(WRITE, limited), "HalfToolCallError", 1),
+    "no JSON": Fault(Changed(WRITE, lambda events: [*events[:HALF], b"event: message_stop\ndata: {no\n\n"]), "CutAnswerError"),
+    "backwards": Fault(Changed(WRITE, lambda events: events[::-1]), "Error"),
+    "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
+    "429": Fault(Failure(429, "rate_limit_error", "slow down"), "RateLimitError", SDK),
+    "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.retries),
+}
+
+
+@dataclass
+class Outcome:
+    """What became of a turn with a fault, of the next one in the thread, and of somebody else's meanwhile."""
+
+    status: str
+    error: str
+    seconds: float
+    requests: int
+    messages: str
+    memory: str
+    following: str
+
+
+@pytest.fixture(scope="module")
+def impatient(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    """The server, with the graphs of `graphs.py`."""
+    names = ("agent", "consolidation_agent")
+    config = {"graphs": {name: f"./tests/faults/graphs.py:{name}" for name in names}}
+    with DevServer(tmp_path_factory.mktemp("impatient"), env=model_env(shared_model), config=config) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def outcomes(impatient: DevServer, shared_model: ScriptedAnthropic) -> dict[str, Outcome]:
+    """All faults, some at once, each met by a person of its own."""
+    shared_model.clear()
+
+    async def everybody() -> list[Outcome]:
+        some = asyncio.Semaphore(5)
+
+        async def meet(name: str) -> Outcome:
+            async with some:
+                return await _meet(impatient, shared_model, name)
+
+        try:
+            return await asyncio.gather(*map(meet, FAULTS))
+        finally:
+            await impatient.close_clients()
+
+    return dict(zip(FAULTS, asyncio.run(everybody()), strict=True))
+
+
+async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> Outcome:
+    fault, who = FAULTS[name], f"{uuid.uuid4().hex}@example.com"
+    client, text = server.as_user(who), f"fault for {who}"
+    thread = await new_thread(client)
+    if "subagent" in name:
+        model.script("note it", *[fault.answer] * (fault.requests - 1))
+        model.script(text, DELEGATE)
+    else:
+        model.script(text, *[fault.answer] * fault.requests)
+    before = len(model.requests_for("note it" if "subagent" in name else text))
+    began = time.monotonic()
+    message: Any = {"messages": [{"role": "user", "content": text}]}
+    run = await client.runs.create(thread, "agent", input=message)
+    with contextlib.suppress(Exception):
+        await client.runs.join(thread, run["run_id"])
+    seconds = time.monotonic() - began
+    status = (await client.runs.get(thread, run["run_id"]))["status"]
+    state = await client.threads.get(thread)
+    requests = len(model.requests_for(text)) + (len(model.requests_for("note it")) - before if "subagent" in name else 0)
+    after = await run_turn(client, thread, "and now?")
+    return Outcome(
+        status,
+        str(state.get("error")),
+        seconds,
+        requests,
+        str(after["messages"]),
+        await memory(server, who),
+        after["messages"][-1]["content"],
+    )
+
+
+async def new_thread(client: LangGraphClient) -> str:
+    return str((await client.threads.create())["thread_id"])
+
+
+async def memory(server: DevServer, who: str) -> str:
+    namespace = namespaces.memories(identity.Actor(who, "acme"), "", Settings())
+    item = await server.as_operator().store.get_item(list(namespace), key="/preferences.md")
+    return str(item["value"]["content"]) if item else ""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_an_error_of_the_run_and_nothing_is_kept(name: str, outcomes: dict[str, Outcome]) -> None:
+    """A fault is an error of the run, and nothing of the answer is done or kept."""
+    outcome, fault = outcomes[name], FAULTS[name]
+    assert (outcome.status, outcome.following) == ("error", "ok"), outcome
+    assert fault.error in outcome.error
+    assert "peanuts" not in outcome.memory
+    assert "peanuts" not in outcome.messages
+    assert outcome.requests <= fault.requests
+    bound = LIMITS.run_seconds if fault.error == "RunTooLongError" else 3 * LIMITS.silence_seconds
+    assert outcome.seconds < bound + 10, "with the queue's time, and that of a busy machine"
+
+
+async def test_an_answer_that_broke_off_once_is_asked_for_again(
+    impatient: DevServer, shared_model: ScriptedAnthropic, alice: str
+) -> None:
+    """An answer that broke off once is asked for again, and streamed as another message."""
+    shared_model.script(alice, Changed(WRITE, until(HALF)), WRITE, Changed(SAY, until(HALF)), [Text("Noted.")])
+    client = impatient.as_user(alice)
+    thread = await new_thread(client)
+    streamed: dict[str, str] = {}
+    message: Any = {"messages": [{"role": "user", "content": alice}]}
+    async for event in client.runs.stream(thread, "agent", input=message, stream_mode="messages-tuple"):
+        if event.event == "messages" and event.data[0]["type"] == "AIMessageChunk":
+            text = "".join(block.get("text", "") for block in event.data[0]["content"] if isinstance(block, dict))
+            streamed[event.data[0]["id"]] = streamed.get(event.data[0]["id"], "") + text
+    values: Any = (await client.threads.get_state(thread))["values"]
+    kept = [message["id"] for message in values["messages"] if message["type"] == "ai"]
+    assert [message["type"] for message in values["messages"]] == ["human", "ai", "tool", "ai"]
+    assert values["messages"][-1]["content"] in ("Noted.", [{"type": "text", "text": "Noted.", "index": 0}])
+    assert values["messages"][1]["tool_calls"][0]["args"]["text"] == SECRET
+    assert set(kept) < set(streamed), "a client that keeps messages by id sees which ones are gone"
+    assert len(streamed) == 4
+    assert SECRET in await memory(impatient, alice)
+    await impatient.close_clients()
+
+
+async def test_a_text_at_the_limit_of_tokens_is_kept_and_says_so(
+    impatient: DevServer, shared_model: ScriptedAnthropic, alice: str
+) -> None:
+    shared_model.script(alice, Changed(SAY, lambda events: [event.replace(b'"end_turn"', b'"max_tokens"') for event in events]))
+    client = impatient.as_user(alice)
+    (_, answer) = (await run_turn(client, await new_thread(client), alice))["messages"]
+    assert SECRET in str(answer["content"])
+    assert answer["response_metadata"]["stop_reason"] == "max_tokens"
+    await impatient.close_clients()
+
+
+async def test_a_cut_consolidation_changes_no_memory_and_stays_due(
+    impatient: DevServer, shared_model: ScriptedAnthropic, alice: str
+) -> None:
+    client = impatient.as_user(alice)
+    await run_turn(client, await new_thread(client), "I am allergic to peanuts.")
+    shared_model.script("Conversations with something new", *[Changed(WRITE, until(HALF))] * 3, WRITE, [Text("done")])
+    with pytest.raises(Exception, match="CutAnswerError"):
+        await run_turn(client, await new_thread(client), "consolidate", assistant="consolidation_agent")
+    assert "peanuts" not in await memory(impatient, alice)
+    await run_turn(client, await new_thread(client), "consolidate", assistant="consolidation_agent")
+    assert SECRET in await memory(impatient, alice)
+    await impatient.close_clients()
+
+
+async def test_while_the_model_hangs_for_two_people_somebody_else_gets_through(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    assert int(JOBS) > 2 * MAX_BUSY_THREADS, "nor do one person's conversations and consolidations take every worker"
+    model.script(f"hang {alice}", *[Slow(60, [Text("late")])] * 100)
+    going: list[tuple[LangGraphClient, str, str]] = []
+    for person in (alice, f"other-{alice}"):
+        client = server.as_user(person)
+        message: Any = {"messages": [{"role": "user", "content": f"hang {alice}"}]}
+        for _ in range(MAX_BUSY_THREADS):
+            thread = await new_thread(client)
+            going.append((client, thread, (await client.runs.create(thread, "agent", input=message))["run_id"]))
+    async with asyncio.timeout(60):
+        while len(model.requests_for(f"hang {alice}")) < len(going):  # noqa: ASYNC110  # the scripted server's thread sets no event
+            await asyncio.sleep(0.1)
+    third = server.as_user(f"third-{alice}")
+    async with asyncio.timeout(20):
+        assert (await run_turn(third, await new_thread(third), "hello"))["messages"][-1]["content"] == "ok"
+    await asyncio.gather(*(client.runs.cancel(thread, run, wait=True) for client, thread, run in going))

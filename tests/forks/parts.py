@@ -1,0 +1,104 @@
+"""The parts that come off, each taken off as README's "Making it yours" says."""
+
+from __future__ import annotations
+
+import re
+
+from tests.forks.fork import Fork
+
+
+def no_offline_model(fork: Fork) -> None:
+    fork.delete("dev/offline_model.py", "tests/dev/test_offline_model.py")
+    fork.edit(
+        "models.py",
+        ("from dev.offline_model import OfflineModel\n", ""),
+        ("BaseChatModel] | None = OfflineModel", "BaseChatModel] | None = None"),
+    )
+
+
+def no_writer(fork: Fork) -> None:
+    fork.delete("writer.py", "prompts/writer.md", "tests/test_writer.py")
+    call = ", build_writer(settings, files, [*tools, *bounded])"
+    fork.edit("agent.py", ("from writer import build_writer\n", ""), (call, ""))
+    fork.edit("pyproject.toml", (', "writer"]', "]"))
+    fork.take("README.md", "writer.py                 a subagent of graph 1 with memory of its own\n", ", writer.md")
+
+
+def no_episodes(fork: Fork) -> None:
+    fork.delete("memory/recall/tools.py", "tests/memory/recall/test_tools.py")
+    fork.take("agent.py", ", build_episode_tools", ", *build_episode_tools(settings)")
+    fork.take(
+        "memory/recall/__init__.py",
+        "from memory.recall.tools import build_episode_tools\n",
+        ' "build_episode_tools",',
+        ", `tools.py` (the model's tools)",
+    )
+
+
+def no_semantic_search(fork: Fork) -> None:
+    fork.delete("memory/recall/semantic.py", "tests/memory/recall/test_meaning.py")
+    fork.take("memory/recall/index.py", "from memory.recall import semantic\n")
+    nothing = "ops: list[PutOp] = []"
+    for call in (
+        "text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})",
+        "text_ops(store, actor, dict.fromkeys(keys))",
+    ):
+        fork.edit("memory/recall/index.py", (f"ops = await semantic.{call}", nothing))
+    call = "near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])"
+    fork.edit(
+        "memory/recall/retrieval.py",
+        ("import ranking, semantic\n", "import ranking\n"),
+        (call, "near: dict[int, tuple[float, int]] = {}"),
+    )
+
+
+def no_skills(fork: Fork) -> None:
+    fork.delete("memory/skills.py", "prompts/skills_block.md", "seeds/skills", "tests/memory/test_skills.py")
+    fork.take(
+        "agent.py",
+        "from memory.skills import build_skills\n",
+        "    middleware.append(build_skills(settings, backend))\n",
+    )
+    fork.take(
+        "api/prompt.py",
+        "from memory.skills import preview_skills\n",
+        "    shown.append(await preview_skills(request.store, actor, assistant, settings))\n",
+    )
+    told = re.findall(r"- `/skills/` .*\n", fork.text("prompts/agent.md"))
+    fork.take("prompts/agent.md", *told)
+    fork.take("README.md", " skills.py,", " skills_block.md,")
+
+
+def no_page(fork: Fork) -> None:
+    fork.delete("app", "api/page.py", "tests/app", "tests/api/test_page.py", "benchmarks/page.py")
+    fork.take("api/app.py", "from api.page import page\n", "            *page(),\n")
+    fork.edit(
+        "dev/server.py",
+        ("Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C", "The server is at {url}. Ctrl-C"),
+    )
+    fork.take("Makefile", " screenshots", *re.findall(r"(?m)^screenshots: .*\n.*\n\n", fork.text("Makefile")))
+    fork.take(
+        "README.md",
+        "app/                      the page at /app: static files\n",
+        "; `make screenshots` takes README's picture anew",
+    )
+    fork.run("-m", "tests.access.matrix")
+
+
+def no_postgres(fork: Fork) -> None:
+    fork.delete("memory/postgres", "langgraph.postgres.json", "tests/postgres")
+    fork.take(
+        "api/app.py",
+        "from memory.postgres import outage\n",
+        *re.findall(r"        exception_handlers=.*\n", fork.text("api/app.py")),
+    )
+    fork.take("Makefile", " dev-postgres", *re.findall(r"(?m)^dev-postgres: (?:.+\n)+\n", fork.text("Makefile")))
+    said = re.findall(r"(?m)^\| `MEMORY_POSTGRES_URI` \| unset \| (.*) \|$", fork.text("docs/settings.md"))
+    fork.edit("docs/settings.md", *((text, "It is not acted on yet.") for text in said))
+    fork.take(
+        "README.md",
+        "langgraph.postgres.json   the same on a Postgres you own: `make dev-postgres`\n",
+        ", postgres/",
+        " (`make dev-postgres`: pgvector)",
+        "; on `make dev-postgres` not ([why](docs/architecture.md#what-lasts-where))",
+    )

@@ -1,0 +1,117 @@
+// The calls that front ends make, with the JavaScript client that they use. `node calls.mjs <name> <JSON arguments>` prints what came back.
+import { Client } from "@langchain/langgraph-sdk";
+
+const [name, given] = process.argv.slice(2);
+const { url, token, thread, text, extra } = JSON.parse(given);
+const said = (content) => ({ messages: [{ type: "human", id: crypto.randomUUID(), content }] });
+const client = (options = {}) =>
+  new Client({ apiUrl: url, apiKey: null, defaultHeaders: { Authorization: `Bearer ${token}` }, ...options });
+const options = (more) => ({ input: said(text), streamMode: ["values"], streamSubgraphs: true, streamResumable: true, ...more });
+
+async function collect(stream) {
+  const events = [];
+  for await (const { id, event, data } of stream) events.push({ id, event, data });
+  const last = events.filter(({ event }) => event === "values").at(-1)?.data;
+  return { events: events.map(({ event }) => event), ids: events.map(({ id }) => id), last };
+}
+
+// Cuts the first event stream after its first state, as a network that goes away does.
+function cutting(requests) {
+  let cut = false;
+  return async (input, init) => {
+    const headers = new Headers(init?.headers);
+    requests.push({
+      path: new URL(input).pathname, authorized: headers.has("authorization"), after: headers.get("last-event-id"),
+    });
+    const answer = await fetch(input, init);
+    if (cut || !answer.headers.get("content-type")?.startsWith("text/event-stream")) return answer;
+    cut = true;
+    const reader = answer.body.getReader();
+    const body = new ReadableStream({
+      async start(controller) {
+        let seen = "";
+        while (!/event: values[^]*\r?\n\r?\n$/.test(seen)) {
+          const { value } = await reader.read();
+          controller.enqueue(value);
+          seen += new TextDecoder().decode(value);
+        }
+        await reader.cancel();
+        setTimeout(() => controller.error(new TypeError("network error")), 100);
+      },
+    });
+    return new Response(body, { status: answer.status, headers: answer.headers });
+  };
+}
+
+const calls = {
+  // useStream: a thread, then a stream of its run.
+  async stream() {
+    const { thread_id } = await client().threads.create({});
+    const found = await collect(client().runs.stream(thread_id, "agent", options({ onDisconnect: "continue" })));
+    return { thread: thread_id, ...found, state: await client().threads.getState(thread_id) };
+  },
+  async reconnect() {
+    const requests = [];
+    const cut = client({ callerOptions: { fetch: cutting(requests), maxRetries: 0 } });
+    const { thread_id } = await cut.threads.create({});
+    const found = await collect(cut.runs.stream(thread_id, "agent", options({ onDisconnect: "continue" })));
+    return { ...found, requests };
+  },
+  // useStream with `reconnectOnMount`: the page was closed, and is opened again.
+  async join() {
+    const { thread_id } = await client().threads.create({});
+    const leave = new AbortController();
+    let run;
+    const onRunCreated = ({ run_id }) => (run = run_id);
+    try {
+      const stream = client().runs.stream(
+        thread_id, "agent", options({ onDisconnect: "continue", onRunCreated, signal: leave.signal }),
+      );
+      for await (const _ of stream) leave.abort();
+    } catch (error) {
+      if (!leave.signal.aborted) throw error;
+    }
+    return collect(client().runs.joinStream(thread_id, run, { lastEventId: "-1", streamMode: ["values"] }));
+  },
+  // @langchain/react: one stream of the thread's events, and commands beside it.
+  async protocol() {
+    const stream = client().threads.stream({ assistantId: "agent" });
+    try {
+      await stream.run.start({ input: said(text) });
+      return { last: await stream.output };
+    } finally {
+      await stream.close();
+    }
+  },
+  async list() {
+    const { threads } = client();
+    return {
+      agent: await threads.search({ metadata: { graph_id: "agent" }, limit: 100 }),
+      all: await threads.search({ limit: 100, sortBy: "updated_at", sortOrder: "desc" }),
+    };
+  },
+  async rename() {
+    return client().threads.update(thread, { metadata: { title: text } });
+  },
+  async resume() {
+    return collect(client().runs.stream(thread, "agent", { command: { resume: extra }, streamMode: ["values"] }));
+  },
+  async setFiles() {
+    return client().threads.updateState(thread, { values: { files: extra } });
+  },
+  async state() {
+    return client().threads.getState(thread);
+  },
+  async step() {
+    return collect(client().runs.stream(thread, "agent", { input: said(text), interruptBefore: ["tools"] }));
+  },
+  async apiKey() {
+    return new Client({ apiUrl: url, apiKey: token }).threads.search();
+  },
+};
+
+try {
+  console.log(JSON.stringify({ ok: await calls[name]() }));
+} catch (error) {
+  console.log(JSON.stringify({ status: error.status ?? null, error: String(error.message ?? error) }));
+}

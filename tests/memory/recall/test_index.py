@@ -1,0 +1,162 @@
+"""The recall index: nothing is missed, nothing is lost, and it can be made again at any time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from memory import namespaces
+from memory.identity import Actor
+from memory.recall import retrieval, segments
+from memory.recall.conversations import conversation
+from memory.recall.documents import document, postings, read_document
+from memory.recall.index import catch_up, forget, index_conversations, rebuild
+from memory.recall.postings import DamagedError, merged, read_bucket, stored
+from memory.recall.retrieval import CANDIDATES, search
+from testing.threads import Threads
+from tests.memory.recall.talks import ALICE, NOW, found, human, left, many, say, threads_of
+
+
+async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Threads) -> None:
+    many(threads, 700)
+    assert await rebuild(store, threads, ALICE) == 703
+    new = await store.asearch(namespaces.recall(ALICE, "new"), limit=1_000)
+    headers = await store.asearch(namespaces.recall(ALICE, "segments"), limit=1_000)
+    assert len(new) < segments.MERGE_AT
+    assert len(headers) < 3 * segments.FANOUT
+    for number in (0, 63, 64, 350, 699):
+        assert await found(store, threads, f"Word{number}") == [f"t{number}"]
+    assert len(await found(store, threads, "thing3", limit=20)) == 20
+    # What is said in one of them later is found, what is no longer said in it is not, and each is there once.
+    say(threads, "t64", "a zebra", days=0)
+    assert await found(store, threads, "zebra") == ["t64"]
+    assert await found(store, threads, "word64") == []
+    many(threads, 100)
+    assert (await search(store, threads, ALICE, "word64", 5)).searched == 703
+
+
+async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(store: BaseStore) -> None:
+    threads = Threads()
+    many(threads, 230)
+    first = await search(store, threads, ALICE, "word229", 5)
+    assert [item.conversation.thread_id for item in first.found] == ["t229"]
+    assert first.outstanding == 130
+    await search(store, threads, ALICE, "x", 5)
+    assert await found(store, threads, "word0") == ["t0"]
+    threads.messages = threads.asked = 0
+    await found(store, threads, "word7")
+    assert (threads.asked, threads.messages) == (2, 2)
+
+
+async def test_two_who_index_and_merge_at_once_lose_nothing() -> None:
+    store, threads = InMemoryStore(), Threads()
+    many(threads, 200)
+    talks = [conversation(threads.kept[f"t{number}"]) for number in range(200)]
+    await asyncio.gather(*(index_conversations(store, ALICE, [talk]) for talk in talks))
+    assert int((await segments.load(store, ALICE)).live().sum()) == 200
+    assert await found(store, threads, "word100") == ["t100"]
+
+
+async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, size = Threads(), segments.MERGE_AT * segments.FANOUT
+    many(threads, size - 10)
+    await catch_up(store, threads, ALICE)
+    before = await segments.load(store, ALICE)
+    many(threads, 20, start=size - 10)
+    await catch_up(store, threads, ALICE)
+    now = {part.name for part in (await segments.load(store, ALICE)).parts}
+    assert now.isdisjoint(part.name for part in before.parts if not part.bucket)
+
+    async def stale(*_: Any, **__: Any) -> segments.Index:
+        return before
+
+    with monkeypatch.context() as patched:
+        patched.setattr(retrieval, "catch_up", stale)
+        assert await found(store, threads, "word7") == ["t7"]
+    threads.messages = 0
+    assert await found(store, threads, "word8") == ["t8"]
+    assert threads.messages == 2, "of the thread shown: none was read to be indexed again"
+
+
+DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"bucket": "AAAA"}, {"bucket": 7}, {"keys": "!"}, {"data": "AAAA"}]
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=str)
+@pytest.mark.parametrize("part", ["documents", "new", "segments"])
+async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: Any, damage: dict[str, Any]) -> None:
+    store, threads = InMemoryStore(), Threads()
+    many(threads, segments.MERGE_AT + 10)
+    await rebuild(store, threads, ALICE)
+    items = await store.asearch(namespaces.recall(ALICE, part), limit=1_000)
+    assert items
+    for item in items:
+        await store.aput(item.namespace, item.key, {**item.value, **damage} if damage else {}, index=False)
+    for number in (0, segments.MERGE_AT + 9):
+        await found(store, threads, f"word{number}")  # notices
+        assert await found(store, threads, f"word{number}") == [f"t{number}"]
+    assert (await search(store, threads, ALICE, "usual", 5)).searched == segments.MERGE_AT + 10
+
+
+async def test_what_no_item_may_look_like_is_refused() -> None:
+    good = document(conversation(threads_of("a b c").kept["t"])).stored()
+    for name in good:
+        with pytest.raises(DamagedError):
+            read_document({key: value for key, value in good.items() if key != name})
+    with pytest.raises(DamagedError):
+        read_bucket("AAAA")
+
+
+async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore, threads: Threads) -> None:
+    many(threads, 100)
+    say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
+    await found(store, threads, "puppies", Actor("bob", "acme"))
+    await catch_up(store, threads, ALICE)
+    assert await forget(store, ALICE) == 103
+    assert await left(store) == []
+    assert await forget(store, ALICE) == 0
+    assert await rebuild(store, threads, ALICE) == 103
+    assert await found(store, threads, "puppies") == ["dog"]
+
+
+async def test_making_an_index_anew_goes_on_where_it_was_interrupted() -> None:
+    store, threads, seen = InMemoryStore(), Threads(), list[tuple[int, int]]()
+    many(threads, 120)
+
+    def killed(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await rebuild(store, threads, ALICE, progress=killed)
+    assert await rebuild(store, threads, ALICE, progress=lambda *page: seen.append(page)) == 120
+    assert seen == [(50, 70), (70, 70)]
+    # Once it is whole, or where that is wanted, everything is made anew.
+    assert await rebuild(store, threads, ALICE, progress=lambda *page: seen.append(page)) == 120
+    assert seen[-1] == (120, 120)
+    with pytest.raises(KeyboardInterrupt):
+        await rebuild(store, threads, ALICE, progress=killed)
+    await rebuild(store, threads, ALICE, restart=True, progress=lambda *page: seen.append(page))
+    assert seen[-1] == (120, 120)
+
+
+def test_of_what_is_merged_the_newest_is_kept_wherever_it_is() -> None:
+    def one(text: str, at: int) -> Any:
+        threads = Threads()
+        threads.put(ALICE, "t", (NOW + timedelta(at)).isoformat(), [human(text)])
+        return postings(document(conversation(threads.kept["t"])))
+
+    parts = [one("zebra", 0), one("okapi", 1)]
+    both = merged(parts, [[part.bucket] for part in parts])
+    assert len(both.table.keys) == 1
+    header, buckets = stored(both, buckets=4)
+    terms = np.concatenate([read_bucket(text)[0] for text in buckets])
+    assert sorted(terms) == sorted(one("okapi", 1).bucket[0])
+    assert header["buckets"] == len(buckets) == 4
+    assert CANDIDATES >= 2 * 20

@@ -1,0 +1,179 @@
+"""Search of past conversations: what was said is found, first what fits best, and nobody else's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from memory import namespaces
+from memory.identity import Actor
+from memory.recall import segments
+from memory.recall.conversations import conversation
+from memory.recall.documents import key_of
+from memory.recall.index import index_conversations
+from memory.recall.retrieval import search
+from testing.threads import Threads
+from tests.memory.recall.talks import ALICE, NOW, found, human, say, threads_of
+
+
+@pytest.mark.parametrize(
+    ("query", "thread_id"),
+    [("How many puppies were there?", "dog"), ("noisy engines", "car"), ("flying to lisbon", "trip")],
+)
+async def test_the_conversation_in_which_it_was_said_comes_first(
+    store: BaseStore, threads: Threads, query: str, thread_id: str
+) -> None:
+    assert (await found(store, threads, query))[0] == thread_id
+
+
+HOSTILE = [
+    "",
+    "the of and",
+    "quantum",
+    "%_.*['\"",
+    "'; DROP TABLE store; --",
+    "(a+)+$",
+    "\x00",
+    "\ud800",
+    "{}" * 50_000,
+    "@acme:bob",
+]
+
+
+async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads: Threads) -> None:
+    for query in HOSTILE:
+        assert await found(store, threads, query) == []
+        assert await found(store, Threads(), query) == []
+    assert await found(store, threads, "x" * 100_000 + " puppies") == []
+    assert await found(store, threads, "puppies " * 12_500) == ["dog"]
+    assert await found(store, threads, "umbrella") == ["trip"]
+
+
+async def test_only_one_s_own_past_conversations_are_found(store: BaseStore, threads: Threads) -> None:
+    say(threads, "other", "puppies of somebody else", actor=Actor("bob", "acme"))
+    say(threads, "elsewhere", "puppies of the other organization", actor=Actor("alice", "globex"))
+    say(threads, "now", "where are the puppies", days=0)
+    threads.put(ALICE, "inner", NOW.isoformat(), [human("puppies in consolidation")])
+    threads.kept["inner"]["metadata"]["graph_id"] = "consolidation_agent"
+    assert await found(store, threads, "puppies", current="now") == ["dog"]
+    assert await found(store, threads, "puppies", Actor("bob", "acme")) == ["other"]
+    # Where the index says otherwise, the thread's owner decides.
+    stolen = conversation(threads.kept["other"])
+    await index_conversations(store, ALICE, [stolen])
+    assert await found(store, threads, "puppies", current="now") == ["dog"]
+
+
+async def test_what_was_said_a_moment_ago_is_found(store: BaseStore, threads: Threads) -> None:
+    assert await found(store, threads, "zebra") == []
+    say(threads, "zoo", "my zebra is called Zoe", days=0)
+    assert await found(store, threads, "zebra") == ["zoo"]
+    say(threads, "zoo", "my zebra is called Zoe", "and my giraffe Gina", days=-0.001)
+    assert await found(store, threads, "giraffe") == ["zoo"]
+    # Two at the same microsecond, and one that a slower clock dates before what is indexed already.
+    say(threads, "equal", "an okapi", days=-0.001)
+    say(threads, "late", "an ocelot", days=0.004)
+    assert set(await found(store, threads, "okapi ocelot")) == {"equal", "late"}
+
+
+async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(store: BaseStore, threads: Threads) -> None:
+    say(threads, "now", "a zebra", days=0.02)
+    say(threads, "newer", "an okapi", days=0)
+    assert await found(store, threads, "zebra", current="now") == []
+    for number in range(30):  # the first page of what changed is full, so the watermark moves
+        say(threads, f"more-{number}", "nothing", days=0)
+    await found(store, threads, "zebra", current="now")
+    assert await found(store, threads, "zebra") == ["now"]
+
+
+async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: BaseStore, threads: Threads) -> None:
+    assert await found(store, threads, "puppies") == ["dog"]
+    threads.delete("dog")
+    assert await found(store, threads, "puppies") == []
+    documents = namespaces.recall(ALICE, "documents")
+    assert await store.aget(documents, segments.document_key(key_of("dog"))) is None
+    assert len(await store.asearch(documents, limit=100)) == 3  # two conversations, and the watermark
+    assert (await search(store, threads, ALICE, "puppies", 5)).searched == 2
+
+
+class Changing:
+    """Threads of which one changes just before it is read by its id."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads, self._changed = threads, False
+
+    async def search(self, **options: Any) -> Any:
+        if "ids" in options and not self._changed:
+            self._changed = True
+            say(self._threads, "dog", "x", "y", "z", "Our puppies are sold", days=-1)
+        return await self._threads.search(**options)
+
+
+async def test_a_conversation_that_changes_meanwhile_is_shown_as_it_is(store: BaseStore, threads: Threads) -> None:
+    """A conversation that changes between ranking and showing is shown as it is."""
+    await found(store, threads, "puppies")
+    (item,) = (await search(store, Changing(threads), ALICE, "puppies", 5)).found
+    assert item.turns[0][0] == 3
+    assert item.conversation.turns[3].text == "Our puppies are sold"
+
+
+async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store: BaseStore, threads: Threads) -> None:
+    assert await found(store, threads, "vehicle") == []
+    assert await found(store, threads, "vehicle", alternatives=["engine trouble", "brakes"]) == ["car"]
+    assert await found(store, threads, "umbrella", alternatives=["engine", "belt"]) == ["trip", "car"]
+    # What repeats the query changes nothing, and no amount of them does harm.
+    many_words = [f"word{number}" for number in range(50_000)]
+    assert await found(store, threads, "puppies", alternatives=["puppies", *many_words, "engine"]) == ["dog"]
+
+
+async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore, threads: Threads) -> None:
+    say(threads, "paste", "filler " * 7_000 + "the zebra is striped", "ok", *["lorem ipsum " * 4_000] * 3)
+    results = await search(store, threads, ALICE, "zebra", 5)
+    assert [item.conversation.thread_id for item in results.found] == ["paste"]
+    assert results.found[0].turns[0][0] == 0
+    item = await store.aget(namespaces.recall(ALICE, "documents"), segments.document_key(key_of("paste")))
+    assert item is not None
+    assert len(str(item.value)) < 300_000
+
+
+async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> None:
+    threads = threads_of(
+        "fix the build please",
+        {"type": "ai", "id": "1", "content": [{"type": "image", "base64": "zebra"}],
+         "tool_calls": [{"name": "sh", "args": {"c": "make"}}]},
+        {"type": "tool", "id": "2", "status": "error", "content": "missing libfoo"},
+        {"type": "ai", "id": "3", "content": "",
+         "tool_calls": [{"name": "sh", "args": {"c": "apt install libfoo-dev"}}, {}, "x"]},
+        {"type": "tool", "id": "4", "content": "Setting up libfoo-dev"},
+        {"type": "strange", "content": {"x": 1}},
+        "not a message",
+    )  # fmt: skip
+    (item,) = (await search(InMemoryStore(), threads, ALICE, "how did we fix the build?", 5)).found
+    assert [turn.text for turn in item.conversation.turns][:5] == [
+        "fix the build please",
+        'called sh {"c": "make"}',
+        "failed: missing libfoo",
+        'called sh {"c": "apt install libfoo-dev"}',
+        "Setting up libfoo-dev",
+    ]
+    assert await found(InMemoryStore(), threads, "libfoo-dev") == ["t"]
+    assert await found(InMemoryStore(), threads, "zebra") == []
+
+
+async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseStore) -> None:
+    threads = Threads()
+    for number, name in enumerate(("Ann", "Bo", "Cy", "Di")):
+        said = [{"type": "human", "id": "1", "name": name, "content": "I love the piano"}]
+        threads.put(ALICE, name, (NOW - timedelta(number)).isoformat(), said)
+    assert (await found(store, threads, "which instrument, the piano, does Cy love?"))[0] == "Cy"
+
+
+async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store: BaseStore) -> None:
+    threads = Threads()
+    advice = "A marathon plan has a long run. " + "Each week you rest, eat well and stretch your legs in the morning. " * 20
+    threads.put(ALICE, "told", NOW.isoformat(), [human("I train for a marathon"), {"type": "ai", "id": "2", "content": "Good"}])
+    threads.put(ALICE, "asked", NOW.isoformat(), [human("What now?"), {"type": "ai", "id": "2", "content": advice}])
+    assert await found(store, threads, "marathon") == ["told", "asked"]

@@ -1,0 +1,220 @@
+"""Servers on Postgres: what lasts, what two of them see, and their configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph_sdk.client import LangGraphClient
+
+from memory import identity, namespaces
+from settings import MAX_BUSY_THREADS, PROJECT, Settings
+from testing.dev_server import DevServer, dev_token, run_turn
+from testing.embedding import SUBJECTS
+from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
+from tests.conftest import model_env
+
+pytestmark = pytest.mark.postgres
+
+CONFIG = json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
+OURS = {key: CONFIG[key] for key in ("store", "checkpointer")}
+
+
+def embedded_in(folder: Path) -> str:
+    return f"postgresql://postgres@/postgres?host={folder}/.postgres"
+
+
+@pytest.fixture(scope="module")
+def servers(shared_model: ScriptedAnthropic) -> Iterator[list[DevServer]]:
+    """Two servers, each in a folder of its own, with a semantic index: the second on the Postgres that the first started."""
+    env = model_env(shared_model)
+    index = {"embed": "testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
+    config = {**OURS, "store": {**OURS["store"], "index": index}}
+    # Folders that the user Postgres runs as under root can reach.
+    with TemporaryDirectory(prefix="postgres-") as one, TemporaryDirectory() as two:
+        address = {"MEMORY_POSTGRES_URI": embedded_in(Path(one))}
+        first = DevServer(Path(one), env=env, config=config)
+        second = DevServer(Path(two), env={**env, **address}, config=config)
+        with first, second:
+            yield [first, second]
+        assert not (Path(one) / ".postgres" / "postmaster.pid").exists(), "the server left its Postgres running"
+
+
+@pytest.fixture
+async def pair(servers: list[DevServer], model: ScriptedAnthropic) -> AsyncIterator[list[DevServer]]:
+    yield servers
+    for server in servers:
+        await server.close_clients()
+
+
+@pytest.mark.server
+async def test_what_one_server_remembers_the_other_shows(pair: list[DevServer], model: ScriptedAnthropic, alice: str) -> None:
+    one, two = (server.as_user(alice) for server in pair)
+    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- metric units"})
+    model.script("remember", [append], [Text("done")])
+    await run_turn(one, (await one.threads.create())["thread_id"], "remember")
+    await run_turn(two, (await two.threads.create())["thread_id"], "hello from the other")
+    assert "- metric units" in system_text(model.requests_for("hello from the other")[-1])
+
+
+@pytest.mark.server
+async def test_twenty_runs_on_two_servers_that_edit_one_file_lose_no_edit(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    """Twenty runs on two servers that edit one file at once all find their edits in it."""
+    clients = [server.as_user(alice) for server in pair]
+    path, runs = "/memories/topics/shared.md", 20
+    room = asyncio.Semaphore(MAX_BUSY_THREADS)  # one person's at once, of both servers together
+
+    async def turn(client: LangGraphClient, text: str, call: ToolCall) -> None:
+        model.script(text, [call], [Text("done")])
+        async with room:
+            await run_turn(client, (await client.threads.create())["thread_id"], text)
+
+    await turn(clients[0], "begin", ToolCall("write_file", {"file_path": path, "content": "<top>\n"}))
+    edits = [
+        ToolCall("edit_file", {"file_path": path, "old_string": "<top>\n", "new_string": f"<top>\n<{number}>\n"})
+        for number in range(runs)
+    ]
+    await asyncio.gather(*(turn(clients[number % 2], f"edit {number}.", edit) for number, edit in enumerate(edits)))
+    namespace = list(namespaces.memories(identity.Actor(alice, "acme"), "", Settings()))
+    item = await pair[0].as_operator().store.get_item(namespace, "/topics/shared.md")
+    assert sorted(item["value"]["content"].splitlines()) == sorted(["<top>", *(f"<{number}>" for number in range(runs))])
+    assert item["value"]["revision"] == runs + 1
+
+
+@pytest.mark.server
+async def test_conversations_and_memory_survive_a_kill(pair: list[DevServer], model: ScriptedAnthropic, alice: str) -> None:
+    server = pair[1]
+    client = server.as_user(alice)
+    thread = (await client.threads.create())["thread_id"]
+    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- survives"})
+    model.script("before the kill", [append], [Text("done")])
+    await run_turn(client, thread, "before the kill")
+    server.kill()
+    server.start()
+    await client.threads.create(thread_id=thread, if_exists="do_nothing")  # the list of threads may not be on disk yet
+    await run_turn(client, thread, "after the kill")
+    last = model.requests[-1]
+    assert "- survives" in system_text(last)
+    assert "before the kill" in str(last["messages"])
+
+
+@pytest.mark.server
+async def test_conversations_that_somebody_deletes_at_once_are_that_person_s_alone(pair: list[DevServer], alice: str) -> None:
+    """The platform deletes from its list by a position that it found before it waited for Postgres."""
+    hers, others = pair[0].as_user(alice), pair[0].as_user(f"other-{alice}")
+    threads = [[str((await client.threads.create())["thread_id"]) for client in (hers, others)] for _ in range(20)]
+    deleted, kept = zip(*threads, strict=True)
+    await asyncio.gather(*(hers.threads.delete(thread) for thread in deleted))
+    assert {thread["thread_id"] for thread in await others.threads.search(limit=100)} == {*kept}
+    assert await hers.threads.search(limit=100) == []
+
+
+@pytest.mark.server
+async def test_a_run_that_is_rolled_back_leaves_nothing_in_the_conversation(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    client = pair[1].as_user(alice)
+    thread = (await client.threads.create())["thread_id"]
+    await run_turn(client, thread, "stays")
+    model.script("goes away", Slow(30, [Text("never")]))
+    message: Any = {"messages": [{"role": "user", "content": "goes away"}]}
+    await client.runs.create(thread, "agent", input=message)
+    while not model.requests_for("goes away"):  # noqa: ASYNC110  # the scripted server's thread sets no event
+        await asyncio.sleep(0.05)
+    await run_turn(client, thread, "comes instead", multitask_strategy="rollback")
+    shown = str(model.requests_for("comes instead")[-1]["messages"])
+    assert "stays" in shown
+    assert "goes away" not in shown
+
+
+@pytest.mark.server
+async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    """Somebody forgotten on one server is so on the other, and leaves no checkpoint."""
+    one, two = (server.as_user(alice) for server in pair)
+    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- late"})
+    model.script("take your time", Slow(3, [append]), [Text("done")])
+    thread, elsewhere = [str((await client.threads.create())["thread_id"]) for client in (one, two)]
+    await run_turn(one, thread, "hello")
+    going = asyncio.create_task(run_turn(two, elsewhere, "take your time"))
+    while not model.requests_for("take your time"):  # noqa: ASYNC110  # the model's server is in another thread
+        await asyncio.sleep(0.05)
+    headers = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+    async with httpx.AsyncClient(base_url=pair[0].url, headers=headers, trust_env=False, timeout=60) as http:
+        assert [file["path"] for file in (await http.get("/memory")).json()["files"]] == ["/memories/preferences.md"]
+        deleted = (await http.delete("/memory")).json()["deleted"]
+        assert (deleted["threads"], deleted["memories"], deleted["runs"]) == (1, 1, 0)
+        await going
+        assert "was deleted since this run began" in tool_results(model.requests_for("take your time")[-1])[0]
+        assert (await http.get("/memory")).json()["files"] == []
+    with psycopg.connect(embedded_in(pair[0].folder)) as connection:
+        for table in ("checkpoints", "checkpoint_writes", "checkpoint_blobs"):
+            counted = [
+                connection.execute(f"SELECT count(*) FROM {table} WHERE thread_id = %s", (of,)).fetchone()  # noqa: S608
+                for of in (thread, elsewhere)
+            ]
+            assert counted[0] == (0,), table
+            assert counted[1] != (0,), f"{table}: the other server's conversation is the other server's to delete"
+
+
+@pytest.mark.server
+async def test_the_server_searches_by_the_index_of_its_configuration(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    operator = pair[0].as_operator()
+    namespace = list(namespaces.memories(identity.Actor(alice, "acme"), "", Settings()))
+    for key, text in (("/topics/a.md", "Has a puppy."), ("/topics/b.md", "Sold the vehicle.")):
+        await operator.store.put_item(namespace, key, {**create_file_data(text)})
+    found = (await operator.store.search_items(namespace, query="any pet?"))["items"]
+    assert found[0]["key"] == "/topics/a.md"
+    assert (found[0].get("score") or 0) > (found[1].get("score") or 0)
+
+
+@pytest.mark.server
+async def test_without_an_address_a_server_starts_a_postgres_in_its_folder(
+    pair: list[DevServer],
+) -> None:
+    """Without an address a server starts a Postgres in its folder, and does not block."""
+    await pair[0].as_operator().store.put_item(["policies", "acme"], "/kept.md", {"content": "kept"})
+    with psycopg.connect(embedded_in(pair[0].folder)) as connection:
+        found = connection.execute("SELECT value FROM store WHERE key = '/kept.md'").fetchall()
+    assert found == [({"content": "kept"},)]
+    assert "Blocking call" not in pair[0].log
+
+
+# --- The configuration -----------------------------------------------------------------------------------------------
+
+
+def test_the_postgres_configuration_is_the_deployment_s() -> None:
+    """The Postgres configuration is the deployment's, with store and checkpointer."""
+    deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+    assert {key: value for key, value in CONFIG.items() if key not in OURS} == deployed
+
+
+def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> None:
+    # Not below pytest's folder, which Postgres may not enter.
+    with TemporaryDirectory(prefix="postgres-") as folder:
+        start = "from memory.postgres.store import _embedded; _embedded(); import os; os._exit(0)"  # as a killed worker ends
+        for command in (["-c", start], ["-m", "memory.postgres", "stop"]):
+            subprocess.run([sys.executable, *command], cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
+            assert (Path(folder) / ".postgres" / "postmaster.pid").exists() == (command[0] == "-c")
+
+
+def test_langgraph_postgres_json_is_langgraph_json_with_two_paths() -> None:
+    plain = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+    paths = {name: {**plain.get(name, {}), "path": CONFIG[name]["path"]} for name in ("store", "checkpointer")}
+    assert {**plain, **paths} == CONFIG, "make in langgraph.postgres.json the change that you made in langgraph.json"

@@ -1,0 +1,175 @@
+"""The store on Postgres: what a namespace holds, servers that start at once, search by meaning."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.postgres import AsyncPostgresStore
+
+from environment import SettingsError
+from memory import identity, namespaces
+from memory.postgres.store import open_checkpointer, open_store
+from settings import MAX_PATH_BYTES, Settings
+from testing.embedding import SUBJECTS, embed
+
+pytestmark = pytest.mark.postgres
+
+INDEX: Any = {"dims": len(SUBJECTS), "embed": embed, "fields": ["content"]}
+NAMESPACES = [("a",), ("ab",), ("a_b",), ("a%b",), ("a", "b"), ("a\\b",)]
+IDENTITIES = {
+    "plain": "alice",
+    "e-mail": "alice@example.com",
+    "wildcards": "a_b%c*d?e",
+    "auth0": "auth0|42",
+    "spaces": " a b\n",
+    "emoji": "👩‍🚀",
+    "quotes": "Robert'); DROP TABLE store;--",
+    "longest": "é" * (identity.MAX_IDENTITY_BYTES // 2),
+}
+
+
+@pytest.fixture
+def database(postgres_uri: str) -> Iterator[Settings]:
+    """Settings with an empty database of this test's own."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        yield Settings(memory_postgres_uri=postgres_uri.replace("/postgres?", f"/{name}?"))
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+async def pg(database: Settings) -> AsyncIterator[AsyncPostgresStore]:
+    """The store as the platform gets it."""
+    async with open_store(database) as store:
+        yield store
+
+
+def random_text(size: int) -> str:
+    """Text of `size` bytes that is nothing but escapes in a label."""
+    return "".join(chr(0x4E00 + secrets.randbelow(0x5000)) for _ in range(size // 3)) + "|" * (size % 3)
+
+
+# --- What a namespace holds ------------------------------------------------------------------------------------------
+
+
+async def test_a_search_finds_what_is_in_the_namespace_and_below_and_no_neighbour(pg: AsyncPostgresStore) -> None:
+    for namespace in NAMESPACES:
+        await pg.aput(namespace, "/k", {"of": list(namespace)})
+    for prefix in NAMESPACES:
+        found = {item.namespace for item in await pg.asearch(prefix, limit=100)}
+        assert found == {namespace for namespace in NAMESPACES if namespace[: len(prefix)] == prefix}
+        item = await pg.aget(prefix, "/k")
+        assert item
+        assert item.value == {"of": list(prefix)}
+
+
+async def test_deleting_from_one_namespace_leaves_its_neighbours(pg: AsyncPostgresStore) -> None:
+    for namespace in NAMESPACES:
+        await pg.aput(namespace, "/k", {})
+    await pg.adelete(("a_b",), "/k")
+    left = {item.namespace for item in await pg.asearch((), limit=100)}
+    assert left == {*NAMESPACES} - {("a_b",)}
+
+
+async def test_identities_of_every_shape_keep_their_own_memory(pg: AsyncPostgresStore) -> None:
+    people = {
+        (org, user): namespaces.memories(identity.Actor(user, org), "", Settings())
+        for org, user in itertools.product(IDENTITIES.values(), repeat=2)
+    }
+    await asyncio.gather(*(pg.aput(namespace, "/a.md", {"of": list(who)}) for who, namespace in people.items()))
+    for who, namespace in people.items():
+        assert [item.value for item in await pg.asearch(namespace, limit=10)] == [{"of": list(who)}]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(database: Settings, indexed: bool) -> None:
+    # Text that does not compress: Postgres compresses what it can before it says that an entry is too long.
+    user = random_text(identity.MAX_IDENTITY_BYTES)
+    org = secrets.token_hex(identity.MAX_PERSON_CHARS)[: identity.MAX_PERSON_CHARS - len(identity.label(user))]
+    person = identity.Actor(user, org)
+    identity.check_person(person)
+    namespace = namespaces.memories(person, str(uuid.uuid4()), Settings(memory_scope="user+assistant"))
+    path = "/" + secrets.token_urlsafe(MAX_PATH_BYTES)[: MAX_PATH_BYTES - 1]
+    async with open_store(database, INDEX if indexed else None) as store:
+        await store.aput(namespace, path, {**create_file_data("a dog")})
+        assert await store.aget(namespace, path)
+
+
+# --- What lasts, and what others see ---------------------------------------------------------------------------------
+
+
+async def test_servers_that_start_at_once_all_find_their_tables(database: Settings) -> None:
+    async def start() -> None:
+        async with open_store(database, INDEX) as store, open_checkpointer(database):
+            await store.aput(("a",), str(uuid.uuid4()), {})
+
+    await asyncio.gather(*(start() for _ in range(6)))
+    async with open_store(database) as store:
+        assert len(await store.asearch(("a",), limit=10)) == 6
+
+
+async def test_a_connection_that_was_cut_is_replaced(database: Settings) -> None:
+    async with open_store(database) as store:
+        await store.aput(("a",), "/k", {"x": 1})
+        assert database.memory_postgres_uri
+        with psycopg.connect(database.memory_postgres_uri, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        assert await store.aget(("a",), "/k")
+
+
+# --- Semantic search -------------------------------------------------------------------------------------------------
+
+
+async def test_search_by_meaning_ranks_with_pgvector(database: Settings) -> None:
+    async with open_store(database, INDEX) as store:
+        await store.aput(("a",), "/dog.md", {"content": "Has a puppy."})
+        await store.aput(("a",), "/car.md", {"content": "Sold the vehicle."})
+        found = await store.asearch(("a",), query="any pet?")
+    assert [item.key for item in found] == ["/dog.md", "/car.md"]
+    assert (found[0].score or 0) > (found[1].score or 0)
+
+
+async def test_vectors_that_pgvector_indexes_at_half_precision_only_are_indexed_so(database: Settings) -> None:
+    async def far(texts: list[str]) -> list[list[float]]:
+        return [[*embed([text])[0], *[0.0] * 2_997] for text in texts]
+
+    index: Any = {**INDEX, "dims": 3_000, "embed": far}
+    async with open_store(database, index) as store:
+        await store.aput(("a",), "/dog.md", {"content": "Has a puppy."})
+        assert [item.key for item in await store.asearch(("a",), query="any pet?")] == ["/dog.md"]
+
+
+async def test_vectors_of_another_length_stop_the_start_and_say_what_to_do(database: Settings) -> None:
+    async with open_store(database, INDEX):
+        pass
+    longer: Any = {**INDEX, "dims": 4}
+    with pytest.raises(SettingsError, match=r"has 4 dims, and the vectors in Postgres 3; .*DROP TABLE"):
+        await open_store(database, longer).__aenter__()
+
+
+async def test_a_socket_may_be_written_as_a_host_or_as_a_parameter(postgres_uri: str) -> None:
+    folder = postgres_uri.partition("?host=")[2]
+    async with open_store(Settings(memory_postgres_uri=f"postgresql://postgres@{quote(folder, '')}/postgres")) as store:
+        assert await store.aget(("a",), "/not there") is None
+
+
+async def test_an_index_added_later_searches_what_is_written_from_then_on(database: Settings) -> None:
+    async with open_store(database) as store:
+        await store.aput(("a",), "/old.md", {"content": "Has a puppy."})
+    async with open_store(database, INDEX) as store:
+        await store.aput(("a",), "/new.md", {"content": "Has a dog."})
+        assert [item.key for item in await store.asearch(("a",), query="pet")] == ["/new.md"]
+        assert len(await store.asearch(("a",))) == 2

@@ -1,0 +1,134 @@
+"""More than one agent graph: each is an agent to memory, skills, recall, consolidation, export and seeds, whatever its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+import seeds.__main__ as seeding
+from environment import SettingsError
+from memory import identity, namespaces
+from memory.identity import Actor, assistant_of
+from settings import PROJECT, MemoryScope, Settings, agent_graphs
+from testing.dev_server import DevServer, run_turn
+from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from tests.conftest import model_env
+
+GRAPHS = ("agent", "support")
+ORG = "acme"
+# And its MEMORY_SCOPE.
+Server = tuple[DevServer, MemoryScope]
+
+
+@pytest.fixture
+def two_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process as one of a server with two agent graphs."""
+    registered = {"agent": "./agent.py:agent", "consolidation_agent": "c.py:c", "support": {"path": "./agent.py:agent"}}
+    monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps(registered))
+
+
+@pytest.mark.usefixtures("two_graphs")
+def test_the_agents_are_what_the_platform_registered_but_consolidation() -> None:
+    assert agent_graphs() == GRAPHS
+
+
+def test_a_deployment_without_an_agent_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"consolidation_agent": "c.py:c"}))
+    with pytest.raises(SettingsError, match=r"langgraph\.json"):
+        agent_graphs()
+
+
+def test_without_a_platform_the_agents_are_those_of_langgraph_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"consolidation_agent": "c", "helpdesk": "h"}}))
+    monkeypatch.delenv("LANGSERVE_GRAPHS", raising=False)
+    assert agent_graphs(tmp_path) == ("helpdesk",)
+
+
+def test_no_module_of_the_product_spells_the_agent_s_id() -> None:
+    modules = [path for folder in ("access", "api", "dev", "memory", "seeds") for path in (PROJECT / folder).rglob("*.py")]
+    spelled = [path.name for path in [*modules, PROJECT / "auth.py"] if '"graph_id": "agent"' in path.read_text("utf-8")]
+    assert spelled == []
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_run_of_any_agent_uses_its_own_assistant(graph: str) -> None:
+    info: Any = SimpleNamespace(graph_id=graph, assistant_id=assistant_of(graph), user=None)
+    runtime: Any = SimpleNamespace(server_info=info, context=None)
+    assert identity.current_assistant(runtime) == assistant_of(graph)
+
+
+SCOPES = [
+    pytest.param("user+assistant"),
+    pytest.param("user", marks=pytest.mark.proof),
+    pytest.param("assistant", marks=pytest.mark.proof),
+]
+
+
+@pytest.fixture(scope="module", params=SCOPES)
+def shared_two(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_model: ScriptedAnthropic
+) -> Iterator[Server]:
+    env = {**model_env(shared_model), "MEMORY_SCOPE": request.param, "SHARED_WRITES": "allow"}
+    config = {"graphs": {"support": "./agent.py:agent"}}
+    with DevServer(tmp_path_factory.mktemp("two"), env=env, config=config) as server:
+        yield server, request.param
+
+
+@pytest.fixture
+async def two(shared_two: Server) -> AsyncIterator[Server]:
+    """A server with two agent graphs, and its MEMORY_SCOPE."""
+    yield shared_two
+    await shared_two[0].close_clients()
+
+
+async def say(client: LangGraphClient, graph: str, text: str) -> None:
+    await run_turn(client, str((await client.threads.create())["thread_id"]), text, assistant=graph)
+
+
+@pytest.mark.server
+@pytest.mark.usefixtures("two_graphs")
+async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_says(
+    two: Server, model: ScriptedAnthropic, alice: str
+) -> None:
+    (server, scope), actor = two, Actor(alice, ORG)
+    client, operator = server.as_user(alice), server.as_operator()
+    settings = Settings(memory_scope=scope)
+    for graph, animal in (("agent", "zebras"), ("support", "okapis")):
+        note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": f"- keeps {animal}"})
+        model.script(f"I keep {animal}", [note], [Text("noted")])
+        await say(client, graph, f"Remember that I keep {animal}.")
+
+    apart = {"agent": ("zebras", "okapis"), "support": ("okapis", "zebras")}
+    for graph in GRAPHS:
+        namespace = list(namespaces.memories(actor, assistant_of(graph), settings))
+        item = await operator.store.get_item(namespace, key="/preferences.md")
+        text, (own, other) = str(item["value"]["content"]), apart[graph]
+        assert own in text
+        assert (other in text) is (scope == "user"), (scope, graph)
+
+    # Past conversations are the person's, whichever agent they were with.
+    for graph, other in (("agent", "okapis"), ("support", "zebras")):
+        model.script(f"about {other}", [ToolCall("search_past_conversations", {"query": other})], [Text("found")])
+        await say(client, graph, f"What did we say about {other}?")
+        assert f"keep {other}" in tool_results(model.requests[-1])[-1]
+    response = await client.http.client.get("/memory/export", timeout=60)
+    exported = json.dumps(response.json()["conversations"])
+    assert all(f"Remember that I keep {animal}." in exported for animal in ("zebras", "okapis"))
+
+    # Skills are each assistant's own.
+    await seeding.seed(operator, ["skills"], settings, prune=False)
+    for graph in GRAPHS:
+        found = await operator.store.search_items(list(namespaces.skills(assistant_of(graph))), limit=100)
+        assert found["items"]
+
+    # The sweep plans a consolidation of each memory in which something is new.
+    await operator.runs.wait(None, "consolidation_agent", input={"messages": []})
+    planned = await operator.store.search_items(list(namespaces.schedule(actor)), limit=10)
+    keys = {item["key"] for item in planned["items"]}
+    assert keys == {"user": {"all"}, "user+assistant": {assistant_of(graph) for graph in GRAPHS}, "assistant": set()}[scope]
