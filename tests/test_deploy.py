@@ -64,7 +64,8 @@ def install_line(tmp_path: Path) -> list[str]:
 
 def runtime_distributions() -> set[str]:
     """What the project's dependencies bring, without its extras: the names of distributions."""
-    asked, seen = [("agent-that-remembers", "")], set[tuple[str, str]]()
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["name"]
+    asked, seen = [(project, "")], set[tuple[str, str]]()
     while asked:
         name, extra = asked.pop()
         if (name, extra) in seen:
