@@ -36,9 +36,10 @@ LOAD_PAGE = """
 from api.page import FILES
 print(*sorted({"index.html", "main.js", "style.css", "lib/preact.js"} & set(FILES)))
 """
-# Fails like a package that is not installed.
+# Fails like a package that is not installed. This project is found where PYTHONPATH says.
 WITHOUT = """
 import sys
+sys.meta_path = [finder for finder in sys.meta_path if "__editable__" not in str(finder)]
 
 class Without:
     def find_spec(name, path=None, target=None):
@@ -62,30 +63,47 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
+PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
+
+
 def runtime_distributions() -> set[str]:
     """What the project's dependencies bring, without its extras: the names of distributions."""
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["name"]
-    asked, seen = [(project, "")], set[tuple[str, str]]()
+    asked, seen = [("", requirement) for requirement in PYPROJECT["project"]["dependencies"]], set[tuple[str, str]]()
     while asked:
-        name, extra = asked.pop()
-        if (name, extra) in seen:
+        extra, requirement = asked.pop()
+        parsed = Requirement(requirement)
+        if parsed.marker is not None and not parsed.marker.evaluate({"extra": extra}):
             continue
-        seen.add((name, extra))
-        for requirement in map(Requirement, metadata.requires(name) or []):
-            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
-                asked += [(canonicalize_name(requirement.name), of) for of in ("", *requirement.extras)]
-    return {name for name, _ in seen}
+        for of in {"", *parsed.extras} - {of for name, of in seen if name == parsed.name}:
+            seen.add((parsed.name, of))
+            asked += [(of, needed) for needed in metadata.requires(parsed.name) or []]
+    return {canonicalize_name(name) for name, _ in seen}
+
+
+def link_project(folder: Path) -> Path:
+    """The project in `folder` without the modules and packages that pyproject.toml does not list."""
+    listed = PYPROJECT["tool"]["setuptools"]
+    patterns = [*listed["packages"]["find"]["include"], *(f"{module}.py" for module in listed["py-modules"])]
+    for path in PROJECT.iterdir():
+        is_code = path.suffix == ".py" or (path / "__init__.py").exists()
+        if not path.name.startswith(".") and (not is_code or any(map(path.match, patterns))):
+            (folder / path.name).symlink_to(path)
+    return folder
 
 
 def load(python: str, folder: Path, first: str = "") -> None:
     """Load what `langgraph.json` names and look at what was loaded.
 
     Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
+
+    Args:
+        folder: where Python looks for modules first.
+        first: what it does before anything else.
     """
     config = json.loads((PROJECT / "langgraph.json").read_text())
     targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
     loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
-    env = {"PATH": os.environ["PATH"]}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
     count = len(config["graphs"])
     loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
@@ -95,7 +113,7 @@ def load(python: str, folder: Path, first: str = "") -> None:
 
 def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_path: Path) -> None:
     """They load where nothing can be imported that only development needs, and load no Postgres."""
-    runtime = runtime_distributions()
+    runtime = {PYPROJECT["project"]["name"], *runtime_distributions()}
     assert not DEVELOPMENT & runtime
     others = {
         module
@@ -103,7 +121,7 @@ def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_pat
         if not {canonicalize_name(owner) for owner in owners} & runtime
     }
     assert {"pytest", "rich", "langgraph_api"} <= others
-    load(sys.executable, tmp_path, WITHOUT.format(others=others))
+    load(sys.executable, link_project(tmp_path), WITHOUT.format(others=others))
 
 
 @pytest.mark.proof
@@ -172,7 +190,7 @@ def docker_takes(pattern_lines: list[str], name: str) -> bool:
 
 def needed() -> set[str]:
     """What the server reads of the project when it runs."""
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    project = PYPROJECT["tool"]["setuptools"]
     packages = project["packages"]["find"]["include"]
     code = {str(path.relative_to(PROJECT)) for package in packages for path in PROJECT.glob(f"{package}/**/*.py")}
     prompts = {f"prompts/{path.name}" for path in (PROJECT / "prompts").iterdir()}
