@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 MAX_DELAY_SECONDS = 60.0
 DELTA_CHARACTERS = 16
-MAX_DELTAS = 200  # about: a long text comes in longer pieces
+MAX_DELTAS = 200  # about: a long text comes in longer pieces, and a tool's long input whole
 
 Body = dict[str, Any]
 
@@ -218,7 +218,9 @@ def _events(message: Body) -> Iterator[Body]:
         empty = {**block, "text": ""} if is_text else {**block, "input": {}}
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         whole = block["text"] if is_text else _dumps(block["input"])
-        size = max(DELTA_CHARACTERS, len(whole) // MAX_DELTAS)
+        size = DELTA_CHARACTERS
+        if len(whole) > size * MAX_DELTAS:  # a client parses a piece of JSON in a time that grows with the piece's square
+            size = len(whole) // MAX_DELTAS if is_text else len(whole)
         for start in range(0, len(whole), size):
             part = whole[start : start + size]
             delta = {"type": "text_delta", "text": part} if is_text else {"type": "input_json_delta", "partial_json": part}
