@@ -55,9 +55,9 @@ def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS) 
     return Conversation(str(thread["thread_id"]), updated_at[:10], tuple(said), created_at, updated_at)
 
 
-def _mappings(found: object) -> list[Mapping[str, Any]]:
+def _mappings(items: object) -> list[Mapping[str, Any]]:
     """Those of a list; whatever else a client put there instead is none."""
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
@@ -74,7 +74,7 @@ def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:
-    return found if isinstance(found := value.get(key), str) else ""
+    return text if isinstance(text := value.get(key), str) else ""
 
 
 def _arguments(given: object) -> str:

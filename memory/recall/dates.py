@@ -136,7 +136,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Time | None
 
 def times(text: str, today: date) -> tuple[list[Time], str]:
     """The times that a text names, and the text without their words. What is no day (31 February) stays text."""
-    rest, found = " ".join(text.lower().split()), list[Time]()
+    rest, named = " ".join(text.lower().split()), list[Time]()
     for pattern, read in _FORMS:
         for match in reversed(list(pattern.finditer(rest))):
             try:
@@ -144,6 +144,6 @@ def times(text: str, today: date) -> tuple[list[Time], str]:
             except ValueError:
                 continue
             if time:
-                found.append(time)
+                named.append(time)
                 rest = f"{rest[: match.start()]} {rest[match.end() :]}"
-    return found, rest
+    return named, rest

@@ -42,13 +42,13 @@ async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Se
     """
     if await journal.epoch_is_over(store, actor):
         return []
-    made = await asyncio.to_thread(lambda: [(found := document(talk), postings(found)) for talk in talks])
+    made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
     ops = await semantic.text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})
     parts = []
-    for found, words in made:
+    for text, words in made:
         op, part = new_part(actor, words)
-        key = document_key(key_of(found.thread_id))
-        ops += [PutOp(namespaces.recall(actor, "documents"), key, found.stored(), index=False), op]
+        key = document_key(key_of(text.thread_id))
+        ops += [PutOp(namespaces.recall(actor, "documents"), key, text.stored(), index=False), op]
         parts.append(part)
     await put(store, ops)
     await merge(store, actor)
@@ -100,25 +100,25 @@ async def catch_up(
 
 async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[str, int]:
     """The person's threads that changed since, newest first, and the version of each."""
-    found: dict[str, int] = {}
+    changed: dict[str, int] = {}
     for metadata in owned_by(actor):
         offset, size, last = 0, _FIRST_PAGE, since
         while last >= since:
             page = await threads.search(metadata=metadata, limit=size, offset=offset, **_NEWEST)
             versions = [version_of(str(thread["updated_at"])) for thread in page]
             newer = [pair for pair in zip(page, versions, strict=True) if pair[1] >= since and not is_temporary(pair[0])]
-            found |= {str(thread["thread_id"]): version for thread, version in newer}
+            changed |= {str(thread["thread_id"]): version for thread, version in newer}
             last = versions[-1] if len(page) == size else -1
             # Pages overlap: a thread deleted meanwhile moves the others up.
             offset, size = offset + size - _OVERLAP, _PAGE
-    return dict(sorted(found.items(), key=lambda thread: -thread[1]))
+    return dict(sorted(changed.items(), key=lambda thread: -thread[1]))
 
 
 async def read_conversations(threads: Threads, actor: identity.Actor, thread_ids: Sequence[str]) -> list[Conversation]:
     """The person's conversations with these ids, as they are now; not those that are gone, temporary or somebody else's."""
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
-    found = await threads_by_id(threads, thread_ids, owned_by(actor), select)
-    return [conversation(thread) for thread in found if not is_temporary(thread)]
+    listed = await threads_by_id(threads, thread_ids, owned_by(actor), select)
+    return [conversation(thread) for thread in listed if not is_temporary(thread)]
 
 
 async def unindexed(store: BaseStore, threads: Sequence[tuple[identity.Actor, str, str]]) -> list[str]:

@@ -86,14 +86,14 @@ def merged(parts: Sequence[Postings], buckets: Sequence[Sequence[Bucket]]) -> Po
     return Postings(Table(*(entries[newest] for entries in table)), languages, (terms[kept], new_places, counts[kept]))
 
 
-def stored(found: Postings, *, buckets: int = 1) -> tuple[dict[str, Any], list[str]]:
+def stored(postings: Postings, *, buckets: int = 1) -> tuple[dict[str, Any], list[str]]:
     """The value of the header item, and the text of each bucket."""
-    terms, places, counts = found.bucket
-    table = {name: packed(entries) for name, entries in found.table._asdict().items()}
+    terms, places, counts = postings.bucket
+    table = {name: packed(entries) for name, entries in postings.table._asdict().items()}
     order = np.lexsort((places, terms, terms % np.uint32(buckets)))
     ends = np.searchsorted(terms[order] % np.uint32(buckets), np.arange(buckets + 1))
     texts = [_bucket(*(entries[order[a:b]] for entries in (terms, places, counts))) for a, b in itertools.pairwise(ends)]
-    return {"format": FORMAT, "buckets": buckets, "languages": sorted(found.languages), **table}, texts
+    return {"format": FORMAT, "buckets": buckets, "languages": sorted(postings.languages), **table}, texts
 
 
 def _bucket(terms: Array, places: Array, counts: Array) -> str:

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from memory.recall import lexical
 from memory.recall.conversations import Conversation
-from memory.recall.retrieval import Found, Results
+from memory.recall.retrieval import Match, Results
 from settings import MAX_SEARCH_RESULT_CHARS
 
 PAGE_TURNS = 20
@@ -28,17 +28,17 @@ _QUERY_CHARS = 4_000
 _LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 
-def quote(query: str, found: Sequence[Found]) -> str:
-    """What the model is shown of the conversations found: day, thread, and the best turns of all, in their order."""
-    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(found)
+def quote(query: str, matches: Sequence[Match]) -> str:
+    """What the model is shown of the conversations that match: day, thread, and the best turns of all, in their order."""
+    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(matches)
     # Few conversations have room for long excerpts.
-    most = max(_TURN_CHARS, room // max(1, len(found)) // 4)
+    most = max(_TURN_CHARS, room // max(1, len(matches)) // 4)
     words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
-    chosen: list[dict[int, str]] = [{} for _ in found]
-    matching = [(-score, number, turn) for number, item in enumerate(found) for turn, score in item.turns if score > 0]
-    best = [(0.0, number, turn) for number, item in enumerate(found[:_QUOTED_FIRST]) for turn, _ in item.turns[:1] or ((0, 0),)]
+    chosen: list[dict[int, str]] = [{} for _ in matches]
+    matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
+    best = [(0.0, number, item.turns[0][0] if item.turns else 0) for number, item in enumerate(matches[:_QUOTED_FIRST])]
     for _, number, turn in [*best, *sorted(matching, key=itemgetter(0))]:
-        turns = found[number].conversation.turns
+        turns = matches[number].conversation.turns
         if turn in chosen[number] or not 0 <= turn < len(turns):
             continue
         name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
@@ -47,14 +47,14 @@ def quote(query: str, found: Sequence[Found]) -> str:
         if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
             chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, chars)
             room -= len(line)
-    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in found)
+    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
     return "\n\n".join(head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
 
 
-def excerpts(query: str, found: Found, chars: int) -> list[tuple[int, str, str]]:
-    """The best turns of a conversation that was found, in their order: place, speaker, and at most `chars` of what was said."""
-    best = sorted(turn for turn, _ in (found.turns or ((0, 0.0),))[:_EXCERPTS])
-    turns = found.conversation.turns
+def excerpts(query: str, match: Match, chars: int) -> list[tuple[int, str, str]]:
+    """The best turns of a conversation that matches, in their order: place, speaker, and at most `chars` of what was said."""
+    best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS])
+    turns = match.conversation.turns
     words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
     return [(turn, turns[turn].speaker, _excerpt(turns[turn].text, words, chars)) for turn in best if turn < len(turns)]
 
@@ -87,8 +87,8 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
     # A stem may end otherwise than the word: "happi".
     asked = dict.fromkeys(stem[: max(3, len(stem) - 1)] for stem in stems)
     words = [word for word in islice(asked, _LOOKED_FOR) if word in low]
-    found = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
-    places = sorted({match.start() for matches in found for match in matches})[:500]
+    hits = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
+    places = sorted({hit.start() for of_word in hits for hit in of_word})[:500]
     starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
     start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
     return f"{'…' if start else ''}{flat[start : start + chars]}…"
@@ -96,7 +96,7 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
 
 def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
     """The tool's answer."""
-    text = quote(" ".join([query[:_QUERY_CHARS], *alternatives]), results.found)
+    text = quote(" ".join([query[:_QUERY_CHARS], *alternatives]), results.matches)
     text = text or f"Nothing found in {results.searched} earlier conversations."
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     return text[: MAX_SEARCH_RESULT_CHARS - len(left)] + left

@@ -63,12 +63,12 @@ class Question:
 
 def question(query: str, languages: Iterable[str], today: date, alternatives: Sequence[str] = ()) -> Question:
     """A query, with other words for it, for an index in which texts of these languages are."""
-    found, rest = dates.times(query[:MAX_QUERY_CHARS], today)
+    times, rest = dates.times(query[:MAX_QUERY_CHARS], today)
     own = lexical.stem_groups(rest, languages)[:MAX_QUERY_WORDS]
     known = {stem for word in own for stem in word}
     others = lexical.stem_groups(" ".join(alternatives)[:MAX_QUERY_CHARS], languages)
     words = [*own, *[word for word in others if known.isdisjoint(word)][:MAX_QUERY_WORDS]]
-    return Question(tuple(words), len(own), tuple(found[:4]))
+    return Question(tuple(words), len(own), tuple(times[:4]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ DENSE_WEIGHT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Match:
     """A conversation that matches, and its turns that do, best first, each with its score."""
 
     conversation: Conversation
@@ -47,9 +47,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a search found, best first; in how many conversations, and how many it could not look at."""
+    """The conversations that match, best first; in how many conversations, and how many it could not look at."""
 
-    found: list[Found]
+    matches: list[Match]
     searched: int
     outstanding: int
 
@@ -85,8 +85,8 @@ async def search(
     near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
     near.pop(own, None)
     documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])))
-    found = await _verified(store, threads, actor, documents, partial(_ranked, asked, frequencies, near), limit=limit)
-    return Results(found, frequencies.total, outstanding)
+    matches = await _verified(store, threads, actor, documents, partial(_ranked, asked, frequencies, near), limit=limit)
+    return Results(matches, frequencies.total, outstanding)
 
 
 def _matching(
@@ -98,11 +98,11 @@ def _matching(
     counts = np.zeros((len(groups), len(live)), np.float32)
     pairs = sorted({(hashed, number) for number, group in enumerate(groups) for hashed in group})
     hashes = np.array([hashed for hashed, _ in pairs], "<u4")
-    for terms, places, found in placed(index.parts, buckets):
+    for terms, places, passages in placed(index.parts, buckets):
         lows, highs = np.searchsorted(terms, hashes), np.searchsorted(terms, hashes, "right")
         for hit in np.flatnonzero(highs > lows):
             run = slice(lows[hit], highs[hit])
-            counts[pairs[hit][1], places[run]] += found[run]
+            counts[pairs[hit][1], places[run]] += passages[run]
     counts[:, ~live | (keys == leave_out)] = 0
     frequencies = ranking.Frequencies((counts > 0).sum(axis=1), counts.sum(axis=1), int(live.sum()))
     weights = ranking.inverse_frequency(frequencies.conversations, frequencies.total)
@@ -119,16 +119,16 @@ async def _documents(store: BaseStore, actor: identity.Actor, keys: Sequence[int
     """The conversations with these numbers. What cannot be read is dropped, and indexed again by the next search."""
     namespace = namespaces.recall(actor, "documents")
     items = await store.abatch([GetOp(namespace, document_key(key)) for key in keys])
-    found, damaged = [], []
+    documents, damaged = [], []
     for key, item in zip(keys, items, strict=True):
         try:
-            found.append(read_document(getattr(item, "value", {})))
+            documents.append(read_document(getattr(item, "value", {})))
         except DamagedError:
             damaged.append(key)
     if damaged:
         await drop_conversations(store, actor, damaged)
         await store.adelete(namespace, WATERMARK)
-    return found
+    return documents
 
 
 def _ranked(
@@ -141,8 +141,8 @@ def _ranked(
     by_key = {key_of(document.thread_id): document for document in documents}
     dense = {key: similarity for key, (similarity, _) in near.items() if key in by_key}
     for key, score in fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT).items():
-        found = scored[key] if key in scored else ranking.Scored(by_key[key], 0.0, ((near[key][1], 1.0),))
-        scored[key] = replace(found, score=score)
+        item = scored[key] if key in scored else ranking.Scored(by_key[key], 0.0, ((near[key][1], 1.0),))
+        scored[key] = replace(item, score=score)
     return sorted(scored.values(), key=lambda item: -item.score)
 
 
@@ -151,13 +151,13 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
     best = max(lexical_scores.values(), default=0.0) or 1.0
     low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)
     dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
-    found = {key: value / best for key, value in lexical_scores.items()}
-    return found | {key: found.get(key, 0.0) + weight * value for key, value in dense.items()}
+    scores = {key: value / best for key, value in lexical_scores.items()}
+    return scores | {key: scores.get(key, 0.0) + weight * value for key, value in dense.items()}
 
 
 async def _verified(
     store: BaseStore, threads: Threads, actor: identity.Actor, documents: Sequence[Document], rank: _Rank, *, limit: int
-) -> list[Found]:
+) -> list[Match]:
     """The best of the candidates that are still there, with what is said in them now."""
     ranked = await asyncio.to_thread(rank, documents)
     there: dict[str, Conversation] = {}
@@ -175,4 +175,4 @@ async def _verified(
         anew = {talk.thread_id: await asyncio.to_thread(document, talk) for talk in changed}
         ranked = await asyncio.to_thread(rank, [anew.get(talk.thread_id, talk) for talk in documents])
     shown = ((there.get(item.document.thread_id), item) for item in ranked)
-    return [Found(talk, item.score, item.turns) for talk, item in shown if talk]
+    return [Match(talk, item.score, item.turns) for talk, item in shown if talk]

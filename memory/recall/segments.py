@@ -21,10 +21,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
 from memory import identity, namespaces
 from memory.recall.documents import key_of
@@ -84,9 +84,10 @@ async def put(store: BaseStore, ops: Iterable[PutOp]) -> None:
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
     """The index as it is in the store. What cannot be read is dropped, and what it was made of is indexed again."""
     documents, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
-    found: Any = await store.abatch([SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)])
+    reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)]
+    old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
     index, broken = Index(), list[PutOp]()
-    for item in [*found[0], *found[1]]:
+    for item in [*old_parts, *new_parts]:
         try:
             index.parts.append(read_header(item.key, item.value, inline=item.namespace == new))
         except DamagedError as error:
@@ -95,16 +96,17 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     index.parts.sort(key=lambda part: part.indexed)
     if broken:
         await store.abatch([*broken, PutOp(documents, WATERMARK, None)])
-    elif found[2] is not None:
-        version = found[2].value.get("version")
+    elif watermark is not None:
+        version = watermark.value.get("version")
         index.watermark = version if isinstance(version, int) else 0
     return index
 
 
-def new_part(actor: identity.Actor, found: Postings) -> tuple[PutOp, Postings]:
+def new_part(actor: identity.Actor, postings: Postings) -> tuple[PutOp, Postings]:
     """What puts the postings of one conversation, and the part of the index that they then are."""
-    header, (bucket,) = stored(found)
-    part = replace(found, name=f"{found.table.keys[0]:016x}@{found.table.versions[0]}", indexed=time.time_ns() // 1_000)
+    header, (bucket,) = stored(postings)
+    key, version = postings.table.keys[0], postings.table.versions[0]
+    part = replace(postings, name=f"{key:016x}@{version}", indexed=time.time_ns() // 1_000)
     value = {**header, "bucket": bucket, "indexed": part.indexed}
     return PutOp(namespaces.recall(actor, "new"), part.name, value, index=False), part
 

@@ -29,8 +29,8 @@ async def has_index(store: BaseStore, actor: identity.Actor) -> bool:
     if store not in _has_index:
         namespace = namespaces.recall(actor, "texts")
         await store.aput(namespace, _PROBE, {"text": _PROBE}, index=["text"])
-        found = await store.asearch(namespace, query=_PROBE, limit=1)
-        _has_index[store] = bool(found) and found[0].score is not None
+        hits = await store.asearch(namespace, query=_PROBE, limit=1)
+        _has_index[store] = bool(hits) and hits[0].score is not None
         await store.adelete(namespace, _PROBE)
     return _has_index[store]
 
