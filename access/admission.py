@@ -52,7 +52,7 @@ class _Share:
 
 
 class Admission:
-    """Admits requests of a person, `(org_id, identity)`. Times are seconds of `clock`, which pass during `sleep`."""
+    """Admits requests of a person, `(org_id, identity)`. `clock` gives seconds, which pass during `sleep`."""
 
     def __init__(
         self,

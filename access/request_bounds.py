@@ -78,9 +78,8 @@ class RequestBounds:
             for segment in path.split("/"):
                 _canonical(segment)
         except ValueError as error:
-            await JSONResponse({"detail": f"The path's ids are lower-case UUIDs with dashes; {error}."}, 422)(
-                scope, receive, send
-            )
+            detail = f"The path's ids are lower-case UUIDs with dashes; {error}."
+            await JSONResponse({"detail": detail}, 422)(scope, receive, send)
             return
         if is_in_process(scope) or path == "/memory" or path.startswith("/memory/"):
             await self.app(scope, receive, send)

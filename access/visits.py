@@ -42,8 +42,8 @@ class Visits:
 async def _delete(actor: Actor) -> None:
     try:
         await delete_temporary(get_client(), actor)
-    except Exception as error:  # no error here concerns the request
-        logger.warning("Temporary conversations could not be deleted: %r. The sweep does it.", error, exc_info=True)
+    except Exception:  # no error here concerns the request
+        logger.warning("Temporary conversations could not be deleted. The sweep does it.", exc_info=True)
 
 
 VISITS = Visits()
