@@ -71,5 +71,5 @@ async def act_as(user: User, thread_id: object, kwargs: MutableMapping[str, Any]
 async def _thread_owner(thread_id: object) -> dict[str, str] | None:
     thread = await thread_of(thread_id)
     metadata = (thread["metadata"] or {}) if thread else {}
-    owner = {key: metadata.get(key) for key in OWNER_KEYS}
-    return owner if all(isinstance(name, str) for name in owner.values()) else None
+    owner = {key: metadata[key] for key in OWNER_KEYS if isinstance(metadata.get(key), str)}
+    return owner if len(owner) == len(OWNER_KEYS) else None

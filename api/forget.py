@@ -117,24 +117,21 @@ async def _busy(client: LangGraphClient, actor: identity.Actor) -> list[str]:
 
 async def _cancel(client: LangGraphClient, thread_id: str) -> int:
     """Cancel the runs of a thread; returns their number."""
+    states: tuple[RunStatus, ...] = ("pending", "running")
     with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
-        states: tuple[RunStatus, ...] = ("pending", "running")
         runs = [run for state in states for run in await client.runs.list(thread_id, limit=_PAGE, status=state)]
-        going = [str(run["run_id"]) for run in runs]
-        if going:
-            await client.runs.cancel_many(thread_id=thread_id, run_ids=going)
-        return len(going)
+        if runs:
+            await client.runs.cancel_many(thread_id=thread_id, run_ids=[str(run["run_id"]) for run in runs])
+        return len(runs)
     return 0
 
 
 async def _delete_threads(client: LangGraphClient, actor: identity.Actor) -> int:
     """Delete all threads with their runs and checkpoints; returns their number."""
-    deleted = 0
-    while threads := await client.threads.search(metadata=owner(actor), limit=_PAGE, select=["thread_id"]):
-        pruned = (await client.threads.prune([str(thread["thread_id"]) for thread in threads]))["pruned_count"]
-        deleted += int(pruned)
-        if not pruned:
-            break
+    deleted, pruned = 0, 1
+    while pruned and (threads := await client.threads.search(metadata=owner(actor), limit=_PAGE, select=["thread_id"])):
+        pruned = int((await client.threads.prune([str(thread["thread_id"]) for thread in threads]))["pruned_count"])
+        deleted += pruned
     return deleted
 
 
@@ -185,9 +182,8 @@ async def forget_me(request: PersonRequest) -> Response:
                 request.store, client, actor, request.settings, langgraph_internals.delete_checkpoints, crowded=crowded
             )
     except StillWrittenError:
-        raise RefusedRequestError(
-            503, "Something of yours came back after each deletion; stop your clients and call again."
-        ) from None
+        detail = "Something of yours came back after each deletion; stop your clients and call again."
+        raise RefusedRequestError(503, detail) from None
     finally:
         # A warning, so that no usual log level hides it. Failed attempts are logged, too.
         logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, request.author.user_id)

@@ -23,6 +23,7 @@ from settings import Settings
 ROUTE = "/memories"
 # Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
 MAX_ASSISTANTS = 20
+_IDS = 1_000
 
 
 def revision_summary(revision: Revision) -> dict[str, Any]:
@@ -40,9 +41,6 @@ def diff(before: str | None, after: str | None) -> str:
     """A unified diff, cut where it is long. Blocks."""
     changed = journal.diff(before or "", after or "")
     return journal.cut(f"{changed}\n") if changed else ""
-
-
-_IDS = 1_000
 
 
 async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
@@ -68,9 +66,8 @@ async def check_may_begin(store: BaseStore, actor: identity.Actor, namespace: Na
         return
     known = await memory_namespaces(store, actor, settings)
     if namespace not in known and len(known) >= MAX_ASSISTANTS:
-        raise RefusedWriteError(
-            f"You have memory with {len(known)} assistants, and {MAX_ASSISTANTS} is the limit for beginning another."
-        )
+        message = f"You have memory with {len(known)} assistants, and {MAX_ASSISTANTS} is the limit for beginning another."
+        raise RefusedWriteError(message)
 
 
 def owner(actor: identity.Actor) -> dict[str, str]:

@@ -140,10 +140,9 @@ def policy_block(namespace: Namespace, items: Any, failure: BaseException | None
 
 
 def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
-    """Refuse a policy that prompts could not show.
+    """Raise `RefusedWriteError` for a policy that prompts could not show: it must be a Markdown file, of text, not too large.
 
-    Raises:
-        RefusedWriteError: not one Markdown file, not text, or too large. A value of None deletes the file.
+    A value of None deletes the file.
     """
     check_path(key)
     if not key.endswith(".md"):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
@@ -26,8 +26,6 @@ MAX_PERSON_CHARS = 2_050
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
 _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
-_PLAIN = re.compile(rb"[A-Za-z0-9_@+-]")
-_ESCAPED = re.compile(r"~([0-9A-F]{2})|([A-Za-z0-9_@+-])")
 _BASE64 = "~~"
 
 
@@ -105,10 +103,7 @@ def acting(user: User | None, context: Context | None, settings: Settings, *, on
     """The person a run acts for.
 
     An end user acts for themselves, an operator for the person in the context, and a resumed run for its thread's owner.
-
-    Args:
-        user: the signed-in user; None without authentication.
-        on_server: False in a script or test that calls the graph itself.
+    `user` is None without authentication; `on_server` is False in a script or test that calls the graph itself.
 
     Raises:
         IdentityError: no identity is known. Nothing falls back to a shared one.
@@ -221,7 +216,8 @@ def label(part: str) -> str:
         raise IdentityError("An identity is empty; a token needs a subject and an organization of at least a character.")
     if len(raw) > MAX_IDENTITY_BYTES:
         raise IdentityError(f"The identity {part[:20]!r}... has {len(raw)} bytes; at most {MAX_IDENTITY_BYTES} are accepted.")
-    escaped = "".join(chr(byte) if _PLAIN.match(bytes([byte])) else f"~{byte:02X}" for byte in raw)
+    # `quote` leaves periods and `~` as they are.
+    escaped = quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E").replace("%", "~")
     encoded = _BASE64 + base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return escaped if len(escaped) <= len(encoded) else encoded
 
@@ -242,8 +238,7 @@ def part_of(text: str) -> str:
         encoded = text[len(_BASE64) :]
         part = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     else:
-        raw = _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[2], text)
-        part = raw.encode("latin-1").decode()
+        part = unquote_to_bytes(text.replace("~", "%")).decode()
     if not 0 < len(part.encode()) <= MAX_IDENTITY_BYTES or label(part) != text:
         raise ValueError(f"{text!r} is not a namespace label of this deployment.")
     return part

@@ -40,9 +40,7 @@ class Writer:
     """One change on its way into one file's log.
 
     Args:
-        file: the file.
         change: makes the new content; None only publishes the chosen revision.
-        author: the author of the revision.
         expect: id of the only revision that the change may follow, "" for none yet. None: any.
         adopted: see `Revision`.
     """

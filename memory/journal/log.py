@@ -1,9 +1,7 @@
-"""Writes that lose nothing, on any `BaseStore`: no lock server, no compare-and-set.
+"""One file's log: changes, history and repair. `memory/journal/consensus.py` has the argument that nothing is lost.
 
-A change that reports success is in the file, or in a later revision made from it. That holds for any number of processes on one
-store, with any clocks, whenever one of them dies (`memory/journal/consensus.py` has the argument). An uncontended change costs
-one read of all files (for the quota, and the file among them), two puts and two listings of the log, and the put that a file
-without a journal needs too. Reading a file costs no more than without a journal.
+An uncontended change costs one read of all files (for the quota, and the file among them), two puts and two listings of the
+log, and the put that a file without a journal needs too. Reading a file costs no more than without a journal.
 
 **Around the journal.** A value without a revision, or with a revision of another file, was put by other means (an operator, a
 script). The next writer first makes it a revision, once: chosen revisions name its digest. A missing file was deleted by other
@@ -57,7 +55,6 @@ class Journal:
     """Writes and reads one file's log.
 
     Args:
-        file: the file.
         epoch: the namespace of the person's epoch, and its count when the run began. A run of an older epoch writes nothing.
             None for files of nobody in particular.
         revisions: the number of kept revisions; None for `REVISIONS_KEPT` within the bounds of `memory/journal/retention.py`.
@@ -81,7 +78,6 @@ class Journal:
 
         Args:
             change: makes the new content; called again whenever another writer was faster.
-            author: the author of the revision.
             room: checks new content.
             files: all files, if they were just read.
             expect: id of the only revision that the change may follow, "" for none yet. None: any.
@@ -124,7 +120,7 @@ class Journal:
         head = log.head()
         if not log.chosen:
             item, _ = yield from self._file_and_mark()
-            while (yield from self._adopt(self._published(item))):  # publishing below would replace it
+            while (yield from self._adopt(self._published(item))):  # publishing below would replace the value
                 item, _ = yield from self._file_and_mark()
             head = yield from Writer(self._file, None, _OUTSIDE).commit_contended(0)
             log = yield from self._file.listed(0)

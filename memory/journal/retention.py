@@ -46,11 +46,7 @@ _There = Mapping[str, tuple[int, int | None]]
 
 
 def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
-    """Call this before creating a file.
-
-    Args:
-        file: the file.
-        items: all existing files.
+    """Call this before creating a file; `items` are all existing files.
 
     Raises:
         RefusedWriteError: too many files were deleted a moment ago, or this one is being cleared away.
@@ -71,13 +67,7 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
 
 
 def enforce(file: LoggedFile, items: Sequence[Item], revision: Revision) -> Steps[None]:
-    """Call this after a change: it makes room if there is too little.
-
-    Args:
-        file: the file.
-        items: all files before the change.
-        revision: the file's new revision.
-    """
+    """Call this after a change, with all files before it: it makes room if there is too little."""
     there = {**_there(items), file.path: (taken_by(revision.content), revision.written)}
     if revision.content is None:
         del there[file.path]
@@ -142,13 +132,7 @@ def _names(file: LoggedFile, there: _There) -> set[str]:
 
 
 def _count(file: LoggedFile, there: _There, *, always: bool) -> Steps[Note]:
-    """Count everything, delete the excess, and note the rest.
-
-    Args:
-        file: any file of the namespace.
-        there: all existing files.
-        always: write the note even if it adds nothing to what the files say.
-    """
+    """Count everything, delete the excess, and note the rest. `always`: even if that adds nothing to what the files say."""
     journals, note = yield from all_journals(file, _names(file, there))
     for name, slot in too_much(journals, sum(taken for taken, _ in there.values()), file.bounds.bytes).items():
         yield from _let_go(file, journals[name], slot)

@@ -1,4 +1,4 @@
-"""Carrying out steps on a store, in a thread or in an event loop."""
+"""Carrying out steps on a store, in a thread or in an event loop; and locks of files."""
 
 from __future__ import annotations
 
