@@ -1,7 +1,5 @@
 """Parses the texts of environment variables. A value that cannot be used raises one line: variable, value, fix."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re

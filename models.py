@@ -4,8 +4,6 @@ An integration takes any stream that ends as a complete answer, tool calls inclu
 protocol ends. Another one is retried, and then fails the run: its tool calls are never executed, and no message is stored.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing

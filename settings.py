@@ -4,8 +4,6 @@ A variable exists only where two deployments of the same code must differ. `.env
 the two lists equal. Constants that no fork changes stay with the code that they tune.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

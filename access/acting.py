@@ -3,8 +3,6 @@
 A run knows its creator by the claims in `configurable.langgraph_auth_user`. `memory/identity.py` decides from them who acts.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from typing import Any
 

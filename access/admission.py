@@ -5,8 +5,6 @@ nothing. Each process gives each person this share, and keeps it in memory. The 
 valid token, are the business of a proxy before it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

@@ -5,8 +5,6 @@ could delete and recreate it with the same id and another pending write. Its int
 checkpoint.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Limits of one person, checked before a run or a thread is created for them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress

@@ -5,8 +5,6 @@ same id in capitals would be a second conversation, which survives the deletion 
 and depth, and trusts the types of some fields.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import reprlib

@@ -4,8 +4,6 @@ No other field arrives. docs/security.md gives the reason for each decision; tes
 field of a new version needs a decision before it is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID

@@ -6,8 +6,6 @@ thread, cron or assistant exists. The platform continues with the objects that i
 place. It writes its stamps (identity, thread, assistant, graph) afterwards.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import reprlib
 from collections.abc import Collection, Iterable, Mapping, MutableMapping

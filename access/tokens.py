@@ -1,7 +1,5 @@
 """Verifies tokens: development tokens on this machine, JSON web tokens everywhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

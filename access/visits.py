@@ -1,7 +1,5 @@
 """A person's visit deletes their expired temporary conversations, in the background."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

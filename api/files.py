@@ -1,7 +1,5 @@
 """A person's files over HTTP: list, read, write, delete, history, undo."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Sequence

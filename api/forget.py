@@ -1,7 +1,5 @@
 """Forgetting a person: deletes everything of theirs, and keeps earlier runs from writing afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

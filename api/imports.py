@@ -4,8 +4,6 @@ Merging removes nothing. It creates missing files and appends missing lines to M
 files stay as they are.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The caller, and how this deployment keeps memory."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from api.person import owner

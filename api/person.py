@@ -3,8 +3,6 @@
 Outside of runs nothing is scoped: the client sees everybody's threads, and the store everything.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any

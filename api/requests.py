@@ -1,7 +1,5 @@
 """Requests to /memory, checked before anything is done: the person they are about, parameters, bodies within limits."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

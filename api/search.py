@@ -1,7 +1,5 @@
 """Search of the caller's past conversations, with the search that the agent has as a tool."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

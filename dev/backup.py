@@ -5,8 +5,6 @@ as the seeds do, with LANGSMITH_API_KEY. A person's file is the answer of `GET /
 `POST /memory/import` does, and no conversations: a dump of the platform's Postgres has them.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -3,8 +3,6 @@
 python -m dev.chat --as alice@example.com [--org acme] [--graph agent] [--url URL]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

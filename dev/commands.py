@@ -1,7 +1,5 @@
 """The commands of `make chat`: a person's own memory in the terminal, over `/memory`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial

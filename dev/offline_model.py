@@ -3,8 +3,6 @@
 Its answers come from what it is shown (prompt, tool results) and it drives the real tools. Delete it once you have a model.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from uuid import uuid4

@@ -3,8 +3,6 @@
 python -m dev.server [--port PORT] [--config langgraph.json]
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

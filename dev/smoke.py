@@ -4,8 +4,6 @@ python -m dev.smoke --url URL, with the person's token on standard input. One li
 person must have no memory, because the test deletes everything of theirs.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

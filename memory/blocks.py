@@ -1,7 +1,5 @@
 """Blocks of the system prompt: the text of others within a budget, unable to close its block; and the block of policies."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """File operations within bounds: changes of a file, patterns of names, and the files of a thread."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Files in the store as a deepagents backend. It checks every write itself, from any tool or forged call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

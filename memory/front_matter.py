@@ -5,8 +5,6 @@ lists and mappings, bounded in size and depth. Anchors and aliases are refused, 
 gigabytes; so are tags. Dates and numbers are read as text, because parsing them can fail.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, cast
 

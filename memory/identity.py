@@ -1,7 +1,5 @@
 """Identities: the caller, the person a run acts for, the author of a write; and their labels in namespaces."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass

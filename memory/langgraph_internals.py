@@ -4,8 +4,6 @@ The server tests of tests/api/test_api.py and tests/postgres/test_servers.py fai
 which only `langgraph.postgres.json` loads, has two more.)
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ deepagents loads memory once for a thread's life and keeps it in thread state, w
 replaces the built-in one by its name, ignores thread state, and reads the store once a run.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import OrderedDict

@@ -7,8 +7,6 @@ because a search indexes what it finds unindexed. Interrupted, it goes on where 
 LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

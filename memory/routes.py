@@ -4,8 +4,6 @@ Every rule is a gate at the backend (`memory/files.py`). deepagents' `permission
 clearer message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

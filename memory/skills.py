@@ -1,7 +1,5 @@
 """Skills in the system prompt: listed afresh in every run, never taken from a client's input or thread state."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +25,7 @@ logger = logging.getLogger(__name__)
 SKILLS_BLOCK = (PROJECT / "prompts" / "skills_block.md").read_text("utf-8")
 
 
-def build_skills(settings: Settings, backend: BackendProtocol) -> FreshSkills:
+def build_skills(settings: Settings, backend: BackendProtocol) -> "FreshSkills":
     """The skills of `agent`, in `backend`. A user's own skill replaces the assistant's of the same name."""
     sources = ["/skills/"] if settings.memory_scope == "assistant" else ["/skills/", "/memories/skills/"]
     return FreshSkills(backend=backend, sources=sources)
@@ -83,7 +81,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
             errors.append(f"{left_out} more skills are not listed here; ls the folders above.")
         return {"skills_metadata": listed, "skills_load_errors": errors}
 
-    async def _load_source(self, source: str) -> _Source:
+    async def _load_source(self, source: str) -> "_Source":
         """The skills of one folder. deepagents' own loader parses any YAML, in the event loop."""
         try:
             listing = await self._backend.als(source)

@@ -1,7 +1,5 @@
 """The files with which a new person's memory starts, and, under `MEMORY_SCOPE=assistant`, an organization's."""
 
-from __future__ import annotations
-
 import logging
 from contextlib import suppress
 from datetime import UTC, datetime

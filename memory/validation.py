@@ -3,8 +3,6 @@
 To add a check, write a function that raises `RefusedWriteError`, and call it in `before_write`.
 """
 
-from __future__ import annotations
-
 import base64
 import posixpath
 import re

@@ -6,8 +6,6 @@ A deployment on LangSmith wants a LangSmith API key in the environment; `langgra
 as an operator.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

@@ -1,7 +1,5 @@
 """The repository's policies, skills and first memories, checked before any is written."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from pathlib import Path

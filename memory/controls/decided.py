@@ -1,7 +1,5 @@
 """A person's decisions: whether memory is paused, and whether they review changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

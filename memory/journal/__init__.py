@@ -6,8 +6,6 @@ store, with any clocks, and whenever a process dies. Behind this door: `log.py` 
 from before their person was forgotten), `diffs.py` (comparing texts).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from uuid import uuid4
 

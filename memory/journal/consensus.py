@@ -25,8 +25,6 @@ overtook it had seen its block, and left the mark. A new run (`memory/prompt.py`
 log; they repair the file.
 """
 
-from __future__ import annotations
-
 import random
 
 from memory.identity import Author

@@ -5,8 +5,6 @@ write, would keep the server busy for hours. This takes n log n: it pairs the k-
 k-th in the other. The longest increasing run of pairs is the common part (Hunt and Szymanski, 1977, with lines made unique).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence

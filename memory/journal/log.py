@@ -15,8 +15,6 @@ the newest. A writer still in such a slot sees higher ones, and never wins. If i
 slot is gone, it reports that it cannot know the outcome.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

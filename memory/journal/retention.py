@@ -16,8 +16,6 @@ writers that had not read the note are done, its journal is deleted. This suppos
 operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Revisions of a file, and its log in the store."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, field
@@ -70,7 +68,7 @@ class Revision:
             return None
         return FileData(content=self.content, encoding=self.encoding, created_at=self.created_at, modified_at=self.at)
 
-    def is_copied_by(self, other: Revision) -> bool:
+    def is_copied_by(self, other: "Revision") -> bool:
         """Whether the other is this one. One writer's revisions for different slots have one id."""
         return (self.number, self.id) == (other.number, other.id)
 

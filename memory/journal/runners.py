@@ -1,7 +1,5 @@
 """Carrying out steps on a store, in a thread or in an event loop; and locks of files."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any, TypeVar

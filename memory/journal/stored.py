@@ -1,7 +1,5 @@
 """The size of a namespace's journals: counting it, keeping a note of it, and choosing the revisions to delete."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 

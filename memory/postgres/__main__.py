@@ -1,7 +1,5 @@
 """`make dev-postgres` checks Postgres before it starts a server, and stops it after: `python -m memory.postgres [stop]`."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 Every deployment loads this, so it knows nothing of psycopg, which only those on a Postgres of their own load.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -1,7 +1,5 @@
 """Connections to Postgres that give up in seconds when it does not answer, and are back soon after it is."""
 
-from __future__ import annotations
-
 import time
 from typing import Any, cast
 

@@ -5,8 +5,6 @@ folder. Every start creates and migrates the tables, one server at a time. The p
 once for the checkpointer, so each has a pool.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import subprocess

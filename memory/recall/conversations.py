@@ -1,7 +1,5 @@
 """Threads of the agent graphs as conversations: turns of text, with what tools were called for and what they said."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ English expressions, ISO dates and dates written 8.5.2023. People tell what has 
 after the time asked for fits, too, but less.
 """
 
-from __future__ import annotations
-
 import re
 from calendar import isleap, monthrange
 from collections.abc import Callable

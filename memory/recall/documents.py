@@ -1,7 +1,5 @@
 """A conversation as it is ranked and stored: its words in their order, passage by passage, as numbers."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import re

@@ -6,8 +6,6 @@ The watermark is a time: all conversations that changed up to it are in the inde
 (clocks of servers differ), is compared one by one, so that something said a second ago is found.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Sequence

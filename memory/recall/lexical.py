@@ -5,8 +5,6 @@ Japanese, Korean, Thai, Lao, Khmer and Burmese, which do not put spaces where a 
 characters, whatever language is around them.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import unicodedata

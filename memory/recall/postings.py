@@ -4,8 +4,6 @@ Words are 32-bit hashes: nobody reads them, and an array of them is small and qu
 wrong candidate at worst. Postings of many conversations are spread over buckets by word: a query reads only its words' own.
 """
 
-from __future__ import annotations
-
 import base64
 import itertools
 import zlib

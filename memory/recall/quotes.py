@@ -1,7 +1,5 @@
 """Past conversations as the model is shown them: turns that match a question, or a page of one conversation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from itertools import islice

@@ -7,8 +7,6 @@ What each part gains stands beside it: points of `session_all@5` and of `turn@an
 REALTALK 1-5 and BEAM 100K 1-10, by `python -m benchmarks.recall --ablate`. Intervals are 1 to 4 points wide on each side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date

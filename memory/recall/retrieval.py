@@ -4,8 +4,6 @@ What it reads is bounded: headers of a dozen segments, the buckets of the query'
 that are shown.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ its result is there. A segment is named by what it was made of: two that merge t
 a conversation is there twice until the next merge, and never lost.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

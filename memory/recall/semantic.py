@@ -4,8 +4,6 @@ Without one nothing is stored for it. Items are passages of some turns, embedded
 embeds.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """A conversation's title: its first message, in the thread's metadata, so that lists of threads are read without messages."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from typing import Any

@@ -1,7 +1,5 @@
 """The tools by which the model searches and reads past conversations; `agent.py` has them, and can do without."""
 
-from __future__ import annotations
-
 import asyncio
 from uuid import UUID
 

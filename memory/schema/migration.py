@@ -1,7 +1,5 @@
 """The version of the layout, and the step from each version to the next."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 

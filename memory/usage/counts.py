@@ -2,8 +2,6 @@
 is the count: nothing is lost, and nobody waits.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from uuid import uuid4
