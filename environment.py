@@ -144,10 +144,8 @@ def parse_cors(http: str) -> tuple[frozenset[str], str | None]:
 
 @cache
 def parse_graphs(text: str) -> tuple[str, ...]:
-    """Ids of the agent graphs in a langgraph.json, or in the platform's own list of graphs, in its order.
-
-    Raises:
-        SettingsError: there is no agent graph.
+    """Ids of the agent graphs in a langgraph.json, or in the platform's own list of graphs, in its order. Raises
+    `SettingsError` if there is none.
     """
     given: dict[str, Any] = json.loads(text)
     if agents := tuple(graph for graph in given.get("graphs", given) if graph != CONSOLIDATION_GRAPH):

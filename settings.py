@@ -165,10 +165,8 @@ VARIABLES = tuple(_PARSERS)
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings from `environ` (default: the process environment). An empty value counts as unset.
-
-    Raises:
-        SettingsError: a value cannot be used, or two settings exclude each other.
+    """Settings from `environ` (default: the process environment). An empty value counts as unset. Raises `SettingsError` if a
+    value cannot be used, or two settings exclude each other.
     """
     environ = os.environ if environ is None else environ
     given = {name: value for name in VARIABLES if (value := environ.get(name, "").strip())}

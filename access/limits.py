@@ -33,10 +33,8 @@ def _person(owner: Owner) -> Person:
 
 
 async def check_run(owner: Owner, value: Mapping[str, Any], settings: Settings, *, consolidates: bool) -> None:
-    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers.
-
-    Raises:
-        HTTPException: 413, the input is too large; 429, the owner is at a limit of runs or of the day's tokens.
+    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers. Raises
+    `HTTPException`: 413, the input is too large; 429, the owner is at a limit of runs or of the day's tokens.
     """
     sent = [value["kwargs"].get(name) for name in ("input", "command", "context")]
     size = len(json.dumps(sent, ensure_ascii=False).encode(errors="replace"))

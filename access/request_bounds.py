@@ -133,20 +133,16 @@ def _bounded_frames(receive: Receive, send: Send) -> Receive:
 
 
 async def _read(receive: Receive) -> Message:
-    """The whole body as one message.
-
-    Raises:
-        HTTPException: 413, it is too long (reading stops); 422, it nests too deep, or a field is invalid.
+    """The whole body as one message. Raises `HTTPException`: 413, it is too long (reading stops); 422, it nests too deep, or a
+    field is invalid.
     """
     body, more = bytearray(), True
-    while more:
+    while more and len(body) <= MAX_REQUEST_BYTES:
         message = await receive()
         if message["type"] != "http.request":
             return message
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > MAX_REQUEST_BYTES:
-            break
     await _check(bytes(body))
     return {"type": "http.request", "body": bytes(body), "more_body": False}
 

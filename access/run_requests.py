@@ -40,9 +40,7 @@ _CONTEXT_FIELDS = tuple(field.name for field in dataclasses.fields(identity.Cont
 
 def rebuild_run(value: MutableMapping[str, Any], *, operator: bool, webhooks: bool = settings.WEBHOOKS_FOR_EVERYBODY) -> None:
     """Rebuild the value of `threads.create_run`: its `kwargs`, with `config` in place, and its `metadata`. `webhooks`: for all.
-
-    Raises:
-        HTTPException: 422, a field is invalid; 403, it is for operators; 400, the context's `user_id` or `org_id` is not text.
+    Raises `HTTPException`: 422, a field is invalid; 403, it is for operators; 400, `user_id` or `org_id` is not text.
     """
     kwargs, metadata = value["kwargs"], value["metadata"]
     for name in () if operator else ("interrupt_before", "interrupt_after", *(() if webhooks else ("webhook",))):
@@ -88,10 +86,7 @@ def asks_temporary(metadata: Mapping[str, Any]) -> bool:
 
 def rebuild_cron(value: MutableMapping[str, Any]) -> None:
     """Rebuild the value of `crons.create` and `crons.update`, except the mark by which operators find a cron. The platform
-    gives that mark to the thread of each run.
-
-    Raises:
-        HTTPException: as `rebuild_run`.
+    gives that mark to the thread of each run. Raises as `rebuild_run`.
     """
     payload, metadata = value.get("payload"), value.get("metadata")
     if metadata:
@@ -111,10 +106,8 @@ def rebuild_cron(value: MutableMapping[str, Any]) -> None:
 
 
 def rebuild_assistant(value: Mapping[str, Any]) -> None:
-    """Rebuild the value of `assistants.create` and `assistants.update`, which reaches every run of the assistant.
-
-    Raises:
-        HTTPException: as `rebuild_run`.
+    """Rebuild the value of `assistants.create` and `assistants.update`, which reaches every run of the assistant. Raises as
+    `rebuild_run`.
     """
     config, context, metadata = (value.get(name) for name in ("config", "context", "metadata"))
     if metadata:

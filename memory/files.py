@@ -96,9 +96,11 @@ class ScopedFiles(StoreBackend):
         return await acarry_out(self._get_store(), self._deletions(file_path))
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        self._get_namespace()  # raises for an unusable one, also without files
         return [self._uploaded(path, self._done(path, upload_change(content))) for path, content in files]
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        self._get_namespace()
         return [self._uploaded(path, await self._adone(path, upload_change(content))) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
