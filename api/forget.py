@@ -52,7 +52,8 @@ async def forget(
     """Delete everything of a person except the epoch, until nothing is left. Safe to repeat.
 
     A new epoch begins first, so runs under way write nothing afterwards. Shared memory (`MEMORY_SCOPE=assistant`) stays.
-    Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id.
+    Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id. Raises
+    `StillWrittenError` if something came back after each of several deletions.
 
     Args:
         delete_checkpoints: deletes a person's checkpoints whose threads are gone; returns the number of threads.
@@ -62,9 +63,6 @@ async def forget(
     Returns:
         Deleted `runs`, `threads`, `unlisted_threads` (only left as checkpoints), and items of the store by the first part of
         their namespace (`memories`, `journal`, ...).
-
-    Raises:
-        StillWrittenError: something came back after each of several deletions.
     """
     counts, stopped = Counter[str](), set[str]()
     for _ in range(_PASSES):

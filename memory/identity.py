@@ -64,19 +64,12 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The author of a revision.
+    """The author of a revision."""
 
-    Args:
-        kind: agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through the journal).
-        user_id: the person, if known.
-        run_id: the author's run.
-        thread_id: the run's thread; for consolidation the conversations it read, separated by spaces.
-    """
-
-    kind: str
-    user_id: str = ""
-    run_id: str = ""
-    thread_id: str = ""
+    kind: str  # agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through the journal)
+    user_id: str = ""  # the person, if known
+    run_id: str = ""  # the author's run
+    thread_id: str = ""  # the run's thread; for consolidation the conversations it read, separated by spaces
 
 
 def claim(user: User | Mapping[str, Any], name: str) -> Any:

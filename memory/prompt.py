@@ -65,10 +65,7 @@ def memory_files(settings: Settings) -> list[str]:
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends the policies block and the memory block to the system prompt of every model call.
 
-    Args:
-        settings: for the scope of memory.
-        files: paths under `/memories/` to show, in this order.
-        drafts: the files of a consolidation.
+    `files` are the paths under `/memories/` to show, in this order; `drafts` those of a consolidation.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack

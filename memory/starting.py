@@ -37,11 +37,7 @@ def starting_memory(actor: identity.Actor, context: Any) -> dict[str, str]:
     """The files that a person without memory gets at the start of their first run, by key, such as `/preferences.md`.
 
     Change this to make them depend on the person, or on what your front end knows of them: add fields to `identity.Context` and
-    send them with the run. A client can claim anything there.
-
-    Args:
-        actor: the person.
-        context: the run's, as `identity.Context`; None without one.
+    send them with the run, whose context this is. A client can claim anything there.
     """
     return _SEED_FILES
 

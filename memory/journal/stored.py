@@ -20,21 +20,13 @@ _NOTE = "note"
 
 @dataclass(slots=True)
 class Note:
-    """The result of the last count. Times are ISO times; a journal's name is the last part of its namespace.
+    """The result of the last count. Times are ISO times; a journal's name is the last part of its namespace."""
 
-    Args:
-        journals: bytes written to a journal and bytes it takes, by name, if they differ.
-        aged: bytes of deleted files' journals of version 0.1.
-        going: the time since which a deleted file is being cleared away, by name.
-        full_until: the time until which no new file may be created.
-        at: the time of the count.
-    """
-
-    journals: dict[str, tuple[int, int]] = field(default_factory=dict)
-    aged: int = 0
-    going: dict[str, str] = field(default_factory=dict)
-    full_until: str = ""
-    at: str = ""
+    journals: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes written and bytes taken, where they differ
+    aged: int = 0  # bytes of deleted files' journals of version 0.1
+    going: dict[str, str] = field(default_factory=dict)  # the time since which a deleted file is being cleared away
+    full_until: str = ""  # the time until which no new file may be created
+    at: str = ""  # the time of the count
 
     def taken(self, digest: str, written: int) -> int:
         """The most bytes that a journal can take, after so many bytes were written to it."""
