@@ -67,11 +67,9 @@ def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
 
 
 def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
-    """Files as sections of one text, and a line for each omission.
+    """Files (path and text, most important first) as sections of one text, and a line for each omission.
 
-    Args:
-        files: path and text, most important first.
-        budget: UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
+    `budget` is UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
     """
     parts, left_out = list[str](), list[str]()
     for path, text in files:

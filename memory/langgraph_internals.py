@@ -110,10 +110,10 @@ def deliver_cancels() -> None:
     async def put_to_thread(manager: Any, run_id: Any, thread_id: Any, *args: Any, **named: Any) -> None:
         await put(manager, run_id, thread_id or thread_of(manager, run_id), *args, **named)
 
-    StreamManager.put = put_to_thread
-    StreamManager.get_queues = lambda manager, run_id, thread_id: queues(
-        manager, run_id, thread_id or thread_of(manager, run_id)
-    )
+    def queues_of(manager: Any, run_id: Any, thread_id: Any) -> Any:
+        return queues(manager, run_id, thread_id or thread_of(manager, run_id))
+
+    StreamManager.put, StreamManager.get_queues = put_to_thread, queues_of
 
 
 def run_created_at(run_id: str | None) -> datetime | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import httpx
-from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
@@ -29,14 +29,13 @@ _BAR_CHARS = 40
 
 
 class RemoteStore(BaseStore):
-    """The platform's store over HTTP, as far as the index and the journal use it."""
+    """The platform's store over HTTP, as far as the index and the journal use it. Asynchronous only."""
 
     def __init__(self, client: LangGraphClient) -> None:
         self._store = client.store
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Only `abatch` is offered."""
         raise NotImplementedError("RemoteStore is asynchronous; use abatch.")
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -58,18 +57,18 @@ class RemoteStore(BaseStore):
                 return None
             if isinstance(op, GetOp):
                 item = await self._store.get_item(op.namespace, op.key)
-                return Item(**_fields(item)) if item else None
+                return _item(item) if item else None
             if isinstance(op, SearchOp):
                 page = await self._store.search_items(
                     op.namespace_prefix, filter=op.filter, limit=op.limit, offset=op.offset, query=op.query
                 )
-                return [SearchItem(**_fields(item), score=item.get("score")) for item in page["items"]]
+                return [_item(item, score=item.get("score")) for item in page["items"]]
         raise NotImplementedError(f"{type(op).__name__} is not among them.")
 
 
-def _fields(item: Any) -> dict[str, Any]:
-    names = ("value", "key", "created_at", "updated_at")
-    return {**{name: item[name] for name in names}, "namespace": tuple(item["namespace"])}
+def _item(given: Any, score: float | None = None) -> SearchItem:
+    times = given["created_at"], given["updated_at"]
+    return SearchItem(tuple(given["namespace"]), given["key"], given["value"], *times, score)
 
 
 def show_progress(done: int, total: int) -> None:

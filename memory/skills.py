@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, cast
 
 from deepagents.backends import CompositeBackend, StateBackend
@@ -146,10 +147,6 @@ def _line(text: str) -> str:
 
 
 def _within_budget(skills: Sequence[SkillMetadata]) -> list[SkillMetadata]:
-    """The skills that fit into `SKILLS_BUDGET_BYTES`."""
-    listed, budget = list[SkillMetadata](), SKILLS_BUDGET_BYTES
-    for skill in skills:
-        budget -= len(str(skill).encode(errors="replace"))
-        if budget >= 0:
-            listed.append(skill)
-    return listed
+    """The first skills, as many as fit into `SKILLS_BUDGET_BYTES`."""
+    sizes = accumulate(len(str(skill).encode(errors="replace")) for skill in skills)
+    return [skill for skill, size in zip(skills, sizes, strict=True) if size <= SKILLS_BUDGET_BYTES]

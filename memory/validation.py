@@ -179,10 +179,8 @@ def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMO
 
 
 def stored_file(item: Item) -> FileData:
-    """A store item as a file. Other code may put any value into a namespace.
-
-    Raises:
-        NotAFileError: the value is not file data; a `WrongContentError` if its content has another type.
+    """A store item as a file. Other code may put any value into a namespace. Raises `NotAFileError` if the value is not file
+    data; `WrongContentError` if its content has another type.
     """
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):

@@ -124,10 +124,8 @@ class Writer:
         return True
 
     def _chosen(self, log: Log) -> Revision | None:
-        """This writer's revision, if it was chosen where it was proposed; None if another was.
-
-        Raises:
-            RefusedWriteError: too many changes followed to know.
+        """This writer's revision, if it was chosen where it was proposed; None if another was. Raises `RefusedWriteError` if
+        too many changes followed to know.
         """
         mine = self._made  # the block may by now hold another writer's revision, which this writer helped to choose
         if log.top == self.proposed:

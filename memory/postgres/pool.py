@@ -39,11 +39,7 @@ class _BoundedConnection(Connection):
     answer_seconds: float = ANSWER_SECONDS
 
     async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # psycopg's
-        """Carry out one exchange with the server.
-
-        Raises:
-            UnreachableError: the server is away, or took longer than `answer_seconds`.
-        """
+        """Carry out one exchange. Raises `UnreachableError` if the server is away, or takes longer than `answer_seconds`."""
         end = time.monotonic() + self.answer_seconds
         try:
             return await super().wait(gen, interval, self.answer_seconds)
@@ -64,19 +60,14 @@ async def _check(connection: Connection) -> None:
 
 
 class Pool(AsyncConnectionPool[Connection]):
-    """psycopg's, which waits for longer each time that it cannot connect, and so do those who want a connection.
-
-    This one tries again soon, and lets nobody wait long for a server that it could not reach a moment ago.
+    """psycopg's pool waits longer after each failure to connect, and so does everybody who wants a connection. This one tries
+    again soon, and lets nobody wait long for a server that it could not reach a moment ago.
     """
 
     _away, _refused_until = False, 0.0
 
     async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109  # psycopg's
-        """A connection that works.
-
-        Raises:
-            UnreachableError: there is none.
-        """
+        """A connection that works. Raises `UnreachableError` if there is none."""
         if time.monotonic() < self._refused_until:
             raise UnreachableError("Postgres could not be reached a moment ago")
         try:

@@ -161,10 +161,8 @@ async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Post
 async def read_buckets(
     store: BaseStore, actor: identity.Actor, parts: Sequence[Postings], hashes: Collection[int]
 ) -> list[list[Bucket]]:
-    """Of each part of the index the buckets in which words with these hashes are.
-
-    Raises:
-        DamagedError: one is gone or cannot be read. Its segment was just merged, or is dropped, to be indexed again.
+    """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one is gone or
+    cannot be read: its segment was just merged, or is dropped, to be indexed again.
     """
     documents, read = namespaces.recall(actor, "documents"), []
     numbers = [sorted({hashed % part.buckets for hashed in hashes}) for part in parts]
