@@ -71,6 +71,14 @@ def _item(given: Any, score: float | None = None) -> SearchItem:
     return SearchItem(tuple(given["namespace"]), given["key"], given["value"], *times, score)
 
 
+def unanswered(error: httpx.HTTPError, url: str) -> str:
+    """The reason why a command got no answer from the server at `url`, in one line."""
+    if isinstance(error, httpx.HTTPStatusError):
+        reason = error.response.text[:300] or error.response.reason_phrase
+        return f"{url} answered {error.response.status_code} to {error.request.url.path}: {reason}"
+    return f"No server answers at {url}; start it with `make dev`, or name another with --url."
+
+
 def show_progress(done: int, total: int) -> None:
     """A bar on the error stream, where somebody watches."""
     if sys.stderr.isatty():
@@ -88,22 +96,16 @@ async def main() -> int:
     parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: what `make dev` started)")
     parser.add_argument("--restart", action="store_true", help="drop what an interrupted call left, and begin anew")
     args = parser.parse_args()
-    client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
         actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
-        count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
+        async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
+            count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
     except (SettingsError, identity.IdentityError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    except httpx.TransportError:
-        sys.stderr.write(f"No server answers at {args.url}; start it with `make dev`, or name another with --url.\n")
+    except (httpx.TransportError, httpx.HTTPStatusError) as error:
+        sys.stderr.write(f"{unanswered(error, args.url)}\n")
         return 1
-    except httpx.HTTPStatusError as error:
-        reason = error.response.text[:300] or error.response.reason_phrase
-        sys.stderr.write(f"{args.url} answered {error.response.status_code} to {error.request.url.path}: {reason}\n")
-        return 1
-    finally:
-        await client.aclose()
     sys.stdout.write(f"{count} conversations of {args.user} are indexed.\n")
     return 0
 

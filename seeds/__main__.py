@@ -24,7 +24,7 @@ from environment import CONSOLIDATION_GRAPH, SettingsError, dev_address
 from memory import namespaces
 from memory.files import ScopedFiles
 from memory.identity import Actor, Author
-from memory.reindex import RemoteStore
+from memory.reindex import RemoteStore, unanswered
 from memory.validation import RefusedWriteError
 from seeds import files
 from settings import PROJECT, Settings, load_settings, local_environ
@@ -197,27 +197,21 @@ async def main(folder: Path = PROJECT) -> int:
     parser.add_argument("--prune", action="store_true", help="delete policies and skills the repository no longer has")
     args = parser.parse_args()
     parts = PARTS if args.part == "all" else (args.part,)
-    client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
-        changes = await seed(client, parts, load_settings(local_environ()), prune=args.prune, folder=folder)
+        settings = load_settings(local_environ())
+        async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
+            changes = await seed(client, parts, settings, prune=args.prune, folder=folder)
     except (files.SeedError, SettingsError) as error:
         sys.stderr.write(f"{error} Nothing was written.\n")
         return 1
     except RefusedWriteError as error:  # there is no room left, which only the store knows
         sys.stderr.write(f"{error} Put that right and seed again.\n")
         return 1
-    except httpx.TransportError:
-        sys.stderr.write(f"No server answers at {args.url}; start it with `make dev`, or name another with --url.\n")
+    except (httpx.TransportError, httpx.HTTPStatusError) as error:
+        sys.stderr.write(f"{unanswered(error, args.url)}\n")
         return 1
-    except httpx.HTTPStatusError as error:
-        reason = error.response.text[:300] or error.response.reason_phrase
-        sys.stderr.write(f"{args.url} answered {error.response.status_code} to {error.request.url.path}: {reason}\n")
-        return 1
-    finally:
-        await client.aclose()
-    out.print(
-        f"{len(changes)} changes." if changes else f"Nothing to change: {', '.join(parts)} are as the repository has them."
-    )
+    nothing = f"Nothing to change: {', '.join(parts)} are as the repository has them."
+    out.print(f"{len(changes)} changes." if changes else nothing)
     return 0
 
 
