@@ -144,7 +144,8 @@ class _WholeAnswers(BaseChatModel):
     async def _astream(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        keys, whole = _ending(type(self))
+        packages = (base.__module__.partition(".")[0] for base in type(self).__mro__)
+        keys, whole = next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset[str]()))
         reason: str | None = None
         began, calls, chars = False, False, 0
         arguments: dict[object, _Arguments] = {}
@@ -179,12 +180,6 @@ class _WholeAnswers(BaseChatModel):
             if began:
                 raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
             raise
-
-
-def _ending(kind: type) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The entry of `ENDINGS` for a class or its base class; empty for others."""
-    packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
-    return next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset()))
 
 
 @dataclass(slots=True)

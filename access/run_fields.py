@@ -93,8 +93,8 @@ class _Listed(BaseModel):
 
     def given(self) -> dict[str, Any]:
         """The given fields except nulls, by the names they were given."""
-        fields = ((name, field.alias or name) for name, field in type(self).model_fields.items())
-        return {alias: getattr(self, name) for name, alias in fields if getattr(self, name) is not None}
+        fields = type(self).model_fields.items()
+        return {field.alias or name: value for name, field in fields if (value := getattr(self, name)) is not None}
 
 
 class Configurable(_Listed):

@@ -126,7 +126,9 @@ def pattern_error(pattern: str, *texts: str | None) -> str | None:
 
 
 class BoundedFiles(CompositeBackend):
-    """`CompositeBackend` that refuses too complex patterns, and texts that some store cannot look up."""
+    """`CompositeBackend` that refuses too complex patterns, and texts that some store cannot look up. Graphs call it
+    asynchronously only.
+    """
 
     async def als(self, path: str) -> LsResult:
         error = text_error(path)
@@ -136,19 +138,9 @@ class BoundedFiles(CompositeBackend):
         error = text_error(file_path)
         return ReadResult(error=error) if error else await super().aread(file_path, offset, limit)
 
-    def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        error = pattern_error(pattern, path)
-        return GlobResult(error=error) if error else super().glob(pattern, path)
-
     async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
         error = pattern_error(pattern, path)
         return GlobResult(error=error) if error else await super().aglob(pattern, path)
-
-    def grep(
-        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
-    ) -> GrepResult:
-        error = pattern_error(glob or "", pattern, path)
-        return GrepResult(error=error) if error else super().grep(pattern, path, glob, max_count=max_count)
 
     async def agrep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None

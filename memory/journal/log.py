@@ -29,17 +29,7 @@ from memory import namespaces
 from memory.identity import Author
 from memory.journal import retention
 from memory.journal.consensus import Writer
-from memory.journal.revisions import (
-    ALL,
-    NOTHING,
-    OUTSIDE_SECONDS,
-    Change,
-    LoggedFile,
-    MovedError,
-    Revision,
-    Steps,
-    seconds_since,
-)
+from memory.journal.revisions import ALL, NOTHING, OUTSIDE_SECONDS, Change, LoggedFile, MovedError, Revision, Steps
 from memory.validation import RefusedWriteError, stored_file
 from settings import MAX_MEMORY_FILES
 
@@ -132,7 +122,7 @@ class Journal:
         deleted = item is None and log.chosen and log.best is not None and log.best.content is None
         if base is not None and log.best is not None and not log.ends_with(base) and not deleted:
             yield from Writer(self._file, None, _OUTSIDE).commit_contended(max(base.number - 1, 0))
-        elif mark is not None and self._age(mark.value.get("at")) > OUTSIDE_SECONDS:
+        elif mark is not None and self._file.age(mark.value.get("at")) > OUTSIDE_SECONDS:
             yield [PutOp(self._file.marks, self._file.path, None)]
 
     def _read(self, files: Sequence[Item] | None) -> Steps[tuple[Sequence[Item], Item | None]]:
@@ -167,7 +157,7 @@ class Journal:
             known = any(revision.adopted == digest for revision in log.back_from(head))
             file = stored_file(item)
             adopter = Writer(self._file, None if known else lambda _: file, _OUTSIDE, head.id, digest)
-        elif item is None and mark is None and head.content is not None and self._age(head.at) > OUTSIDE_SECONDS:
+        elif item is None and mark is None and head.content is not None and self._file.age(head.at) > OUTSIDE_SECONDS:
             adopter = Writer(self._file, lambda _: None, _OUTSIDE, head.id)
         else:
             return False
@@ -200,9 +190,6 @@ class Journal:
         created, modified, written = file.get("created_at", ""), file.get("modified_at", ""), item.value.get("written")
         revision = Revision(number, revision_id, "", file["content"], file["encoding"], created, modified, _OUTSIDE)
         return replace(revision, written=written) if isinstance(written, int) else revision
-
-    def _age(self, at: object) -> float:
-        return seconds_since(at, self._file.clock())
 
 
 def epoch_of(item: Item | None) -> int:

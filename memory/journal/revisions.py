@@ -152,6 +152,13 @@ class LoggedFile:
         # Distinguishes a copy of this file's revision from a value copied from another file or person.
         self.name = hashlib.sha256(repr(self.log).encode()).hexdigest()[:16]
 
+    def age(self, at: object) -> float:
+        """Seconds since a time stamp; infinite for an invalid one."""
+        try:
+            return (self.clock() - datetime.fromisoformat(str(at))).total_seconds()
+        except (ValueError, TypeError):
+            return float("inf")
+
     def listed(self, slot: int) -> Steps[Log]:
         """The log from a slot on."""
         (items,) = yield [SearchOp(self.log, filter={"slot": {"$gte": f"{slot:08}"}}, limit=ALL)]
@@ -185,14 +192,6 @@ class LoggedFile:
 def taken_by(content: str | None) -> int:
     """Bytes that a text takes in the store, as a file or as a revision."""
     return len((content or "").encode(errors="replace")) + OVERHEAD_BYTES
-
-
-def seconds_since(at: object, now: datetime) -> float:
-    """Seconds since a time stamp; infinite for an invalid one."""
-    try:
-        return (now - datetime.fromisoformat(str(at))).total_seconds()
-    except (ValueError, TypeError):
-        return float("inf")
 
 
 def log_of(items: Sequence[Item], slot: int = 0) -> Log:
