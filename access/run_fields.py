@@ -8,17 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StringConstraints,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from memory import controls
 from settings import MAX_RECURSION_LIMIT
@@ -87,9 +77,7 @@ Metadata = Annotated[
 
 
 class _Listed(BaseModel):
-    """Accepts the fields it lists, and ignores others."""
-
-    model_config = ConfigDict(extra="ignore")
+    """Accepts the fields it lists, and ignores others, as pydantic does by default."""
 
     def given(self) -> dict[str, Any]:
         """The given fields except nulls, by the names they were given."""

@@ -1,6 +1,7 @@
 """A person's files over HTTP: list, read, write, delete, history, undo."""
 
 import asyncio
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -182,7 +183,7 @@ async def read_history(request: PersonRequest) -> Response:
 def _with_diffs(known: Sequence[Revision]) -> list[dict[str, Any]]:
     """Revisions with their diffs; None for one whose predecessor is gone. Blocks."""
     revisions = []
-    for new, old in zip(known, [*known[1:], None], strict=True):
+    for new, old in itertools.zip_longest(known, known[1:]):
         is_known = old is not None or new.number == 1
         changes = diff(old.content if old else None, new.content) if is_known else None
         revisions.append({**revision_summary(new), "diff": changes})
