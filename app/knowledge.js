@@ -63,15 +63,17 @@ const Change = ({ path, revision, author: by, at, deleted, diff, isNewest, undo 
 </div>`;
 
 function Decisions({ session: { client, memory } }) {
-  const { told, tell, problem } = useTold(client, "/memory/controls", {}, memory.version);
+  const { told: stored, tell, problem } = useTold(client, "/memory/controls", {}, memory.version);
   const waiting = useTold(client, "/memory/proposals", {}, memory.version);
   const [isOpen, setOpen] = useState(false);
   const [refused, act] = useAct();
+  const [wanted, want] = useState({}); // a switch moves at once
+  const told = stored && { ...stored, ...wanted };
   const decide = (name) => act(async () => {
     const body = { [name]: !told[name] };
-    tell({ ...told, ...body }); // a switch moves at once
-    const back = (error) => (tell({ ...told }), Promise.reject(error));
-    await memory.change("PUT", "/memory/controls", { body }).catch(back);
+    want((others) => ({ ...others, ...body }));
+    const done = () => want(({ [name]: _, ...others }) => others);
+    await memory.change("PUT", "/memory/controls", { body }).then(tell).finally(done);
   });
   const option = (name, label) => html`<label class="switch">
     <input type="checkbox" role="switch" checked=${told[name]} onChange=${decide(name)} />${label}</label>`;

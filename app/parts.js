@@ -8,16 +8,18 @@ export const pause = (milliseconds) => new Promise((done) => setTimeout(done, mi
 
 /** What `ask(signal)` told, asked again whenever one of `inputs` changes: { told, tell, problem, again }. */
 export function useAsked(ask, inputs) {
-  const [told, tell] = useState(null);
+  const [told, setTold] = useState(null);
   const [problem, setProblem] = useState("");
   const [times, setTimes] = useState(0);
+  const asked = useRef();
   useEffect(() => {
-    const left = new AbortController();
+    const left = (asked.current = new AbortController());
     const unlessLeft = (act) => (value) => left.signal.aborted || act(value);
-    const take = (value) => (tell(value), setProblem(""));
+    const take = (value) => (setTold(value), setProblem(""));
     ask(left.signal).then(unlessLeft(take), unlessLeft((error) => setProblem(reason(error))));
     return () => left.abort();
   }, [...inputs, times]);
+  const tell = (value) => (asked.current.abort(), setTold(value)); // an answer under way is older
   return { told, tell, problem, again: () => setTimes((n) => n + 1) };
 }
 

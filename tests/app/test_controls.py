@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import APIResponse, Route, expect
 
 from tests.app.conftest import Elsewhere, Visit
 from tests.app.test_person import METRIC, PREFERENCES
@@ -46,6 +46,31 @@ def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhe
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_have_count(0)
     visitor.say(METRIC)
     assert "metric" in str(elsewhere.read(PREFERENCES))
+
+
+def test_a_switch_stays_where_an_earlier_question_is_answered_late(visit: Visit, me: str) -> None:
+    """The page asks for the switches whenever memory changes; an answer from before a click does not undo the click."""
+    page = visit().sign_in(me)
+    switch, held = page.get_by_label("Show me changes first"), list[tuple[Route, APIResponse]]()
+    page.route("**/memory/controls", lambda route: hold(route, held))
+    page.get_by_role("button", name="New file").click()
+    page.get_by_label("Path").fill("/memories/new.md")
+    page.get_by_role("button", name="Save").click()
+    while not held:
+        page.wait_for_timeout(20)
+    switch.click()
+    with page.expect_response("**/memory/controls"):
+        held[0][0].fulfill(response=held[0][1])
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert switch.is_checked()
+
+
+def hold(route: Route, held: list[tuple[Route, APIResponse]]) -> None:
+    """Let changes through, and keep the answers to questions."""
+    if route.request.method == "GET":
+        held.append((route, route.fetch()))
+    else:
+        route.continue_()
 
 
 def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(visit: Visit, me: str, elsewhere: Elsewhere) -> None:

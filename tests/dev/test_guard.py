@@ -244,6 +244,17 @@ def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(
     assert raw(server.port, "GET", "/ok", ("Host", "rebound.example")) == 403
 
 
+@pytest.mark.server
+def test_development_tokens_are_refused_where_others_reach_the_server(exposed: tuple[DevServer, bool]) -> None:
+    """Development tokens are refused where the server can be reached from elsewhere, unless allowed."""
+    server, allowed = exposed
+    headers = {"authorization": "Bearer dev:acme:alice"}
+    answer = httpx.post(f"{server.url}/threads/search", json={}, headers=headers, trust_env=False)
+    assert answer.status_code == (200 if allowed else 401)
+    if not allowed:
+        assert "DEV_TOKENS=anywhere" in answer.text
+
+
 ADDRESSES = [
     ("https://some-words.trycloudflare.com", "some-words.trycloudflare.com", 200),
     ("https://some-words.trycloudflare.com", "Some-Words.trycloudflare.com:443", 200),
