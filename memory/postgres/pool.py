@@ -1,4 +1,4 @@
-"""Connections to Postgres that give up in seconds when it does not answer, and are back soon after it is."""
+"""Connections to Postgres that give up within seconds of an outage, and return soon after it."""
 
 import time
 from typing import Any, cast
@@ -16,25 +16,22 @@ CONNECTIONS = 10
 WAIT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
 Connection = psycopg.AsyncConnection[DictRow]
 
-# How the library wants its connections.
+# The options that langgraph's store and checkpointer need.
 CONNECTION: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-# While Postgres is away, seconds between attempts to connect; that a request waits; and that others are refused after it.
+# Seconds during an outage: between attempts to connect; of one request's wait; in which others are then refused at once.
 _RETRY_SECONDS, _PROBE_SECONDS, _REFUSE_SECONDS = 0.5, 1.0, 0.5
-# Seconds that a connection has to show, before each use, that it still works.
+# Timeout in seconds of the check before each use of a connection.
 _CHECK_SECONDS = 2.0
-# Classes of errors that say it is away: connection, resources, intervention, system. One without a class is the client's.
+# Classes of errors during an outage: connection, resources, intervention, system. The client's own errors have no class.
 _AWAY = ("08", "53", "57", "58")
 
 
 class UnreachableError(psycopg.OperationalError, PostgresUnreachableError):
-    """What psycopg raises, where the reason is that Postgres is away."""
+    """psycopg's error during an outage."""
 
 
 class _BoundedConnection(Connection):
-    """A connection that is closed when the server does not answer in time.
-
-    TCP notices a peer that is gone, not one that stands still.
-    """
+    """A connection that closes when the server does not answer in time: TCP notices a peer that is gone, not one that hangs."""
 
     answer_seconds: float = ANSWER_SECONDS
 

@@ -1,9 +1,9 @@
-"""The index of a person's past conversations: made of their threads, kept in the store, never older than a search needs.
+"""The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
 
-Everything in it is derived: `python -m memory.reindex --user ... --org ...` makes it again from the threads, `forget` drops it.
+`python -m memory.reindex --user ... --org ...` makes it again from the threads; `forget` drops it.
 
-The watermark is a time: all conversations that changed up to it are in the index. What changed later, or shortly before it
-(clocks of servers differ), is compared one by one, so that something said a second ago is found.
+The watermark is a time: all conversations that changed up to it are in the index. Those that changed later, or shortly before
+it (clocks of servers differ), are compared one by one, so that a search finds what was said a second ago.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ CLOCK_SECONDS = 600
 _PAGE, _FIRST_PAGE, _OVERLAP = 1_000, 20, 5
 _NEWEST: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
 _READ_PAGE = 50
-# Key of an item that is there while the index is made anew.
+# Key of an item that exists while the index is made anew.
 _REBUILDING = "rebuilding"
-# Called with how many conversations are indexed, and how many there are to index.
+# Takes the number of indexed conversations, and of all to index.
 Progress = Callable[[int, int], None] | None
 ALL = sys.maxsize
 
 
 async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation]) -> list[Postings]:
-    """Put conversations into their owner's index, in place of what was there; their new postings. Safe to repeat.
+    """Put conversations into their owner's index, in place of earlier versions. Returns their new postings. Safe to repeat.
 
-    Of somebody forgotten since the run began, nothing.
+    Indexes nothing of a person who was forgotten since the run began.
     """
     if await journal.epoch_is_over(store, actor):
         return []
@@ -54,10 +54,10 @@ async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Se
 
 
 async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> None:
-    """Take conversations out of the index: their documents and texts now, their postings with the next merges."""
+    """Remove conversations from the index: documents and texts now, postings with the next merges."""
     documents = namespaces.recall(actor, "documents")
     ops = await semantic.text_ops(store, actor, dict.fromkeys(keys))
-    # Postings of version 0 say that a conversation is gone, whatever older ones say.
+    # Postings of version 0 mark a conversation as gone, and override older ones.
     ops += [new_part(actor, Postings(table_of(key, 0, 0)))[0] for key in keys]
     ops += [PutOp(documents, document_key(key), None) for key in keys]
     await store.abatch(ops)
@@ -65,17 +65,17 @@ async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequ
 
 
 async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> None:
-    """Take conversations that were deleted out of a person's index."""
+    """Remove deleted conversations from a person's index."""
     await drop_conversations(store, actor, [key_of(thread_id) for thread_id in thread_ids])
 
 
 async def catch_up(
     store: BaseStore, threads: Threads, actor: identity.Actor, *, current: str = "", most: int = ALL, progress: Progress = None
 ) -> Index:
-    """Index what has changed since the watermark, and move it.
+    """Index the conversations that have changed since the watermark, and move it.
 
-    The thread `current` is still being written, and left out. At most `most` conversations are read, the newest; the index
-    says how many are then `outstanding`. `progress` is called after every page.
+    Leaves out the thread `current`, which is still being written. Reads at most `most` conversations, the newest; the index has
+    the number of others as `outstanding`. Calls `progress` after every page.
     """
     index = await load(store, actor)
     listed = await _changed(threads, actor, max(0, index.watermark - CLOCK_SECONDS * 1_000_000))
@@ -97,7 +97,7 @@ async def catch_up(
 
 
 async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[str, int]:
-    """The person's threads that changed since, newest first, and the version of each."""
+    """The person's threads that changed since then, newest first, with the version of each."""
     changed: dict[str, int] = {}
     for metadata in owned_by(actor):
         offset, size, last = 0, _FIRST_PAGE, since
@@ -113,21 +113,21 @@ async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[
 
 
 async def read_conversations(threads: Threads, actor: identity.Actor, thread_ids: Sequence[str]) -> list[Conversation]:
-    """The person's conversations with these ids, as they are now; not those that are gone, temporary or somebody else's."""
+    """The person's conversations with these ids, as they are now, without temporary ones."""
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
     listed = await threads_by_id(threads, thread_ids, owned_by(actor), select)
     return [conversation(thread) for thread in listed if not is_temporary(thread)]
 
 
 async def unindexed(store: BaseStore, threads: Sequence[tuple[identity.Actor, str, str]]) -> list[str]:
-    """Of threads, each its owner, id, and when it changed: those times of which the index lacks the thread as it is now."""
+    """The times of change of threads that the index lacks in their present version. A thread is its owner, id and that time."""
     gets = [GetOp(namespaces.recall(actor, "documents"), document_key(key_of(thread_id))) for actor, thread_id, _ in threads]
     known = [getattr(item, "value", {}).get("version") for item in await store.abatch(gets)]
     return [changed for (_, _, changed), version in zip(threads, known, strict=True) if version != version_of(changed)]
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> int:
-    """Drop a person's index; the number of conversations that were in it."""
+    """Drop a person's index. Returns the number of conversations in it."""
     conversations = 0
     for part in ("new", "segments", "documents", "texts"):
         namespace = namespaces.recall(actor, part)
@@ -140,9 +140,9 @@ async def forget(store: BaseStore, actor: identity.Actor) -> int:
 async def rebuild(
     store: BaseStore, threads: Threads, actor: identity.Actor, *, restart: bool = False, progress: Progress = None
 ) -> int:
-    """Make a person's index anew from their threads; the number of conversations that are in it.
+    """Make a person's index anew from their threads. Returns the number of conversations in it.
 
-    One that was interrupted goes on where it was, unless `restart`.
+    An interrupted one continues where it stopped, unless `restart`.
     """
     documents = namespaces.recall(actor, "documents")
     if restart or await store.aget(documents, _REBUILDING) is None:

@@ -1,4 +1,4 @@
-"""Past conversations as the model is shown them: turns that match a question, or a page of one conversation."""
+"""Past conversations as text for the model: turns that match a question, or a page of one conversation."""
 
 import re
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from memory.recall.retrieval import Match, Results
 from settings import MAX_SEARCH_RESULT_CHARS
 
 PAGE_TURNS = 20
-# Characters of a turn among many: what was said is most often shorter, and says enough where it is not.
+# Characters of a turn among many. Most turns are shorter.
 _TURN_CHARS = 250
-# The best conversations, of which the best turn is quoted whatever is said in the others. The rest competes turn by turn.
+# The best conversations, whose best turn is always quoted. All other turns compete.
 _QUOTED_FIRST = 3
 # A shorter excerpt is not worth its line.
 _LEAST_CHARS = 60
@@ -22,14 +22,14 @@ _NAME_CHARS = 40
 # Turns of one conversation that a search shows a person.
 _EXCERPTS = 2
 _QUERY_CHARS = 4_000
-# By what an excerpt is chosen: characters of a turn, words of the query, and places of each.
+# Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
 _LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 
 def quote(query: str, matches: Sequence[Match]) -> str:
-    """What the model is shown of the conversations that match: day, thread, and the best turns of all, in their order."""
+    """Matching conversations as text: day, thread, and the best turns of all, in their order."""
     room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(matches)
-    # Few conversations have room for long excerpts.
+    # Where few conversations match, excerpts may be long.
     most = max(_TURN_CHARS, room // max(1, len(matches)) // 4)
     words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
     chosen: list[dict[int, str]] = [{} for _ in matches]
@@ -50,7 +50,7 @@ def quote(query: str, matches: Sequence[Match]) -> str:
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[tuple[int, str, str]]:
-    """The best turns of a conversation that matches, in their order: place, speaker, and at most `chars` of what was said."""
+    """The best turns of a matching conversation, in their order: place, speaker, and at most `chars` characters of the text."""
     best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS])
     turns = match.conversation.turns
     words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
@@ -58,7 +58,7 @@ def excerpts(query: str, match: Match, chars: int) -> list[tuple[int, str, str]]
 
 
 def page_text(talk: Conversation, around: int | None) -> str:
-    """Numbered turns of a conversation: the one asked for (default: the last), and as many around it as there is room for."""
+    """Numbered turns of a conversation: the wanted one (default: the last), and as many around it as fit."""
     total = len(talk.turns)
     if not total:
         return f"Conversation {talk.thread_id} has no text."
@@ -76,13 +76,13 @@ def page_text(talk: Conversation, around: int | None) -> str:
 
 
 def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
-    """A text in at most `chars` characters, from a little before where most of these stems are near each other."""
+    """At most `chars` characters of a text, from a little before the place with most of these stems on."""
     flat = " ".join(text[:_LOOKED_AT_CHARS].split())
     if len(flat) <= chars:
         return flat
     chars = max(0, chars - 2)
     low = flat.lower()
-    # A stem may end otherwise than the word: "happi".
+    # The end of a stem may differ from the word's: "happi".
     asked = dict.fromkeys(stem[: max(3, len(stem) - 1)] for stem in stems)
     words = [word for word in islice(asked, _LOOKED_FOR) if word in low]
     hits = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)

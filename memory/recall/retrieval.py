@@ -1,7 +1,7 @@
 """A search of a person's past conversations: candidates from the index, ranked exactly, verified against their threads.
 
-What it reads is bounded: headers of a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads
-that are shown.
+Its reads are bounded: headers of a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads
+in the answer.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from memory.recall.segments import WATERMARK, Index, document_key, load, read_bu
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
 DEFAULT_LIMIT = 12
 _Rank = Callable[[Sequence[Document]], list[ranking.Scored]]
-# Conversations that are ranked exactly. More than are ever shown, because the first ranking is a rough one.
+# Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
-# Conversations that one search reads and indexes at most, when nobody has before; the newest first.
+# Unindexed conversations that one search reads and indexes at most, newest first.
 MAX_CATCH_UP = 100
-# What similarity in meaning adds to words. With vectors made of nothing but a person's own words (LSA) it finds as many
-# conversations as words alone on each development set, and quotes 0.3 points fewer turns on one; more is worse.
+# Weight of similarity in meaning beside words. With vectors of a person's own words only (LSA) it finds as many conversations
+# as words alone on each development set, and quotes 0.3 points fewer turns on one. A higher weight is worse.
 DENSE_WEIGHT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A conversation that matches, and its turns that do, best first, each with its score."""
+    """A matching conversation, and its matching turns, best first, each with its score."""
 
     conversation: Conversation
     score: float
@@ -45,7 +45,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The conversations that match, best first; in how many conversations, and how many it could not look at."""
+    """Matching conversations, best first; the number of searched ones, and of those that are not indexed yet."""
 
     matches: list[Match]
     searched: int
@@ -63,10 +63,10 @@ async def search(
     current: str | None = None,
     today: date | None = None,
 ) -> Results:
-    """The person's past conversations that match a query, at most `limit`. Nobody else's are looked at.
+    """The person's own past conversations that match a query, at most `limit`, without the thread `current`.
 
-    `alternatives` are other words that people may have used: they find, too, but count less. The thread `current` is left out.
-    `today` is the day after "yesterday"; by the clock in UTC if not given.
+    `alternatives` are other words that people may have used: they count less. `today` is the day after "yesterday"; the clock's
+    in UTC if not given.
     """
     index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP)
     outstanding, today, own = index.outstanding, today or datetime.now(UTC).date(), key_of(str(current))
@@ -77,7 +77,7 @@ async def search(
             hashes = {hashed for group in asked.groups for hashed in group}
             buckets = await read_buckets(store, actor, index.parts, hashes)
             break
-        except DamagedError:  # somebody merged a segment meanwhile, or it was damaged and is now gone
+        except DamagedError:  # a segment was merged meanwhile, or was damaged and is now deleted
             index = await load(store, actor)
     keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
     near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
@@ -90,7 +90,7 @@ async def search(
 def _matching(
     index: Index, buckets: Sequence[Sequence[Bucket]], asked: ranking.Question, leave_out: int
 ) -> tuple[list[int], ranking.Frequencies]:
-    """Numbers of the conversations that match best as a whole; and how common each word of the question is."""
+    """Numbers of the conversations that match best as a whole, and the frequency of each word of the question."""
     (keys, versions, lengths), newest = together(index.parts)
     live, groups, words = newest & (versions > 0), asked.groups, len(asked.words)
     counts = np.zeros((len(groups), len(live)), np.float32)
@@ -108,13 +108,13 @@ def _matching(
     weights[words:] = ranking.TIME_WEIGHT * (weights[: asked.own].mean() if asked.own else 1.0)
     counts[:words] = ranking.saturated(counts[:words], lengths, float(lengths[live].mean()) if live.any() else 1.0)
     scores = weights @ np.minimum(counts, 1)
-    # Of equals the newest, which are last.
+    # The newest, which are last, win ties.
     best = np.lexsort((-np.arange(len(scores)), -scores))[:CANDIDATES]
     return [int(keys[place]) for place in best if scores[place] > 0], frequencies
 
 
 async def _documents(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> list[Document]:
-    """The conversations with these numbers. What cannot be read is dropped, and indexed again by the next search."""
+    """The conversations with these numbers. Drops unreadable ones, which the next search indexes again."""
     namespace = namespaces.recall(actor, "documents")
     items = await store.abatch([GetOp(namespace, document_key(key)) for key in keys])
     documents, damaged = [], []
@@ -145,7 +145,7 @@ def _ranked(
 
 
 def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], weight: float) -> dict[int, float]:
-    """Weighted sum of both, each brought to 0 to 1 first. Measured: rank fusion with equal votes is worse than either."""
+    """Weighted sum of both, each scaled to 0 to 1 first. Measured: rank fusion with equal votes is worse than either."""
     best = max(lexical_scores.values(), default=0.0) or 1.0
     low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)
     dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
@@ -156,7 +156,7 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
 async def _verified(
     store: BaseStore, threads: Threads, actor: identity.Actor, documents: Sequence[Document], rank: _Rank, *, limit: int
 ) -> list[Match]:
-    """The best of the candidates that are still there, with what is said in them now."""
+    """The best candidates that still exist, with their present text."""
     ranked = await asyncio.to_thread(rank, documents)
     there: dict[str, Conversation] = {}
     left = [item.document for item in ranked]
