@@ -1,7 +1,5 @@
 """Graph 1: the agent users talk to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deepagents import SubAgent, create_deep_agent

@@ -6,8 +6,6 @@ everything to everybody except operators, and each handler after it opens one th
 handlers stamp the evidence where clients cannot write.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Graph 2: turns finished conversations into memory, between them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deepagents import create_deep_agent

@@ -1,12 +1,10 @@
 """Parses the texts of environment variables. A value that cannot be used raises one line: variable, value, fix."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import SplitResult, parse_qs, urlsplit
@@ -55,18 +53,14 @@ def parse_choice(kind: object) -> Callable[[str, str], str]:
     return parse
 
 
-def parse_seconds(name: str, value: str) -> int:
-    return _whole_number(name, value, MAX_SECONDS_DIGITS, "seconds, e.g. 300, or 0 to turn it off.")
-
-
-def parse_tokens(name: str, value: str) -> int:
-    return _whole_number(name, value, MAX_TOKENS_DIGITS, "tokens, e.g. 500000, or 0 for no limit.")
-
-
 def _whole_number(name: str, value: str, digits: int, fix: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) <= digits):
         raise bad_value(name, value[:20], f"use a whole number of {fix}")
     return int(value)
+
+
+parse_seconds = partial(_whole_number, digits=MAX_SECONDS_DIGITS, fix="seconds, e.g. 300, or 0 to turn it off.")
+parse_tokens = partial(_whole_number, digits=MAX_TOKENS_DIGITS, fix="tokens, e.g. 500000, or 0 for no limit.")
 
 
 def parse_cron(name: str, value: str) -> str:
@@ -146,10 +140,8 @@ def parse_cors(http: str) -> tuple[frozenset[str], str | None]:
 
 @cache
 def parse_graphs(text: str) -> tuple[str, ...]:
-    """Ids of the agent graphs in a langgraph.json, or in the platform's own list of graphs, in its order.
-
-    Raises:
-        SettingsError: there is no agent graph.
+    """Ids of the agent graphs in a langgraph.json, or in the platform's own list of graphs, in its order. Raises
+    `SettingsError` if there is none.
     """
     given: dict[str, Any] = json.loads(text)
     if agents := tuple(graph for graph in given.get("graphs", given) if graph != CONSOLIDATION_GRAPH):

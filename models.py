@@ -4,8 +4,6 @@ An integration takes any stream that ends as a complete answer, tool calls inclu
 protocol ends. Another one is retried, and then fails the run: its tool calls are never executed, and no message is stored.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -62,19 +60,12 @@ class SilentModelError(ModelTimeoutError):
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Limits of model calls.
+    """Limits of model calls."""
 
-    Args:
-        silence_seconds: until the first chunk of an answer, and between two.
-        retries: further attempts after an incomplete answer.
-        retry_delay_seconds: before the first retry; each further one waits twice as long.
-        run_seconds: for all model and tool calls of one run.
-    """
-
-    silence_seconds: float = MODEL_SILENCE_SECONDS
-    retries: int = MODEL_RETRIES
-    retry_delay_seconds: float = 1.0
-    run_seconds: float = MAX_RUN_SECONDS
+    silence_seconds: float = MODEL_SILENCE_SECONDS  # until the first chunk of an answer, and between two
+    retries: int = MODEL_RETRIES  # further attempts after an incomplete answer
+    retry_delay_seconds: float = 1.0  # before the first retry; each further one waits twice as long
+    run_seconds: float = MAX_RUN_SECONDS  # for all model and tool calls of one run
 
     def retry(self) -> ModelRetryMiddleware:
         """The innermost middleware of every agent and subagent."""
@@ -88,10 +79,8 @@ LIMITS = CallLimits()
 def build_model(
     name: str | None, variable: str = "AGENT_MODEL", offline: type[BaseChatModel] | None = OFFLINE
 ) -> BaseChatModel:
-    """The chat model `name` (`provider:model`) that the setting `variable` gave, or the offline one if there is no name.
-
-    Raises:
-        SettingsError: there is no model; the provider is unknown; or its package or key is missing.
+    """The chat model `name` (`provider:model`) that the setting `variable` gave, or the offline one if there is no name. Raises
+    `SettingsError` if there is no model, the provider is unknown, or its package or key is missing.
     """
     if name is None and offline:
         return offline()
@@ -103,10 +92,8 @@ def build_model(
     except ImportError as error:
         extra = f"install the extra '.[{provider}]' (make install EXTRA={provider})"
         fix = extra if provider in EXTRAS else " ".join(str(error).split())[:200].rstrip(".")
-        raise SettingsError(
-            f"{variable} is {name!r}, whose provider is not installed; {fix}, and for a deployment add its package to "
-            "dependencies of pyproject.toml."
-        ) from None
+        fix += ", and for a deployment add its package to dependencies of pyproject.toml."
+        raise SettingsError(f"{variable} is {name!r}, whose provider is not installed; {fix}") from None
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
         why = (error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)).split()
         reason = " ".join(why)[:200].rstrip(".")
@@ -157,7 +144,8 @@ class _WholeAnswers(BaseChatModel):
     async def _astream(
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        keys, whole = _ending(type(self))
+        packages = (base.__module__.partition(".")[0] for base in type(self).__mro__)
+        keys, whole = next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset[str]()))
         reason: str | None = None
         began, calls, chars = False, False, 0
         arguments: dict[object, _Arguments] = {}
@@ -165,7 +153,8 @@ class _WholeAnswers(BaseChatModel):
             while chunk := await self._following(chunks, began=began):
                 began = True
                 said = {**(chunk.generation_info or {}), **chunk.message.response_metadata}
-                calling = _calls_tool(chunk.message)
+                message = chunk.message if isinstance(chunk.message, AIMessageChunk) else AIMessageChunk(content="")
+                calling = bool(message.tool_call_chunks or message.tool_calls or message.invalid_tool_calls)
                 calls = calls or calling
                 # A reason counts only at the end: more content after it cancels it.
                 before = None if calling or chunk.message.content else reason
@@ -191,17 +180,6 @@ class _WholeAnswers(BaseChatModel):
             if began:
                 raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
             raise
-
-
-def _ending(kind: type) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The entry of `ENDINGS` for a class or its base class; empty for others."""
-    packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
-    return next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset()))
-
-
-def _calls_tool(message: BaseMessage) -> bool:
-    said = message if isinstance(message, AIMessageChunk) else AIMessageChunk(content="")
-    return bool(said.tool_call_chunks or said.tool_calls or said.invalid_tool_calls)
 
 
 @dataclass(slots=True)

@@ -4,8 +4,6 @@ A variable exists only where two deployments of the same code must differ. `.env
 the two lists equal. Constants that no fork changes stay with the code that they tune.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping
@@ -167,10 +165,8 @@ VARIABLES = tuple(_PARSERS)
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings from `environ` (default: the process environment). An empty value counts as unset.
-
-    Raises:
-        SettingsError: a value cannot be used, or two settings exclude each other.
+    """Settings from `environ` (default: the process environment). An empty value counts as unset. Raises `SettingsError` if a
+    value cannot be used, or two settings exclude each other.
     """
     environ = os.environ if environ is None else environ
     given = {name: value for name in VARIABLES if (value := environ.get(name, "").strip())}

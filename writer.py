@@ -3,8 +3,6 @@
 To take it off, delete this file, prompts/writer.md, tests/test_writer.py, and what names it in agent.py and pyproject.toml.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

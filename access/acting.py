@@ -3,8 +3,6 @@
 A run knows its creator by the claims in `configurable.langgraph_auth_user`. `memory/identity.py` decides from them who acts.
 """
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -54,8 +52,7 @@ async def act_as(user: User, thread_id: object, kwargs: MutableMapping[str, Any]
     if thread_id is not None and (resumes or kwargs.get("input") is None):
         owner = await _thread_owner(thread_id)
         if owner is None and resumes:
-            detail = f"There is no thread {thread_id} with an owner to resume it for."
-            raise Auth.exceptions.HTTPException(status_code=404, detail=detail)
+            raise Auth.exceptions.HTTPException(404, f"There is no thread {thread_id} with an owner to resume it for.")
         if owner:
             claims["thread_owner"] = owner
     stamp_claims(kwargs.setdefault("config", {}), claims)
@@ -71,6 +68,6 @@ async def act_as(user: User, thread_id: object, kwargs: MutableMapping[str, Any]
 
 async def _thread_owner(thread_id: object) -> dict[str, str] | None:
     thread = await thread_of(thread_id)
-    metadata: dict[str, Any] = dict(thread["metadata"] or {}) if thread else {}
+    metadata = (thread["metadata"] or {}) if thread else {}
     owner = {key: metadata[key] for key in OWNER_KEYS if isinstance(metadata.get(key), str)}
     return owner if len(owner) == len(OWNER_KEYS) else None

@@ -5,8 +5,6 @@ nothing. Each process gives each person this share, and keeps it in memory. The 
 valid token, are the business of a proxy before it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time
@@ -52,7 +50,7 @@ class _Share:
 
 
 class Admission:
-    """Admits requests of a person, `(org_id, identity)`. Times are seconds of `clock`, which pass during `sleep`."""
+    """Admits requests of a person, `(org_id, identity)`. `clock` gives seconds, which pass during `sleep`."""
 
     def __init__(
         self,
@@ -66,10 +64,8 @@ class Admission:
         self._shares: OrderedDict[Person, _Share] = OrderedDict()
 
     async def request(self, person: Person) -> None:
-        """Return when a request of the person may proceed.
-
-        Raises:
-            HTTPException: 429 after `MAX_REQUEST_WAIT_SECONDS`, if it would wait longer. An early one would invite retries.
+        """Return when a request of the person may proceed. Raises `HTTPException` 429 after `MAX_REQUEST_WAIT_SECONDS`, if it
+        would wait longer. An early refusal would invite retries.
         """
         share = self._share(person)
         share.left -= 1
@@ -85,11 +81,8 @@ class Admission:
     async def run(self, person: Person, refusal: Callable[[], Awaitable[str | None]]) -> None:
         """Return when a run may be created for the person, one after another, so that each is counted before the next.
 
-        Args:
-            refusal: counts the person's runs; returns the reason against a further one, or None. A reason is kept for a moment.
-
-        Raises:
-            HTTPException: 429 with the reason; and what `refusal` raises.
+        `refusal` counts the person's runs, and returns the reason against another, or None. A reason is kept for a moment, and
+        raised as `HTTPException` 429.
         """
         share = self._share(person)
         share.left -= RUN_IN_REQUESTS

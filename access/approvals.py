@@ -5,8 +5,6 @@ could delete and recreate it with the same id and another pending write. Its int
 checkpoint.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -46,12 +44,8 @@ async def check_approval(thread_id: object, kwargs: Mapping[str, Any]) -> None:
     configurable[STRICT_RESUME] = True
 
 
-async def pending_interrupts(thread_id: object) -> list[str]:
-    """Ids of the pending interrupts of a thread."""
-    return _pending(await _state(thread_id))
-
-
 def _pending(state: ThreadState | None) -> list[str]:
+    """Ids of the pending interrupts of a thread."""
     return sorted({str(interrupt["id"]) for interrupt in state["interrupts"]}) if state else []
 
 
@@ -65,9 +59,9 @@ async def _state(thread_id: object) -> ThreadState | None:
 
 def _refused(status: int, why: str, pending: list[str]) -> Exception:
     if not pending:
-        return HTTPException(status_code=status, detail=f"{why} Nothing waits for an approval on this thread.")
+        return HTTPException(status, f"{why} Nothing waits for an approval on this thread.")
     how = f'look at what waits, and send {{"resume": {{"<id>": {{"decisions": [...]}}}}}} with an id of {", ".join(pending)}.'
-    return HTTPException(status_code=status, detail=f"{why} With SHARED_WRITES=interrupt {how}")
+    return HTTPException(status, f"{why} With SHARED_WRITES=interrupt {how}")
 
 
 async def check_nothing_awaits_approval(thread_id: object, after_seconds: int | None, *, consolidates: bool) -> None:
@@ -84,23 +78,23 @@ async def check_nothing_awaits_approval(thread_id: object, after_seconds: int | 
     if consolidates and (thread is None or graph == CONSOLIDATION_GRAPH):
         return
     if graph == CONSOLIDATION_GRAPH:
-        raise HTTPException(status_code=409, detail=f"Thread {thread_id} is consolidation's; go on in another thread.")
+        raise HTTPException(409, f"Thread {thread_id} is consolidation's; go on in another thread.")
     if after_seconds:
-        detail = "With SHARED_WRITES=interrupt only an operator may start a run later: it could replace a write."
-        raise HTTPException(status_code=403, detail=detail)
+        raise HTTPException(
+            403, "With SHARED_WRITES=interrupt only an operator may start a run later: it could replace a write."
+        )
     # A thread whose paused run was deleted stays interrupted with nothing to approve.
-    if thread and thread["status"] == "interrupted" and await pending_interrupts(thread_id):
-        detail = f"Thread {thread_id} waits for an operator's approval; go on in another thread."
-        raise HTTPException(status_code=409, detail=detail)
+    if thread and thread["status"] == "interrupted" and _pending(await _state(thread_id)):
+        raise HTTPException(409, f"Thread {thread_id} waits for an operator's approval; go on in another thread.")
     if thread and thread["status"] == "busy":
-        raise HTTPException(status_code=409, detail=f"Thread {thread_id} has a run going; wait until it ends.")
+        raise HTTPException(409, f"Thread {thread_id} has a run going; wait until it ends.")
 
 
 async def check_idle(thread_id: object) -> None:
     """Refuse (409) an approval on a busy thread: behind another run it would approve that run's write."""
     thread = await thread_of(thread_id)
     if thread and thread["status"] == "busy":
-        raise HTTPException(status_code=409, detail=f"Thread {thread_id} has a run going; look at what it asks for first.")
+        raise HTTPException(409, f"Thread {thread_id} has a run going; look at what it asks for first.")
 
 
 async def thread_of(thread_id: object) -> Thread | None:

@@ -1,9 +1,8 @@
 """Limits of one person, checked before a run or a thread is created for them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -33,33 +32,27 @@ def _person(owner: Owner) -> Person:
     return owner["org_id"], owner["user_id"]
 
 
-def _check_size(kwargs: Mapping[str, Any]) -> None:
-    sent = [kwargs.get(name) for name in ("input", "command", "context")]
+async def check_run(owner: Owner, value: Mapping[str, Any], settings: Settings, *, consolidates: bool) -> None:
+    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers. Raises
+    `HTTPException`: 413, the input is too large; 429, the owner is at a limit of runs or of the day's tokens.
+    """
+    sent = [value["kwargs"].get(name) for name in ("input", "command", "context")]
     size = len(json.dumps(sent, ensure_ascii=False).encode(errors="replace"))
     if size > MAX_INPUT_BYTES:
-        raise HTTPException(status_code=413, detail=f"A run may be sent {MAX_INPUT_BYTES:,} bytes, not {size:,}; send less.")
-
-
-async def check_run(owner: Owner, value: Mapping[str, Any], settings: Settings, *, consolidates: bool) -> None:
-    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers.
-
-    Raises:
-        HTTPException: 413, the input is too large; 429, the owner is at a limit of runs or of the day's tokens.
-    """
-    _check_size(value["kwargs"])
+        raise HTTPException(413, f"A run may be sent {MAX_INPUT_BYTES:,} bytes, not {size:,}; send less.")
     if creating_run.get():
         return
     if settings.daily_tokens:
         actor = identity.Actor(owner["user_id"], owner["org_id"])
         if spent := await budget_refusal(await langgraph_internals.store(), actor, settings):
-            raise HTTPException(status_code=429, detail=spent[0], headers={"Retry-After": str(spent[1])})
+            raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})
 
     async def refusal() -> str | None:
         if value["thread_id"] is not None and value["multitask_strategy"] == "enqueue":
             await _check_waiting(value["thread_id"])
         full = await _too_many_busy(owner, value["thread_id"], consolidates=consolidates)
         if full and consolidates:  # not to be repeated for a conversation's run
-            raise HTTPException(status_code=429, detail=full)
+            raise HTTPException(429, full)
         return full
 
     await ADMISSION.run(_person(owner), refusal)
@@ -83,10 +76,9 @@ async def _too_many_busy(owner: Owner, thread_id: object = None, *, consolidates
             busy.add(crowd)
         else:
             del crowded[crowd]
-    going = len(busy)
-    return (
-        f"{going} of your conversations have a run going; wait until one of them ends." if going >= MAX_BUSY_THREADS else None
-    )
+    if len(busy) < MAX_BUSY_THREADS:
+        return None
+    return f"{len(busy)} of your conversations have a run going; wait until one of them ends."
 
 
 async def _busy_threads(metadata: Owner) -> set[str]:
@@ -97,20 +89,16 @@ async def _busy_threads(metadata: Owner) -> set[str]:
 async def _has_runs(thread_id: str) -> bool:
     """Whether a run of the thread is under way or queued. The thread's status may say otherwise."""
     runs = get_client().runs
-    try:
+    with suppress(NotFoundError):
         return bool(
             await runs.list(thread_id, status="running", limit=1) or await runs.list(thread_id, status="pending", limit=1)
         )
-    except NotFoundError:
-        return False
+    return False
 
 
 async def _check_waiting(thread_id: object) -> None:
     """Bound the queued runs of a thread: the platform looks at them first, which delays other people's runs."""
-    try:
+    with suppress(NotFoundError):
         waiting = await get_client().runs.list(str(thread_id), status="pending", limit=MAX_WAITING_RUNS, select=["run_id"])
-    except NotFoundError:
-        return
-    if len(waiting) >= MAX_WAITING_RUNS:
-        detail = f"{len(waiting)} runs wait already on thread {thread_id}; wait until one of them begins."
-        raise HTTPException(status_code=429, detail=detail)
+        if len(waiting) >= MAX_WAITING_RUNS:
+            raise HTTPException(429, f"{len(waiting)} runs wait already on thread {thread_id}; wait until one of them begins.")

@@ -5,8 +5,6 @@ same id in capitals would be a second conversation, which survives the deletion 
 and depth, and trusts the types of some fields.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import reprlib
@@ -78,9 +76,8 @@ class RequestBounds:
             for segment in path.split("/"):
                 _canonical(segment)
         except ValueError as error:
-            await JSONResponse({"detail": f"The path's ids are lower-case UUIDs with dashes; {error}."}, 422)(
-                scope, receive, send
-            )
+            detail = f"The path's ids are lower-case UUIDs with dashes; {error}."
+            await JSONResponse({"detail": detail}, 422)(scope, receive, send)
             return
         if is_in_process(scope) or path == "/memory" or path.startswith("/memory/"):
             await self.app(scope, receive, send)
@@ -136,20 +133,16 @@ def _bounded_frames(receive: Receive, send: Send) -> Receive:
 
 
 async def _read(receive: Receive) -> Message:
-    """The whole body as one message.
-
-    Raises:
-        HTTPException: 413, it is too long (reading stops); 422, it nests too deep, or a field is invalid.
+    """The whole body as one message. Raises `HTTPException`: 413, it is too long (reading stops); 422, it nests too deep, or a
+    field is invalid.
     """
     body, more = bytearray(), True
-    while more:
+    while more and len(body) <= MAX_REQUEST_BYTES:
         message = await receive()
         if message["type"] != "http.request":
             return message
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > MAX_REQUEST_BYTES:
-            break
     await _check(bytes(body))
     return {"type": "http.request", "body": bytes(body), "more_body": False}
 

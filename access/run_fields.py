@@ -4,23 +4,11 @@ No other field arrives. docs/security.md gives the reason for each decision; tes
 field of a new version needs a decision before it is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StringConstraints,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StringConstraints
 
 from memory import controls
 from settings import MAX_RECURSION_LIMIT
@@ -89,14 +77,12 @@ Metadata = Annotated[
 
 
 class _Listed(BaseModel):
-    """Accepts the fields it lists, and ignores others."""
-
-    model_config = ConfigDict(extra="ignore")
+    """Accepts the fields it lists, and ignores others, as pydantic does by default."""
 
     def given(self) -> dict[str, Any]:
         """The given fields except nulls, by the names they were given."""
-        fields = ((name, field.alias or name) for name, field in type(self).model_fields.items())
-        return {alias: getattr(self, name) for name, alias in fields if getattr(self, name) is not None}
+        fields = type(self).model_fields.items()
+        return {field.alias or name: value for name, field in fields if (value := getattr(self, name)) is not None}
 
 
 class Configurable(_Listed):

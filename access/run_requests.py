@@ -6,8 +6,6 @@ thread, cron or assistant exists. The platform continues with the objects that i
 place. It writes its stamps (identity, thread, assistant, graph) afterwards.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import reprlib
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
@@ -42,14 +40,12 @@ _CONTEXT_FIELDS = tuple(field.name for field in dataclasses.fields(identity.Cont
 
 def rebuild_run(value: MutableMapping[str, Any], *, operator: bool, webhooks: bool = settings.WEBHOOKS_FOR_EVERYBODY) -> None:
     """Rebuild the value of `threads.create_run`: its `kwargs`, with `config` in place, and its `metadata`. `webhooks`: for all.
-
-    Raises:
-        HTTPException: 422, a field is invalid; 403, it is for operators; 400, the context's `user_id` or `org_id` is not text.
+    Raises `HTTPException`: 422, a field is invalid; 403, it is for operators; 400, `user_id` or `org_id` is not text.
     """
     kwargs, metadata = value["kwargs"], value["metadata"]
     for name in () if operator else ("interrupt_before", "interrupt_after", *(() if webhooks else ("webhook",))):
         if kwargs.get(name):
-            raise HTTPException(status_code=403, detail=f"{name} is for operators; leave it out.")
+            raise HTTPException(403, f"{name} is for operators; leave it out.")
     _check_shape(kwargs, ("input", "command", "context"))
     _checked(_AFTER, value.get("after_seconds") or 0, "after_seconds")
     own = _checked(_METADATA, metadata, "metadata")
@@ -84,16 +80,13 @@ def asks_temporary(metadata: Mapping[str, Any]) -> bool:
     """Whether a new thread is to be a temporary conversation. Raises `HTTPException` 422 if that is not true or false."""
     given = metadata.get(TEMPORARY)
     if given is not None and not isinstance(given, bool):
-        raise HTTPException(status_code=422, detail=f"metadata.temporary is {reprlib.repr(given)}; send true, or leave it out.")
+        raise HTTPException(422, f"metadata.temporary is {reprlib.repr(given)}; send true, or leave it out.")
     return bool(given)
 
 
 def rebuild_cron(value: MutableMapping[str, Any]) -> None:
     """Rebuild the value of `crons.create` and `crons.update`, except the mark by which operators find a cron. The platform
-    gives that mark to the thread of each run.
-
-    Raises:
-        HTTPException: as `rebuild_run`.
+    gives that mark to the thread of each run. Raises as `rebuild_run`.
     """
     payload, metadata = value.get("payload"), value.get("metadata")
     if metadata:
@@ -113,10 +106,8 @@ def rebuild_cron(value: MutableMapping[str, Any]) -> None:
 
 
 def rebuild_assistant(value: Mapping[str, Any]) -> None:
-    """Rebuild the value of `assistants.create` and `assistants.update`, which reaches every run of the assistant.
-
-    Raises:
-        HTTPException: as `rebuild_run`.
+    """Rebuild the value of `assistants.create` and `assistants.update`, which reaches every run of the assistant. Raises as
+    `rebuild_run`.
     """
     config, context, metadata = (value.get(name) for name in ("config", "context", "metadata"))
     if metadata:
@@ -131,7 +122,7 @@ def rebuild_assistant(value: Mapping[str, Any]) -> None:
 
 def names_nobody(reason: object) -> Exception:
     """The refusal of a context whose `user_id` and `org_id` cannot name a person."""
-    return HTTPException(status_code=400, detail=f"The context names nobody that could be: {reason}")
+    return HTTPException(400, f"The context names nobody that could be: {reason}")
 
 
 def _config(config: Config) -> dict[str, Any]:
@@ -152,9 +143,8 @@ def _context(given: Mapping[str, Any], *, told: bool = True) -> dict[str, Any]:
         context = _CONTEXT.validate_python(dict(kept))
     except ValidationError as error:
         if unknown := [str(each["loc"][0]) for each in error.errors() if each["type"] == "unexpected_keyword_argument"]:
-            fields = ", ".join(_CONTEXT_FIELDS)
-            detail = f"context has no field {unknown[0][:100]!r}; it takes {fields}."
-            raise HTTPException(status_code=422, detail=detail) from None
+            detail = f"context has no field {unknown[0][:100]!r}; it takes {', '.join(_CONTEXT_FIELDS)}."
+            raise HTTPException(422, detail) from None
         if any(each["loc"][0] in OWNER_KEYS for each in error.errors()):
             raise names_nobody("user_id and org_id are texts") from None
         raise _refusal(error, kept, "context") from None
@@ -179,22 +169,18 @@ def _check_shape(given: Mapping[str, Any], names: Collection[str]) -> None:
                 _check_listed(name, key, item)
             level = [child for _, item in level for child in _children(item)]
         if level:
-            raise HTTPException(status_code=422, detail=f"{name} nests deeper than {MAX_NESTING} levels; flatten it.")
+            raise HTTPException(422, f"{name} nests deeper than {MAX_NESTING} levels; flatten it.")
 
 
 def _check_listed(name: str, key: object, item: Any) -> None:
-    if isinstance(item, list) and key != "messages" and sum(map(_is_object, item)) > MAX_LISTED:
-        detail = f"{name} has a list of {len(item)} ({str(key)[:100]!r}); send at most {MAX_LISTED}."
-        raise HTTPException(status_code=422, detail=detail)
+    objects = [each for each in item if isinstance(each, Mapping | list)] if isinstance(item, list) else []
+    if key != "messages" and len(objects) > MAX_LISTED:
+        raise HTTPException(422, f"{name} has a list of {len(item)} ({str(key)[:100]!r}); send at most {MAX_LISTED}.")
     if key == "files" and isinstance(item, Mapping):
         for path, file in item.items():
             if scratch_size(file) > settings.MAX_FILE_BYTES:
                 detail = f"{name} has a file of more than {settings.MAX_FILE_BYTES:,} bytes ({str(path)[:100]!r}); split it."
-                raise HTTPException(status_code=422, detail=detail)
-
-
-def _is_object(item: object) -> bool:
-    return isinstance(item, Mapping | list)
+                raise HTTPException(422, detail)
 
 
 def _children(item: object) -> Iterable[tuple[object, Any]]:
@@ -213,7 +199,7 @@ def _refusal(error: ValidationError, given: object, *where: str) -> Exception:
         given = given[part]  # type: ignore[index]  # it is one of the two
         path.append(str(part)[:100])
     detail = f"{'.'.join(path)} is {reprlib.repr(first['input'])}; {first['msg'][0].lower()}{first['msg'][1:]}."
-    return HTTPException(status_code=422, detail=detail)
+    return HTTPException(422, detail)
 
 
 def _become(target: MutableMapping[str, Any], content: Mapping[str, Any]) -> None:

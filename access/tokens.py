@@ -1,7 +1,5 @@
 """Verifies tokens: development tokens on this machine, JSON web tokens everywhere else."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -42,14 +40,12 @@ def refused(detail: str) -> Auth.exceptions.HTTPException:
 
 @dataclass(slots=True)
 class KeyTimes:
-    """Seconds: the longest refusal of a new key, and the timeout of the provider's whole answer; the age from which on keys are
-    refreshed in the background, and the age after which they are no longer used.
-    """
+    """Seconds."""
 
-    cooldown: float = 5
-    timeout: float = 5
-    refresh: float = 150
-    kept: float = 300
+    cooldown: float = 5  # the longest refusal of a new key
+    timeout: float = 5  # for the provider's whole answer
+    refresh: float = 150  # the age from which on keys are refreshed in the background
+    kept: float = 300  # the age after which they are no longer used
 
 
 class KeySet:
@@ -66,12 +62,7 @@ class KeySet:
         self._fetching: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> jwt.PyJWK:
-        """The key of this id.
-
-        Raises:
-            ServerError: 503, the keys cannot be fetched.
-            jwt.PyJWTError: the provider has no such key.
-        """
+        """The key of this id. Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is none."""
         now = time.monotonic()
         age = now - self._fetched_at
         if age < self._times.kept and key_id in self._keys:
@@ -121,11 +112,8 @@ class KeySet:
 
 
 def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
-    """The usable keys of a JSON Web Key Set (RFC 7517), by id.
-
-    Raises:
-        ValueError: it is not a key set, or has no usable key.
-        RecursionError: it is nested too deeply.
+    """The usable keys of a JSON Web Key Set (RFC 7517), by id. Raises `ValueError` if it is not a key set or has none,
+    `RecursionError` if it is nested too deeply.
     """
     document = json.loads(answer)
     keys = document.get("keys") if isinstance(document, dict) else None
@@ -162,11 +150,8 @@ class Tokens:
         self._keys = KeySet(settings.auth_jwks_url) if settings.auth_jwks_url else None
 
     async def user(self, authorization: str | None) -> dict[str, Any]:
-        """The user behind an Authorization header: `identity`, `org_id`, `permissions`.
-
-        Raises:
-            Auth.exceptions.HTTPException: 401, the token is missing or unusable.
-            ServerError: 503, the identity provider's keys cannot be fetched. The SDK's exception would arrive as a 500.
+        """The user behind an Authorization header: `identity`, `org_id`, `permissions`. Raises a 401 for a missing or unusable
+        token, and `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
         """
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
@@ -190,27 +175,22 @@ class Tokens:
         return "Nobody can sign in yet: set AUTH_JWKS_URL or AUTH_JWT_SECRET. Studio works through LangSmith."
 
     async def _verified_claims(self, token: str) -> Mapping[str, Any]:
-        settings = self._settings
+        key: Any = self._settings.auth_jwt_secret
         try:
-            key, algorithms = await self._key(token)
+            if self._keys:  # the whole key, not its `.key`: a token must name the algorithm that this key is for
+                key = await self._keys.key(jwt.get_unverified_header(token).get("kid"))
             claims: Mapping[str, Any] = jwt.decode(
                 token,
                 key,
-                algorithms=algorithms,
-                issuer=settings.auth_issuer,
-                audience=settings.auth_audience,
+                algorithms=ASYMMETRIC if self._keys else ["HS256"],
+                issuer=self._settings.auth_issuer,
+                audience=self._settings.auth_audience,
                 leeway=CLOCK_SKEW_SECONDS,
-                options={"require": ["exp", "sub"], "verify_aud": settings.auth_audience is not None},
+                options={"require": ["exp", "sub"], "verify_aud": self._settings.auth_audience is not None},
             )
         except jwt.PyJWTError as error:
             raise refused(f"The token is not valid: {error}.") from None
         return claims
-
-    async def _key(self, token: str) -> tuple[Any, list[str]]:
-        if self._keys is None:
-            return self._settings.auth_jwt_secret, ["HS256"]
-        # The whole key, not its `.key`: a token must name the algorithm that this key is for.
-        return await self._keys.key(jwt.get_unverified_header(token).get("kid")), ASYMMETRIC
 
     def _named_by(self, claims: Mapping[str, Any]) -> tuple[str, str, list[str]]:
         org = claims.get(self._settings.auth_org_claim)

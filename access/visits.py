@@ -1,7 +1,5 @@
 """A person's visit deletes their expired temporary conversations, in the background."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
@@ -42,8 +40,8 @@ class Visits:
 async def _delete(actor: Actor) -> None:
     try:
         await delete_temporary(get_client(), actor)
-    except Exception as error:  # no error here concerns the request
-        logger.warning("Temporary conversations could not be deleted: %r. The sweep does it.", error, exc_info=True)
+    except Exception:  # no error here concerns the request
+        logger.warning("Temporary conversations could not be deleted. The sweep does it.", exc_info=True)
 
 
 VISITS = Visits()

@@ -1,7 +1,5 @@
 """Bodies of requests to /memory, read within limits."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """A person's controls over remembering: pause, and review of changes."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from starlette.responses import Response

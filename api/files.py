@@ -1,7 +1,5 @@
 """A person's files over HTTP: list, read, write, delete, history, undo."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import re
@@ -96,18 +94,16 @@ def _lines(content: str, revisions: Sequence[Revision]) -> list[dict[str, Any] |
     if not revisions or revisions[0].content != content:  # another code wrote the file, or it is changing at this moment
         return []
     lines = zip(lines_of(content), line_origins(revisions), strict=False)
-    return [{**_origin(came), "threads": _threads(line, came)} if came else None for line, came in lines]
+    return [_origin(line, came) if came else None for line, came in lines]
 
 
-def _origin(revision: Revision) -> dict[str, Any]:
-    return {"revision": revision.number, "at": revision.at, "author": asdict(revision.author)}
-
-
-def _threads(line: str, revision: Revision) -> list[str]:
-    """Ids of conversations that a line may come from: the one that it names, but for an agent's line the agent's own."""
-    noted = revision.author.thread_id.split()
-    named = _SAID_IN.search(line)
-    return [named[1]] if named and revision.author.kind not in {"agent", "subagent"} else noted
+def _origin(line: str, revision: Revision) -> dict[str, Any]:
+    """The revision that a line came with, and the conversations it may come from: the one that it names, but for an agent's
+    line the agent's own.
+    """
+    author, named = revision.author, _SAID_IN.search(line)
+    threads = [named[1]] if named and author.kind not in {"agent", "subagent"} else author.thread_id.split()
+    return {"revision": revision.number, "at": revision.at, "author": asdict(author), "threads": threads}
 
 
 @person_route("assistant_id", "path")
@@ -186,10 +182,11 @@ async def read_history(request: PersonRequest) -> Response:
 
 def _with_diffs(known: Sequence[Revision]) -> list[dict[str, Any]]:
     """Revisions with their diffs; None for one whose predecessor is gone. Blocks."""
-    revisions = [{**revision_summary(new), "diff": diff(old.content, new.content)} for new, old in itertools.pairwise(known)]
-    if known:
-        first = known[-1]
-        revisions.append({**revision_summary(first), "diff": diff(None, first.content) if first.number == 1 else None})
+    revisions = []
+    for new, old in itertools.zip_longest(known, known[1:]):
+        is_known = old is not None or new.number == 1
+        changes = diff(old.content if old else None, new.content) if is_known else None
+        revisions.append({**revision_summary(new), "diff": changes})
     return revisions
 
 
@@ -220,9 +217,8 @@ async def _revision(request: PersonRequest, key: str, wanted: object) -> Revisio
     known = await history(request.store, request.namespace, key)
     revision = next((revision for revision in known if str(revision.number) == number), None)
     if revision is None:
-        raise RefusedRequestError(
-            404, f"{ROUTE}{key} has no revision {number[:20]} in its history; GET /memory/history lists them."
-        )
+        detail = f"{ROUTE}{key} has no revision {number[:20]} in its history; GET /memory/history lists them."
+        raise RefusedRequestError(404, detail)
     return revision
 
 

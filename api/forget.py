@@ -1,7 +1,5 @@
 """Forgetting a person: deletes everything of theirs, and keeps earlier runs from writing afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -54,7 +52,8 @@ async def forget(
     """Delete everything of a person except the epoch, until nothing is left. Safe to repeat.
 
     A new epoch begins first, so runs under way write nothing afterwards. Shared memory (`MEMORY_SCOPE=assistant`) stays.
-    Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id.
+    Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id. Raises
+    `StillWrittenError` if something came back after each of several deletions.
 
     Args:
         delete_checkpoints: deletes a person's checkpoints whose threads are gone; returns the number of threads.
@@ -64,9 +63,6 @@ async def forget(
     Returns:
         Deleted `runs`, `threads`, `unlisted_threads` (only left as checkpoints), and items of the store by the first part of
         their namespace (`memories`, `journal`, ...).
-
-    Raises:
-        StillWrittenError: something came back after each of several deletions.
     """
     counts, stopped = Counter[str](), set[str]()
     for _ in range(_PASSES):
@@ -117,24 +113,21 @@ async def _busy(client: LangGraphClient, actor: identity.Actor) -> list[str]:
 
 async def _cancel(client: LangGraphClient, thread_id: str) -> int:
     """Cancel the runs of a thread; returns their number."""
+    states: tuple[RunStatus, ...] = ("pending", "running")
     with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
-        states: tuple[RunStatus, ...] = ("pending", "running")
         runs = [run for state in states for run in await client.runs.list(thread_id, limit=_PAGE, status=state)]
-        going = [str(run["run_id"]) for run in runs]
-        if going:
-            await client.runs.cancel_many(thread_id=thread_id, run_ids=going)
-        return len(going)
+        if runs:
+            await client.runs.cancel_many(thread_id=thread_id, run_ids=[str(run["run_id"]) for run in runs])
+        return len(runs)
     return 0
 
 
 async def _delete_threads(client: LangGraphClient, actor: identity.Actor) -> int:
     """Delete all threads with their runs and checkpoints; returns their number."""
-    deleted = 0
-    while threads := await client.threads.search(metadata=owner(actor), limit=_PAGE, select=["thread_id"]):
-        pruned = (await client.threads.prune([str(thread["thread_id"]) for thread in threads]))["pruned_count"]
-        deleted += int(pruned)
-        if not pruned:
-            break
+    deleted, pruned = 0, 1
+    while pruned and (threads := await client.threads.search(metadata=owner(actor), limit=_PAGE, select=["thread_id"])):
+        pruned = int((await client.threads.prune([str(thread["thread_id"]) for thread in threads]))["pruned_count"])
+        deleted += pruned
     return deleted
 
 
@@ -185,9 +178,8 @@ async def forget_me(request: PersonRequest) -> Response:
                 request.store, client, actor, request.settings, langgraph_internals.delete_checkpoints, crowded=crowded
             )
     except StillWrittenError:
-        raise RefusedRequestError(
-            503, "Something of yours came back after each deletion; stop your clients and call again."
-        ) from None
+        detail = "Something of yours came back after each deletion; stop your clients and call again."
+        raise RefusedRequestError(503, detail) from None
     finally:
         # A warning, so that no usual log level hides it. Failed attempts are logged, too.
         logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, request.author.user_id)

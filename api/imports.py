@@ -4,11 +4,7 @@ Merging removes nothing. It creates missing files and appends missing lines to M
 files stay as they are.
 """
 
-from __future__ import annotations
-
 import asyncio
-import base64
-import binascii
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +21,7 @@ from api.person import ROUTE, diff
 from api.requests import PersonRequest, RefusedRequestError, json_response, person_route, shown
 from memory import identity
 from memory.journal import all_items, lines_of
-from memory.validation import RefusedWriteError, before_write, check_path, check_room, stored_file
+from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
 from settings import MAX_IMPORT_BYTES, MAX_MEMORY_FILES
 
 
@@ -100,21 +96,19 @@ def _entry(number: int, value: object) -> Entry:
     check_path(path.removeprefix(ROUTE))
     if encoding not in ("utf-8", "base64"):
         raise RefusedWriteError(f"files[{number}] has the encoding {shown(encoding)}; use utf-8 or base64.")
+    file = FileData(content=content, encoding=encoding)
     if encoding == "base64":
         try:
-            base64.b64decode(content, validate=True)
-        except (binascii.Error, ValueError):
-            raise RefusedWriteError(
-                f"files[{number}] is not valid base64, though its encoding says so; encode it again."
-            ) from None
-    return Entry(path.removeprefix(ROUTE), FileData(content=content, encoding=encoding))
+            file_bytes(file)
+        except ValueError:
+            message = f"files[{number}] is not valid base64, though its encoding says so; encode it again."
+            raise RefusedWriteError(message) from None
+    return Entry(path.removeprefix(ROUTE), file)
 
 
 def plan(stored: Sequence[Item], wanted: Sequence[Entry], author: identity.Author) -> list[dict[str, Any]]:
-    """The effect on each file: `path`, `action` (create, append, keep, same) and `diff`. Blocks.
-
-    Raises:
-        RefusedWriteError: one of the writes would be refused.
+    """The effect on each file: `path`, `action` (create, append, keep, same) and `diff`. Blocks. Raises `RefusedWriteError` if
+    one of the writes would be refused.
     """
     items, planned = {item.key: item for item in stored}, list[dict[str, Any]]()
     for entry in wanted:

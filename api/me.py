@@ -1,9 +1,8 @@
 """The caller, and how this deployment keeps memory."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
+from api.person import owner
 from api.requests import PersonRequest, json_response, person_route
 from memory.identity import is_operator, may_write_policies
 
@@ -21,8 +20,7 @@ async def me(request: PersonRequest) -> Response:
     user, settings = request.http.user, request.settings
     return json_response(
         {
-            "user_id": request.actor.user_id,
-            "org_id": request.actor.org_id,
+            **owner(request.actor),
             "memory_scope": settings.memory_scope,
             "memory_writes": settings.memory_writes,
             "sign_in": settings.sign_in,

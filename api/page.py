@@ -1,7 +1,5 @@
 """The page at /app: static files, this project's only public routes. The page fetches its data from /memory."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

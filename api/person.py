@@ -3,8 +3,6 @@
 Outside of runs nothing is scoped: the client sees everybody's threads, and the store everything.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +21,7 @@ from settings import Settings
 ROUTE = "/memories"
 # Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
 MAX_ASSISTANTS = 20
+_IDS = 1_000
 
 
 def revision_summary(revision: Revision) -> dict[str, Any]:
@@ -40,9 +39,6 @@ def diff(before: str | None, after: str | None) -> str:
     """A unified diff, cut where it is long. Blocks."""
     changed = journal.diff(before or "", after or "")
     return journal.cut(f"{changed}\n") if changed else ""
-
-
-_IDS = 1_000
 
 
 async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
@@ -68,9 +64,8 @@ async def check_may_begin(store: BaseStore, actor: identity.Actor, namespace: Na
         return
     known = await memory_namespaces(store, actor, settings)
     if namespace not in known and len(known) >= MAX_ASSISTANTS:
-        raise RefusedWriteError(
-            f"You have memory with {len(known)} assistants, and {MAX_ASSISTANTS} is the limit for beginning another."
-        )
+        message = f"You have memory with {len(known)} assistants, and {MAX_ASSISTANTS} is the limit for beginning another."
+        raise RefusedWriteError(message)
 
 
 def owner(actor: identity.Actor) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """A preview of the system prompt at a person's next turn: policies, memory, skills."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

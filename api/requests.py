@@ -1,7 +1,5 @@
 """Requests to /memory, checked before anything is done: the person they are about, parameters, bodies within limits."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json
@@ -37,22 +35,15 @@ class RefusedRequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PersonRequest:
-    """A request by a caller who may make it.
-
-    Args:
-        actor: the person whose memory it is about.
-        author: the author of its writes.
-        parameters: those of the query.
-        epoch: the person's epoch when it began.
-    """
+    """A request by a caller who may make it."""
 
     http: Request
     settings: Settings
-    actor: identity.Actor
-    author: identity.Author
-    parameters: dict[str, str]
+    actor: identity.Actor  # the person whose memory it is about
+    author: identity.Author  # of its writes
+    parameters: dict[str, str]  # of the query
     store: BaseStore
-    epoch: journal.Epoch
+    epoch: journal.Epoch  # the person's, when the request began
 
     @property
     def namespace(self) -> namespaces.Namespace:
@@ -63,9 +54,8 @@ class PersonRequest:
     def check_not_shared(self) -> None:
         """Raise `RefusedRequestError` where memory is shared."""
         if self.settings.memory_scope == "assistant":
-            raise RefusedRequestError(
-                409, "MEMORY_SCOPE=assistant: memory is shared by all users here, and nobody has files of their own."
-            )
+            detail = "MEMORY_SCOPE=assistant: memory is shared by all users here, and nobody has files of their own."
+            raise RefusedRequestError(409, detail)
 
     def check_own(self) -> None:
         """Raise `RefusedRequestError` for an operator's request about another person: it may read, and decide nothing."""
@@ -122,10 +112,8 @@ class PersonRequest:
         )
 
     async def revise(self, key: str, change: Change) -> Revision:
-        """Change a file, provided that it still is the revision in the header If-Match.
-
-        Raises:
-            RefusedRequestError: it is another revision, or `ScopedFiles.arevise` refused the change.
+        """Change a file, provided that it still is the revision in the header If-Match. Raises `RefusedRequestError` if it is
+        another one, or if `ScopedFiles.arevise` refuses the change.
         """
         await self.check_assistant()
         wanted = self.http.headers.get("if-match")
@@ -209,9 +197,8 @@ async def _person_request(request: Request, known: set[str]) -> PersonRequest:
     settings: Settings = request.app.state.settings
     user = request.scope.get("user")
     if user is None or not user.identity:  # Studio on `langgraph dev` has an identity, though it is not authenticated
-        raise RefusedRequestError(
-            401, 'Nobody is signed in; keep "enable_custom_route_auth": true in langgraph.json, and send a token.'
-        )
+        detail = 'Nobody is signed in; keep "enable_custom_route_auth": true in langgraph.json, and send a token.'
+        raise RefusedRequestError(401, detail)
     parameters = _parameters(request, known)
     named = {name: parameters[name] for name in ("user_id", "org_id") if name in parameters}
     operator = identity.is_operator(user, settings)
@@ -238,9 +225,8 @@ def _parameters(request: Request, known: set[str]) -> dict[str, str]:
         if name not in known:
             raise RefusedRequestError(400, f"There is no parameter {name[:40]!r} here; use {', '.join(sorted(known))}.")
         if not value or names.count(name) > 1:
-            raise RefusedRequestError(
-                400, f"The parameter {name} is empty, or there twice; give it one value, or leave it out."
-            )
+            detail = f"The parameter {name} is empty, or there twice; give it one value, or leave it out."
+            raise RefusedRequestError(400, detail)
     return dict(given)
 
 

@@ -1,7 +1,5 @@
 """Search of the caller's past conversations, with the search that the agent has as a tool."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -36,11 +34,11 @@ async def search(request: PersonRequest) -> Response:
         raise RefusedRequestError(400, f"limit is {limit[:20]!r}; use 1 to {MAX_LIMIT}.")
     async with get_client() as client:
         results = await recall.search(request.store, client.threads, request.actor, query, int(limit))
-    shown = await asyncio.to_thread(lambda: [_shown(query, match) for match in results.found])
+    shown = await asyncio.to_thread(lambda: [_shown(query, match) for match in results.matches])
     return json_response({"conversations": shown, "searched": results.searched, "outstanding": results.outstanding})
 
 
-def _shown(query: str, match: recall.Found) -> dict[str, Any]:
+def _shown(query: str, match: recall.Match) -> dict[str, Any]:
     talk = match.conversation
     turns = [
         {"number": n + 1, "speaker": speaker, "text": text}

@@ -117,16 +117,16 @@ def together(uri: str, writes: int) -> dict[str, float]:
         process.start()
     go.wait()
     begun = time.perf_counter()
-    found = [results.get() for _ in processes]
+    measured = [results.get() for _ in processes]
     took = time.perf_counter() - begun
     for process in processes:
         process.join()
-    seconds = sorted(second for each, *_ in found for second in each)
+    seconds = sorted(second for each, *_ in measured for second in each)
     return {
         "writes": len(seconds),
-        "refused": sum(refused for *_, refused in found),
+        "refused": sum(refused for *_, refused in measured),
         "writes_per_second": round(len(seconds) / took, 1),
-        "calls_per_write": round(sum(calls for _, calls, _ in found) / len(seconds), 1),
+        "calls_per_write": round(sum(calls for _, calls, _ in measured) / len(seconds), 1),
         "median_ms": round(statistics.median(seconds) * 1000, 1),
         "p90_ms": round(seconds[len(seconds) * 9 // 10] * 1000, 1),
         "p99_ms": round(seconds[len(seconds) * 99 // 100] * 1000, 1),

@@ -266,11 +266,11 @@ def main() -> None:
         server = opened.enter_context(DevServer(Path(opened.enter_context(tempfile.TemporaryDirectory())), env, POSTGRES))
         shapes = asked.shapes if asked.flood_turns else []
         measured = measure(server, people, max(1, asked.turns), asked.flood_turns, shapes)
-        found = asyncio.run(asyncio.wait_for(measured, asked.seconds))
-    loaded, floods = found["load"], found["floods"]
+        figures = asyncio.run(asyncio.wait_for(measured, asked.seconds))
+    loaded, floods = figures["load"], figures["floods"]
     worst = max((each["ratio"] for each in floods.values()), default=None)
     print(f"goal: 0 errors, 0 lost, 0 leaks, and {GOAL} or less beside every flood; worst: {worst}")
-    print(json.dumps({"benchmark": "load", "users": asked.users, "goal": GOAL, "worst": worst, **found}))
+    print(json.dumps({"benchmark": "load", "users": asked.users, "goal": GOAL, "worst": worst, **figures}))
     if loaded["errors"] or loaded["lost"] or loaded["leaks"]:
         raise SystemExit(1)
 

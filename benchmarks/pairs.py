@@ -32,6 +32,6 @@ def print_table(measured: list[Pairs], ours: str = "project ms", theirs: str = "
     width = max(len(pairs.name) for pairs in measured)
     print(f"{'':{width}} {ours:>11} {theirs:>11} {'ratio':>7}   quartiles")
     for pairs in measured:
-        found = pairs.summary()
-        quartiles = f"{found['quartile_1']:.2f} to {found['quartile_3']:.2f}"
-        print(f"{pairs.name:{width}} {found['ours_ms']:11.1f} {found['theirs_ms']:11.1f} {found['ratio']:7.2f}   {quartiles}")
+        row = pairs.summary()
+        quartiles = f"{row['quartile_1']:.2f} to {row['quartile_3']:.2f}"
+        print(f"{pairs.name:{width}} {row['ours_ms']:11.1f} {row['theirs_ms']:11.1f} {row['ratio']:7.2f}   {quartiles}")

@@ -105,9 +105,9 @@ class History:
             self.store, where.threads, where.actor, question.text, MOST, alternatives=alternatives, today=asker.last
         )
         seconds = time.perf_counter() - start
-        ranked = [item.conversation.thread_id for item in results.found]
+        ranked = [item.conversation.thread_id for item in results.matches]
         answer, five = (
-            results_text(question.text, replace(results, found=results.found[:limit]), alternatives)
+            results_text(question.text, replace(results, matches=results.matches[:limit]), alternatives)
             for limit in (DEFAULT_LIMIT, 5)
         )
         threads = {asker.turns[turn][0] for turn in question.evidence}
@@ -141,20 +141,20 @@ def share(values: Sequence[float]) -> float:
 
 def figures(every: Sequence[Answered]) -> dict[str, float]:
     """The measures of some questions, in percent."""
-    found = {f"session_all@{cut}": share([float(max(item.ranks) < cut) for item in every]) for cut in CUTS}
-    found["session_all@answer"] = share([float(item.named) for item in every])
-    found["turn@answer"] = share([item.turns_answer for item in every])
-    found["turn@5"] = share([item.turns_5 for item in every])
-    found["mrr"] = share([0.0 if min(item.ranks) >= MOST else 1 / (1 + min(item.ranks)) for item in every])
-    return found
+    shares = {f"session_all@{cut}": share([float(max(item.ranks) < cut) for item in every]) for cut in CUTS}
+    shares["session_all@answer"] = share([float(item.named) for item in every])
+    shares["turn@answer"] = share([item.turns_answer for item in every])
+    shares["turn@5"] = share([item.turns_5 for item in every])
+    shares["mrr"] = share([0.0 if min(item.ranks) >= MOST else 1 / (1 + min(item.ranks)) for item in every])
+    return shares
 
 
 def print_row(name: str, every: Sequence[Answered], *, quotes: bool = True) -> None:
     """A line of the table."""
-    found = figures(every)
+    measures = figures(every)
     cells = [
         f"{value:7.1f}" if quotes or not ("turn" in measure or "answer" in measure) else "      -"
-        for measure, value in found.items()
+        for measure, value in measures.items()
     ]
     milliseconds = 1_000 * statistics.mean(item.seconds for item in every)
     print(f"{name:26} {len(every):5} {''.join(cells)} {milliseconds:7.1f}", flush=True)
@@ -282,10 +282,10 @@ async def main() -> None:
         given = {"alternatives": bool(alternatives), "meaning": args.meaning}
         parts = {name: settings for name, settings in PARTS.items() if given.get(name, True)}
         await print_ablation(parts, asked, alternatives, ours)
-    found = figures(ours)
+    measures = figures(ours)
     names = ("session_all@5", "session_all@answer", "turn@answer", "turn@5", "mrr")
     chars = sorted(item.chars for item in ours)[int(0.95 * (len(ours) - 1))]
-    print(json.dumps({"set": args.set, **{name: found[name] for name in names}, "chars_p95": chars, "questions": len(ours)}))
+    print(json.dumps({"set": args.set, **{name: measures[name] for name in names}, "chars_p95": chars, "questions": len(ours)}))
 
 
 if __name__ == "__main__":

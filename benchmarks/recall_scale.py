@@ -104,9 +104,9 @@ def fill(threads: Threads, speech: Speech, count: int) -> None:
 
 async def the_recipe(threads: Threads, question: str) -> str:
     """The newest five, whole, and the ten last states of each."""
-    found = await threads.search(metadata=owned_by(ACTOR)[0], limit=5)
+    listed = await threads.search(metadata=owned_by(ACTOR)[0], limit=5)
     states = []
-    for thread in found:
+    for thread in listed:
         messages = thread["values"]["messages"]
         states += json.loads(json.dumps([{"values": {"messages": messages[: len(messages) - n]}} for n in range(10)]))
     return str(states)
@@ -114,8 +114,8 @@ async def the_recipe(threads: Threads, question: str) -> str:
 
 async def first_form(threads: Threads, question: str) -> str:
     """Every thread read at every question, windows of turns ranked by BM25."""
-    found = await threads.search(metadata=owned_by(ACTOR)[0], limit=1_000, select=["thread_id", "updated_at", "values"])
-    talks = [conversation(thread) for thread in found]
+    listed = await threads.search(metadata=owned_by(ACTOR)[0], limit=1_000, select=["thread_id", "updated_at", "values"])
+    talks = [conversation(thread) for thread in listed]
     windows = [
         (talk, " ".join(turn.text for turn in talk.turns[max(0, place - 2) : place + 2]))
         for talk in talks
@@ -127,12 +127,12 @@ async def first_form(threads: Threads, question: str) -> str:
 
 async def timed(ask: Callable[[str], Awaitable[object]], questions: list[str]) -> list[float]:
     """Milliseconds of each question."""
-    found = []
+    milliseconds = []
     for question in questions:
         start = time.perf_counter()
         await ask(question)
-        found.append(1_000 * (time.perf_counter() - start))
-    return found
+        milliseconds.append(1_000 * (time.perf_counter() - start))
+    return milliseconds
 
 
 def quantile95(values: list[float]) -> float:

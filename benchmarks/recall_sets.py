@@ -144,34 +144,34 @@ def _beam_turn(message: dict[str, Any]) -> tuple[str, str, str, str]:
     return str(message["id"]), "human" if message["role"] == "user" else "ai", "", text
 
 
-def _groups(found: object) -> Iterator[list[dict[str, Any]]]:
+def _groups(part: object) -> Iterator[list[dict[str, Any]]]:
     """Lists of messages, however deep the file has them."""
-    if isinstance(found, dict):
-        for value in found.values():
+    if isinstance(part, dict):
+        for value in part.values():
             yield from _groups(value)
-    elif isinstance(found, list):
-        if messages := [item for item in found if isinstance(item, dict) and {"role", "content", "id"} <= item.keys()]:
+    elif isinstance(part, list):
+        if messages := [item for item in part if isinstance(item, dict) and {"role", "content", "id"} <= item.keys()]:
             yield messages
         else:
-            for item in found:
+            for item in part:
                 yield from _groups(item)
 
 
-def _numbers(found: object) -> Iterator[int]:
-    if isinstance(found, bool) or found is None:
+def _numbers(part: object) -> Iterator[int]:
+    if isinstance(part, bool) or part is None:
         return
-    if isinstance(found, int):
-        yield found
-    elif isinstance(found, str):
-        yield from map(int, re.findall(r"\d+", found))
+    if isinstance(part, int):
+        yield part
+    elif isinstance(part, str):
+        yield from map(int, re.findall(r"\d+", part))
     else:
-        for item in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        for item in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
             yield from _numbers(item)
 
 
 def _numbered(paths: Iterable[Path], pattern: str, only: range | None) -> list[tuple[Path, int]]:
-    found = [(path, int(match[1])) for path in paths if (match := re.search(pattern, path.name))]
-    return sorted(((path, number) for path, number in found if only is None or number in only), key=lambda pair: pair[1])
+    numbered = [(path, int(match[1])) for path in paths if (match := re.search(pattern, path.name))]
+    return sorted(((path, number) for path, number in numbered if only is None or number in only), key=lambda pair: pair[1])
 
 
 SETS: dict[str, Callable[[Path, range | None], Iterator[Person]]] = {"locomo": locomo, "realtalk": realtalk, "beam": beam}

@@ -88,26 +88,26 @@ async def night(platform: FakePlatform, store: InMemoryStore, people: int, share
 
 async def measure(repetitions: int) -> dict[tuple[int, float], Measured]:
     worlds = {people: await prepare(people) for people in sorted({people for people, _ in SIZES})}
-    found = {size: Measured() for size in SIZES}
+    by_size = {size: Measured() for size in SIZES}
     for _ in range(repetitions):
-        for (people, share), measured in found.items():
+        for (people, share), measured in by_size.items():
             await night(*worlds[people], people, share, measured)
-    for (people, share), measured in found.items():
+    for (people, share), measured in by_size.items():
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
         await night(*worlds[people], people, share, Measured())
         measured.peak = tracemalloc.get_traced_memory()[1] - before
         tracemalloc.stop()
-    return found
+    return by_size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Time, requests and memory of the sweep, by people and share of active ones.")
     parser.add_argument("--repetitions", type=int, default=5)
-    found = asyncio.run(measure(max(1, parser.parse_args().repetitions)))
+    by_size = asyncio.run(measure(max(1, parser.parse_args().repetitions)))
     print(f"{'people':>8} {'active':>8} {'seconds':>9} {'ms a run':>9} {'requests':>9} {'peak MB':>8}")
     results = []
-    for (people, share), measured in found.items():
+    for (people, share), measured in by_size.items():
         seconds, active = statistics.median(measured.seconds), int(people * share)
         megabytes = measured.peak / 1_048_576
         each = 1_000 * seconds / active
@@ -117,7 +117,7 @@ def main() -> None:
         )
     ratios = []
     for first, second, goal in GOALS:
-        one, other = found[first], found[second]
+        one, other = by_size[first], by_size[second]
         ratio = statistics.median(a / b for a, b in zip(one.seconds, other.seconds, strict=True))
         ratios.append({"first": first, "second": second, "ratio": round(ratio, 3), "goal": goal})
         print(

@@ -151,8 +151,8 @@ def main() -> None:
     print(f"largest request to the model: {sent['project']:,} bytes, bare {sent['bare']:,}")
     print(f"goal inside the run: {GOAL} or less; worst shape: {worst:.2f}")
     results = {pairs.name: pairs.summary() for pairs in table}
-    found = {"pairs": wanted, "goal": GOAL, "worst": worst, "bytes": sent, "results": results}
-    print(json.dumps({"benchmark": "turn_overhead", **found}))
+    report = {"pairs": wanted, "goal": GOAL, "worst": worst, "bytes": sent, "results": results}
+    print(json.dumps({"benchmark": "turn_overhead", **report}))
 
 
 if __name__ == "__main__":

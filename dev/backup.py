@@ -5,14 +5,12 @@ as the seeds do, with LANGSMITH_API_KEY. A person's file is the answer of `GET /
 `POST /memory/import` does, and no conversations: a dump of the platform's Postgres has them.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +28,17 @@ _FIELDS = ("path", "content", "encoding")
 
 async def people(client: LangGraphClient) -> set[Actor]:
     """All people with memory or conversations. Shared memory (`MEMORY_SCOPE=assistant`) belongs to nobody."""
-    actors = {Actor(*map(part_of, reversed(name.split(":")[-2:]))) async for name in _memories(client) if ":" in name}
+    actors, read = set[Actor](), 0
+    while page := (await client.store.list_namespaces(prefix=["memories"], limit=_PAGE, offset=read))["namespaces"]:
+        labels = [namespace[-1].split(":")[-2:] for namespace in page]
+        actors |= {Actor(part_of(names[1]), part_of(names[0])) for names in labels if len(names) > 1}
+        read += len(page)
     read = 0
     while threads := await client.threads.search(limit=_PAGE, offset=read, sort_by="thread_id", select=["metadata"]):
-        owners = [thread["metadata"] or {} for thread in threads]
-        actors |= {
-            Actor(str(owner["user_id"]), str(owner["org_id"])) for owner in owners if {"user_id", "org_id"} <= owner.keys()
-        }
+        stamps = [thread["metadata"] or {} for thread in threads]
+        actors |= {Actor(str(of["user_id"]), str(of["org_id"])) for of in stamps if {"user_id", "org_id"} <= of.keys()}
         read += len(threads)
     return actors
-
-
-async def _memories(client: LangGraphClient) -> AsyncIterator[str]:
-    read = 0
-    while page := (await client.store.list_namespaces(prefix=["memories"], limit=_PAGE, offset=read))["namespaces"]:
-        for namespace in page:
-            yield namespace[-1]
-        read += len(page)
 
 
 async def back_up(client: LangGraphClient, folder: Path) -> int:

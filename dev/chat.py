@@ -3,8 +3,6 @@
 python -m dev.chat --as alice@example.com [--org acme] [--graph agent] [--url URL]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json
@@ -26,14 +24,7 @@ from settings import Settings, agent_graphs, load_settings, local_environ
 
 
 class Chat:
-    """One person's conversation with an agent of a server.
-
-    Args:
-        client: signed in as the person.
-        actor: the person.
-        settings: the server's.
-        graph: the agent (default: the first of langgraph.json).
-    """
+    """A person's conversation with an agent of a server (default: the first of langgraph.json). `client` acts as the person."""
 
     def __init__(self, client: LangGraphClient, actor: Actor, settings: Settings, graph: str | None = None) -> None:
         self._client = client
@@ -63,7 +54,8 @@ class Chat:
         out.print()
 
     def _print_piece(self, message: dict[str, Any]) -> None:
-        text = message_piece(message.get("content"))
+        content = message.get("content")
+        text = content if isinstance(content, str) else message_text(content)  # the white space of a piece counts
         if message.get("type") in {"ai", "AIMessageChunk"} and text:
             out.print(text, end="", markup=False)
         elif message.get("type") == "tool" and text:
@@ -96,11 +88,6 @@ class Chat:
         return True
 
 
-def message_piece(content: object) -> str:
-    """The text of a streamed piece; unlike a whole message's, its white space counts."""
-    return content if isinstance(content, str) else message_text(content)
-
-
 def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> None:
     """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the chat."""
     while True:
@@ -114,11 +101,8 @@ def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> No
         except KeyboardInterrupt:
             out.print("\n(stopped)", style="dim")
         except httpx.HTTPStatusError as error:
-            out.print(
-                f"The server answered {error.response.status_code}: {error.response.text[:300]}",
-                style="red",
-                markup=False,
-            )
+            told = f"The server answered {error.response.status_code}: {error.response.text[:300]}"
+            out.print(told, style="red", markup=False)
         except httpx.TransportError as error:
             out.print(f"The server does not answer any more ({type(error).__name__}).", style="red")
 

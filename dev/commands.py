@@ -1,7 +1,5 @@
 """The commands of `make chat`: a person's own memory in the terminal, over `/memory`."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -32,14 +30,7 @@ out = Console(highlight=False, soft_wrap=True)
 
 
 class Commands:
-    """One person's commands to a server.
-
-    Args:
-        client: signed in as the person.
-        actor: the person.
-        settings: the server's.
-        graph: the agent whose memory they are about.
-    """
+    """One person's commands to a server, about their memory with an agent (`graph`). `client` acts as the person."""
 
     def __init__(self, client: LangGraphClient, actor: Actor, settings: Settings, graph: str) -> None:
         self._client, self._actor, self._settings, self._graph = client, actor, settings, graph
@@ -83,9 +74,8 @@ class Commands:
     async def undo(self, path: str, revision: str) -> None:
         body = {"path": _path(path), "revision": int(revision) if revision.isdecimal() else revision}
         done = await self._client.http.post("/memory/undo", json=body, params=self._about)
-        out.print(
-            f"{done['path']} is what it was at revision {revision}; that is revision {done['revision']} now.", markup=False
-        )
+        told = f"{done['path']} is what it was at revision {revision}; that is revision {done['revision']} now."
+        out.print(told, markup=False)
 
     async def export(self, name: str = "memory.json") -> None:
         """Write the person's export to a new file, part by part."""

@@ -5,8 +5,6 @@ That server believes callers who say they are Studio, and needs no sign-in at `/
 name resolves to this machine (DNS rebinding). Deployments have neither problem, nor the guard.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import logging
 import re

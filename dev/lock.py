@@ -4,8 +4,6 @@ All processes of a server share a lock on the folder, which lasts until the last
 it starts and that reloads the code, and the one that serves.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import IO

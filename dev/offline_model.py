@@ -3,8 +3,6 @@
 Its answers come from what it is shown (prompt, tool results) and it drives the real tools. Delete it once you have a model.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 from uuid import uuid4
@@ -100,9 +98,8 @@ def _forget(what: str, prompt: str, results: list[str]) -> AIMessage:
     lines = [(path, line) for path, line in _lines(prompt) if _has(line, what)]
     exact = [(path, line) for path, line in lines if _plain(line) == _plain(what)] or lines
     if len(exact) != 1:
-        return AIMessage(
-            "\n".join(["Which of these?", *(line for _, line in exact)]) if exact else f"I do not know that: {what}."
-        )
+        which = "\n".join(["Which of these?", *(line for _, line in exact)])
+        return AIMessage(which if exact else f"I do not know that: {what}.")
     (path, line), tries = exact[0], len(results)
     # In the middle of the file, in its first line, in its last, as all of it.
     ways = ((f"\n{line}\n", "\n"), (f"{line}\n", ""), (f"\n{line}", ""), (line, ""))
@@ -116,9 +113,8 @@ def _recall(what: str, prompt: str, results: list[str]) -> AIMessage:
 
 
 def _known(what: str, prompt: str, results: list[str]) -> AIMessage:
-    return AIMessage(
-        "\n".join(["This is what I remember about you:", *(line for _, line in _lines(prompt) or [("", "nothing yet")])])
-    )
+    lines = [line for _, line in _lines(prompt)] or ["nothing yet"]
+    return AIMessage("\n".join(["This is what I remember about you:", *lines]))
 
 
 def _policies(what: str, prompt: str, results: list[str]) -> AIMessage:

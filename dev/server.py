@@ -3,8 +3,6 @@
 python -m dev.server [--port PORT] [--config langgraph.json]
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json
@@ -55,10 +53,8 @@ def is_free(port: int) -> bool:
 
 
 def choose_port(asked: int | None) -> int:
-    """The port asked for, or the first free one.
-
-    Raises:
-        SystemExit: it is taken, or none is free. `langgraph dev` would quietly take another.
+    """The port asked for, or the first free one. Raises `SystemExit` if it is taken, or none is free: `langgraph dev` would
+    quietly take another.
     """
     if asked is not None:
         if not is_free(asked):

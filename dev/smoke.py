@@ -4,14 +4,11 @@ python -m dev.smoke --url URL, with the person's token on standard input. One li
 person must have no memory, because the test deletes everything of theirs.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -24,7 +21,7 @@ MARK = "/memories/smoke-test.md"
 # Seconds for a model's answer.
 TURN_SECONDS = 180.0
 NOT_SIGNED_IN = {401, 403}
-SHARED = 409
+NOT_TRIED = "not tried: memory is shared here"
 
 
 class FailedError(Exception):
@@ -32,7 +29,7 @@ class FailedError(Exception):
 
 
 class Smoke:
-    """The claims, in their order. `client` signs in as the person."""
+    """The claims, in their order; some return a note. `client` signs in as the person, and raises `FailedError` for errors."""
 
     def __init__(self, client: httpx.Client, anonymous: httpx.Client) -> None:
         self._client, self._anonymous = client, anonymous
@@ -40,37 +37,33 @@ class Smoke:
         self._thread = ""
         self._shared = False  # MEMORY_SCOPE=assistant: nobody has files of their own
 
-    def health(self) -> str:
+    def health(self) -> None:
         """The server and its database answer."""
         self._get("/ok", check_db="1")
-        return ""
 
-    def refusal(self) -> str:
+    def refusal(self) -> None:
         """Requests without a token are refused."""
-        asked = [self._anonymous.get("/memory"), self._anonymous.post("/threads/search", json={})]
-        if open_ := [answer for answer in asked if answer.status_code not in NOT_SIGNED_IN]:
-            raise FailedError(f"{open_[0].request.url.path} without a token answered {open_[0].status_code}, not 401.")
-        return ""
+        for answer in (self._anonymous.get("/memory"), self._anonymous.post("/threads/search", json={})):
+            if answer.status_code not in NOT_SIGNED_IN:
+                raise FailedError(f"{answer.request.url.path} without a token answered {answer.status_code}, not 401.")
 
-    def newcomer(self) -> str:
+    def newcomer(self) -> None:
         """The person has no memory that the test could delete."""
-        answer = self._client.get("/memory")
-        self._shared = answer.status_code == SHARED
-        files = [] if self._shared else self._checked(answer)["files"]
-        talked = self._checked(self._client.post("/threads/search", json={"limit": 1, "metadata": {"graph_id": AGENT}}))
-        if (files or talked) and MARK not in {file["path"] for file in files}:
+        self._shared = self._get("/memory/me")["memory_scope"] == "assistant"
+        paths = [] if self._shared else [file["path"] for file in self._get("/memory")["files"]]
+        talked = self._post("/threads/search", {"limit": 1, "metadata": {"graph_id": AGENT}})
+        if (paths or talked) and MARK not in paths:
             raise FailedError("TOKEN is of somebody who has memory, and all of it would be deleted; use another person's.")
-        return ""
 
-    def write(self) -> str:
+    def write(self) -> str | None:
         """A file is written, and is there."""
         if self._shared:
-            return "not tried: memory is shared here"
+            return NOT_TRIED
         content = f"- {self._word}\n"
-        self._checked(self._client.put("/memory/file", params={"path": MARK}, json={"content": content}))
+        self._client.put("/memory/file", params={"path": MARK}, json={"content": content})
         if self._get("/memory/file", path=MARK)["content"] != content:
             raise FailedError(f"{MARK} has another content than was written.")
-        return ""
+        return None
 
     def turn(self) -> str:
         """The model answers."""
@@ -89,7 +82,7 @@ class Smoke:
     def history(self) -> str:
         """A file's revisions are kept."""
         if self._shared:
-            return "not tried: memory is shared here"
+            return NOT_TRIED
         revisions = self._get("/memory/history", path=MARK)["revisions"]
         if not revisions:
             raise FailedError(f"{MARK} has no revisions.")
@@ -105,77 +98,73 @@ class Smoke:
     def consolidation(self) -> str:
         """A consolidation that applies nothing reads the conversations."""
         if self._shared:
-            return "not tried: memory is shared here"
-        answer = self._client.post("/memory/consolidate", params={"dry_run": "true"}, timeout=10 * TURN_SECONDS)
-        report = self._checked(answer)
+            return NOT_TRIED
+        report = self._client.post("/memory/consolidate", params={"dry_run": "true"}, timeout=10 * TURN_SECONDS).json()
         if report.get("status") == "failed":
             raise FailedError(str(report.get("reason")))
         return f"{report.get('model_calls', 0)} model calls"
 
     def deletion(self) -> str:
         """Everything that was made is deleted."""
-        counts = self._checked(self._client.delete("/memory", timeout=TURN_SECONDS))
-        left = self._checked(self._client.post("/threads/search", json={"limit": 1}))
+        deleted = self._client.delete("/memory", timeout=TURN_SECONDS).json()["deleted"]
+        left = self._post("/threads/search", {"limit": 1})
         if left or (not self._shared and self._get("/memory")["files"]):
             raise FailedError("Something of the person's is still there; DELETE /memory deletes it.")
-        return ", ".join(f"{count} {what}" for what, count in counts.get("deleted", counts).items() if count)
+        return ", ".join(f"{count} {what}" for what, count in deleted.items() if count)
 
     def _new_thread(self) -> str:
-        return str(self._checked(self._client.post("/threads", json={}))["thread_id"])
+        return str(self._post("/threads", {})["thread_id"])
 
     def _say(self, thread: str, text: str) -> list[dict[str, Any]]:
         body = {"assistant_id": AGENT, "input": {"messages": [{"role": "user", "content": text}]}}
-        values = self._checked(self._client.post(f"/threads/{thread}/runs/wait", json=body, timeout=TURN_SECONDS))
+        values = self._post(f"/threads/{thread}/runs/wait", body)
         messages: list[dict[str, Any]] = values.get("messages") or []
         if "__error__" in values or not messages or messages[-1].get("type") != "ai":
             raise FailedError(f"The run ended without an answer: {str(values.get('__error__', values))[:200]}")
         return messages
 
     def _get(self, route: str, /, **parameters: str) -> Any:
-        return self._checked(self._client.get(route, params=parameters))
+        return self._client.get(route, params=parameters).json()
 
-    @staticmethod
-    def _checked(answer: httpx.Response) -> Any:
-        if answer.is_error:
-            request = answer.request
-            raise FailedError(f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text[:200]}")
-        return answer.json()
+    def _post(self, route: str, body: dict[str, Any]) -> Any:
+        return self._client.post(route, json=body, timeout=TURN_SECONDS).json()
 
 
-@contextmanager
-def _told(claim: str, failed: list[str]) -> Iterator[Callable[[str], None]]:
-    """Prints the claim's result and duration."""
-    began, notes = time.monotonic(), list[str]()
-    try:
-        yield notes.append
-    except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
-        failed.append(claim)
-        reason = str(error) if isinstance(error, FailedError) else f"{type(error).__name__}: {error}"
-        print(f"FAILED  {claim}: {reason}", file=sys.stderr)
-    else:
-        note = f" ({notes[0]})" if notes and notes[0] else ""
-        print(f"ok      {claim}, {time.monotonic() - began:.1f} s{note}")
+def _check(answer: httpx.Response) -> None:
+    if answer.is_error:
+        request, text = answer.request, answer.read().decode(errors="replace")
+        raise FailedError(f"{request.method} {request.url.path} answered {answer.status_code}: {text[:200]}")
+
+
+def _hold(*claims: Callable[[], str | None]) -> bool:
+    """Whether all claims hold. Prints of each its name, duration and note, or the reason why it fails."""
+    failed = 0
+    for claim in claims:
+        began, name = time.monotonic(), claim.__name__
+        try:
+            note = claim()
+        except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
+            failed += 1
+            reason = str(error) if isinstance(error, FailedError) else f"{type(error).__name__}: {error}"
+            print(f"FAILED  {name}: {reason}", file=sys.stderr)
+        else:
+            print(f"ok      {name}, {time.monotonic() - began:.1f} s{f' ({note})' if note else ''}")
+    return not failed
 
 
 def run(url: str, token: str) -> bool:
     """Test all claims; returns whether all hold. The deletion runs unless one of the first three fails."""
-    failed: list[str] = []
-    headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=url, headers=headers, timeout=30) as client, httpx.Client(base_url=url, timeout=30) as anonymous:
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [_check]}
+    signed_in = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30, event_hooks=hooks)
+    with signed_in as client, httpx.Client(base_url=url, timeout=30) as anonymous:
         smoke = Smoke(client, anonymous)
-        for name in ("health", "refusal", "newcomer"):
-            with _told(name, failed) as note:
-                note(getattr(smoke, name)())
-        if failed:
+        if not _hold(smoke.health, smoke.refusal, smoke.newcomer):
             return False
         try:
-            for name in ("write", "turn", "search", "history", "export", "consolidation"):
-                with _told(name, failed) as note:
-                    note(getattr(smoke, name)())
-        finally:
-            with _told("deletion", failed) as note:
-                note(smoke.deletion())
-    return not failed
+            held = _hold(smoke.write, smoke.turn, smoke.search, smoke.history, smoke.export, smoke.consolidation)
+        finally:  # also after Ctrl-C
+            deleted = _hold(smoke.deletion)
+    return held and deleted
 
 
 def main() -> None:

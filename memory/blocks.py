@@ -1,7 +1,5 @@
 """Blocks of the system prompt: the text of others within a budget, unable to close its block; and the block of policies."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re
@@ -69,11 +67,9 @@ def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
 
 
 def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
-    """Files as sections of one text, and a line for each omission.
+    """Files (path and text, most important first) as sections of one text, and a line for each omission.
 
-    Args:
-        files: path and text, most important first.
-        budget: UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
+    `budget` is UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
     """
     parts, left_out = list[str](), list[str]()
     for path, text in files:
@@ -140,10 +136,9 @@ def policy_block(namespace: Namespace, items: Any, failure: BaseException | None
 
 
 def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
-    """Refuse a policy that prompts could not show.
+    """Raise `RefusedWriteError` for a policy that prompts could not show: it must be a Markdown file, of text, not too large.
 
-    Raises:
-        RefusedWriteError: not one Markdown file, not text, or too large. A value of None deletes the file.
+    A value of None deletes the file.
     """
     check_path(key)
     if not key.endswith(".md"):

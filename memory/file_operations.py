@@ -1,7 +1,5 @@
 """File operations within bounds: changes of a file, patterns of names, and the files of a thread."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,13 +20,7 @@ from deepagents.backends.utils import file_data_to_string, perform_string_replac
 from langgraph.store.base import Item
 
 from memory.journal import Change
-from memory.validation import (
-    RefusedWriteError,
-    WrongContentError,
-    check_path,
-    check_text,
-    stored_file,
-)
+from memory.validation import RefusedWriteError, WrongContentError, check_path, check_text, stored_file
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 
 # UTF-8 bytes of all files in one thread's state.
@@ -107,13 +99,11 @@ def at_or_under(path: str, items: Sequence[Item]) -> list[Item]:
     raise RefusedWriteError(f"File '{path}' not found")
 
 
-def text_error(*texts: str | None) -> str | None:
-    return _refusal(check_text, texts)
-
-
-def _refusal(check: Callable[[Any], None], value: object) -> str | None:
+def text_error(*texts: str | None, check: Callable[[Any], None] = check_text) -> str | None:
+    """The reason why a check refuses one of the texts, or None."""
     try:
-        check(value)
+        for text in texts:
+            check(text)
     except RefusedWriteError as error:
         return f"Error: {error}"
     return None
@@ -136,7 +126,9 @@ def pattern_error(pattern: str, *texts: str | None) -> str | None:
 
 
 class BoundedFiles(CompositeBackend):
-    """`CompositeBackend` that refuses too complex patterns, and texts that some store cannot look up."""
+    """`CompositeBackend` that refuses too complex patterns, and texts that some store cannot look up. Graphs call it
+    asynchronously only.
+    """
 
     async def als(self, path: str) -> LsResult:
         error = text_error(path)
@@ -146,19 +138,9 @@ class BoundedFiles(CompositeBackend):
         error = text_error(file_path)
         return ReadResult(error=error) if error else await super().aread(file_path, offset, limit)
 
-    def glob(self, pattern: str, path: str | None = None) -> GlobResult:
-        error = pattern_error(pattern, path)
-        return GlobResult(error=error) if error else super().glob(pattern, path)
-
     async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
         error = pattern_error(pattern, path)
         return GlobResult(error=error) if error else await super().aglob(pattern, path)
-
-    def grep(
-        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
-    ) -> GrepResult:
-        error = pattern_error(glob or "", pattern, path)
-        return GrepResult(error=error) if error else super().grep(pattern, path, glob, max_count=max_count)
 
     async def agrep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
@@ -188,11 +170,7 @@ class ThreadFiles(StateBackend):
         return {path: files[path] for path in files if not path.startswith(self._routes) and _spelling_error(path) is None}
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
-        """Every write ends here.
-
-        Raises:
-            RefusedWriteError: a file, or all of them together, would be too large. A write that shrinks is always accepted.
-        """
+        """Every write ends here. Raises `RefusedWriteError` if a file, or all of them together, would grow too large."""
         before = {path: scratch_size(file) for path, file in super()._read_files().items()}
         after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
         if (total := _total(after)) > max(MAX_SCRATCH_BYTES, _total(before)):
@@ -201,10 +179,8 @@ class ThreadFiles(StateBackend):
             )
         for path in update:
             most = MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else MAX_FILE_BYTES
-            if after.get(path, 0) > max(most, before.get(path, 0)):
-                raise RefusedWriteError(
-                    f"{path} was not written: {after[path]:,} bytes, and a file may have {most:,}; split it."
-                )
+            if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
+                raise RefusedWriteError(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
         super()._send_files_update(update)
 
     def write(self, file_path: str, content: str) -> WriteResult:
@@ -246,4 +222,4 @@ def _total(sizes: Mapping[str, int]) -> int:
 
 
 def _spelling_error(path: str) -> str | None:
-    return _refusal(check_path, path)
+    return text_error(path, check=check_path)

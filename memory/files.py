@@ -1,9 +1,7 @@
 """Files in the store as a deepagents backend. It checks every write itself, from any tool or forged call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from deepagents.backends import StoreBackend
 from deepagents.backends.protocol import (
@@ -15,7 +13,7 @@ from deepagents.backends.protocol import (
     WriteResult,
 )
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchOp
 
 from memory import identity, journal
 from memory.file_operations import Replacement, at_or_under, edited, has_content, text_change, text_error, upload_change
@@ -35,6 +33,8 @@ from memory.validation import (
 
 Gate = Callable[[], str | None]
 StoreOverride = Callable[[], BaseStore | None]
+T = TypeVar("T")
+_PAGE = 100
 
 
 class ScopedFiles(StoreBackend):
@@ -44,12 +44,11 @@ class ScopedFiles(StoreBackend):
     searches leave such values out.
 
     Args:
-        namespace: as for `StoreBackend`; raises `IdentityError` for a run without an identity.
+        namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
         gate: gives the reason to refuse a write, or None.
         route: the folder as the agent sees it, without the last slash.
         author: gives the author of a write.
         epoch: gives the epoch in which the writer began, as steps (`memory/journal/epochs.py`); None for shared files.
-        store: as for `StoreBackend`.
         override: gives another store for the files of the current run, or None.
     """
 
@@ -75,52 +74,34 @@ class ScopedFiles(StoreBackend):
         check_path(path)
 
     def write(self, file_path: str, content: str) -> WriteResult:
-        error = self._done(self._get_namespace(), file_path, text_change(content), NotAFileError)
+        error = self._done(file_path, text_change(content), NotAFileError)
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
     async def awrite(self, file_path: str, content: str) -> WriteResult:
-        error = await self._adone(self._get_namespace(), file_path, text_change(content), NotAFileError)
+        error = await self._adone(file_path, text_change(content), NotAFileError)
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
     def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         replacement = Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(self._done(self._get_namespace(), file_path, replacement, WrongContentError))
+        return replacement.result(self._done(file_path, replacement, WrongContentError))
 
     async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         replacement = Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(await self._adone(self._get_namespace(), file_path, replacement, WrongContentError))
+        return replacement.result(await self._adone(file_path, replacement, WrongContentError))
 
     def delete(self, file_path: str) -> DeleteResult:
-        store, namespace = self._get_store(), self._get_namespace()
-        try:
-            self.check(file_path)
-            files = super()._search_store_paginated(store, namespace)
-            for item in at_or_under(file_path, files):
-                carry_out(store, self._deletion(item, files))
-                files.remove(item)
-        except ValueError as error:
-            return DeleteResult(error=f"Error: {error}")
-        return DeleteResult(path=file_path)
+        return carry_out(self._get_store(), self._deletions(file_path))
 
     async def adelete(self, file_path: str) -> DeleteResult:
-        store, namespace = self._get_store(), self._get_namespace()
-        try:
-            self.check(file_path)
-            files = await super()._asearch_store_paginated(store, namespace)
-            for item in at_or_under(file_path, files):
-                await self.aremove(item, files)
-                files.remove(item)
-        except ValueError as error:
-            return DeleteResult(error=f"Error: {error}")
-        return DeleteResult(path=file_path)
+        return await acarry_out(self._get_store(), self._deletions(file_path))
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        namespace = self._get_namespace()
-        return [self._uploaded(path, self._done(namespace, path, upload_change(content))) for path, content in files]
+        self._get_namespace()  # raises for an unusable one, also without files
+        return [self._uploaded(path, self._done(path, upload_change(content))) for path, content in files]
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        namespace = self._get_namespace()
-        return [self._uploaded(path, await self._adone(namespace, path, upload_change(content))) for path, content in files]
+        self._get_namespace()
+        return [self._uploaded(path, await self._adone(path, upload_change(content))) for path, content in files]
 
     def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         return carry_out(self._get_store(), self._download(paths))
@@ -134,22 +115,15 @@ class ScopedFiles(StoreBackend):
         Raises:
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
-        namespace = self._get_namespace()
-        async with file_lock(namespace, path):
-            return await acarry_out(self._get_store(), self._changing(namespace, path, change))
+        return await self._alone(path, self._changing(self._get_namespace(), path, change))
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""
-        return await self._adone(self._get_namespace(), path, edited(path, change))
+        return await self._adone(path, edited(path, change))
 
-    async def aremove(self, item: Item, files: Sequence[Item] | None = None) -> None:
-        """Delete one item of the namespace, also one that is no file. `files`: all items, if they were just read.
-
-        Raises:
-            ValueError: as `arevise`.
-        """
-        async with file_lock(item.namespace, item.key):
-            await acarry_out(self._get_store(), self._deletion(item, files))
+    async def aremove(self, item: Item) -> None:
+        """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
+        await self._alone(item.key, self._deletion(item))
 
     async def aitems(self) -> list[Item]:
         """All files as store items."""
@@ -191,18 +165,22 @@ class ScopedFiles(StoreBackend):
     def _uploaded(self, path: str, error: str | None) -> FileUploadResponse:
         return FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
 
-    def _done(self, namespace: Namespace, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
+    def _done(self, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
         """Change a file; the reason of a refusal, or None."""
-        try:
-            carry_out(self._get_store(), self._changing(namespace, path, change))
-        except ValueError as error:
-            return self._error_text(error, *raised)
-        return None
+        return carry_out(self._get_store(), self._attempt(path, change, *raised))
 
-    async def _adone(self, namespace: Namespace, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
+    async def _adone(self, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
+        return await self._alone(path, self._attempt(path, change, *raised))
+
+    async def _alone(self, path: str, steps: Steps[T]) -> T:
+        """Carry out a change while no other task of this process changes the file."""
+        async with file_lock(self._get_namespace(), path):
+            return await acarry_out(self._get_store(), steps)
+
+    def _attempt(self, path: str, change: Change, *raised: type[NotAFileError]) -> Steps[str | None]:
+        namespace = self._get_namespace()
         try:
-            async with file_lock(namespace, path):
-                await acarry_out(self._get_store(), self._changing(namespace, path, change))
+            yield from self._changing(namespace, path, change)
         except ValueError as error:
             return self._error_text(error, *raised)
         return None
@@ -224,7 +202,24 @@ class ScopedFiles(StoreBackend):
         epoch = (yield from self._epoch()) if self._epoch else None
         return (yield from journal.open_log(namespace, path, epoch=epoch).change(checked, author, room, files))
 
-    def _deletion(self, item: Item, files: Sequence[Item] | None) -> Steps[None]:
+    def _deletions(self, path: str) -> Steps[DeleteResult]:
+        """Delete the file at a path, or all files of the folder."""
+        namespace, files = self._get_namespace(), list[Item]()
+        try:
+            self.check(path)
+            while len(files) % _PAGE == 0:
+                (page,) = yield [SearchOp(namespace, limit=_PAGE, offset=len(files))]
+                if not page:
+                    break
+                files += page
+            for item in at_or_under(path, files):
+                yield from self._deletion(item, files)
+                files.remove(item)
+        except ValueError as error:
+            return DeleteResult(error=f"Error: {error}")
+        return DeleteResult(path=path)
+
+    def _deletion(self, item: Item, files: Sequence[Item] | None = None) -> Steps[None]:
         try:
             stored_file(item)
         except ValueError:  # no file, and without a history

@@ -5,10 +5,8 @@ lists and mappings, bounded in size and depth. Anchors and aliases are refused, 
 gigabytes; so are tags. Dates and numbers are read as text, because parsing them can fail.
 """
 
-from __future__ import annotations
-
 import re
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from deepagents.middleware.skills import MAX_SKILL_COMPATIBILITY_LENGTH as MAX_COMPATIBILITY
@@ -64,10 +62,8 @@ class FrontMatter(BaseModel):
 
 
 def front_matter(content: bytes) -> str:
-    """The text between the first line of a SKILL.md, which is `---`, and the next such line.
-
-    Raises:
-        SkillError: there is none, it is too long, or not UTF-8. Only the file's beginning is read.
+    """The text between the first line of a SKILL.md, which is `---`, and the next such line. Raises `SkillError` if there is
+    none, or if it is too long or not UTF-8. Reads the file's beginning only.
     """
     head = content[: MAX_FRONT_MATTER_BYTES + 1]
     lines = head.split(b"\n")
@@ -102,27 +98,15 @@ def read_skill(path: str, front: str) -> SkillMetadata:
     try:
         skill = FrontMatter.model_validate(fields, context=path.split("/")[-2])
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = str(wrong["loc"][0]) if wrong["loc"] else "it"
+        wrong = error.errors()[0]
         reason = wrong["msg"].removeprefix("Value error, ")
-        raise SkillError(f"The field {field} of its front matter is not valid: {reason}.") from None
-    return SkillMetadata(
-        path=path,
-        name=skill.name,
-        description=skill.description,
-        license=skill.license or None,
-        compatibility=skill.compatibility or None,
-        metadata=skill.metadata,
-        allowed_tools=skill.allowed_tools,
-    )
+        raise SkillError(f"The field {wrong['loc'][0]} of its front matter is not valid: {reason}.") from None
+    optional = {"license": skill.license or None, "compatibility": skill.compatibility or None}
+    return cast("SkillMetadata", {"path": path, **skill.model_dump(), **optional})
 
 
 def _parsed(text: str) -> object:
-    """YAML as texts, lists and mappings.
-
-    Raises:
-        SkillError: it is not YAML, or uses refused parts of it.
-    """
+    """YAML as texts, lists and mappings. Raises `SkillError` for other text, and for refused parts of YAML."""
     try:
         depth = 0
         for event in yaml.parse(text, Loader=_LOADER):

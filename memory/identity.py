@@ -1,12 +1,10 @@
 """Identities: the caller, the person a run acts for, the author of a write; and their labels in namespaces."""
 
-from __future__ import annotations
-
 import base64
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
@@ -26,8 +24,6 @@ MAX_PERSON_CHARS = 2_050
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
 _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
-_PLAIN = re.compile(rb"[A-Za-z0-9_@+-]")
-_ESCAPED = re.compile(r"~([0-9A-F]{2})|([A-Za-z0-9_@+-])")
 _BASE64 = "~~"
 
 
@@ -68,19 +64,12 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """The author of a revision.
+    """The author of a revision."""
 
-    Args:
-        kind: agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through the journal).
-        user_id: the person, if known.
-        run_id: the author's run.
-        thread_id: the run's thread; for consolidation the conversations it read, separated by spaces.
-    """
-
-    kind: str
-    user_id: str = ""
-    run_id: str = ""
-    thread_id: str = ""
+    kind: str  # agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through the journal)
+    user_id: str = ""  # the person, if known
+    run_id: str = ""  # the author's run
+    thread_id: str = ""  # the run's thread; for consolidation the conversations it read, separated by spaces
 
 
 def claim(user: User | Mapping[str, Any], name: str) -> Any:
@@ -105,10 +94,7 @@ def acting(user: User | None, context: Context | None, settings: Settings, *, on
     """The person a run acts for.
 
     An end user acts for themselves, an operator for the person in the context, and a resumed run for its thread's owner.
-
-    Args:
-        user: the signed-in user; None without authentication.
-        on_server: False in a script or test that calls the graph itself.
+    `user` is None without authentication; `on_server` is False in a script or test that calls the graph itself.
 
     Raises:
         IdentityError: no identity is known. Nothing falls back to a shared one.
@@ -221,7 +207,8 @@ def label(part: str) -> str:
         raise IdentityError("An identity is empty; a token needs a subject and an organization of at least a character.")
     if len(raw) > MAX_IDENTITY_BYTES:
         raise IdentityError(f"The identity {part[:20]!r}... has {len(raw)} bytes; at most {MAX_IDENTITY_BYTES} are accepted.")
-    escaped = "".join(chr(byte) if _PLAIN.match(bytes([byte])) else f"~{byte:02X}" for byte in raw)
+    # `quote` leaves periods and `~` as they are.
+    escaped = quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E").replace("%", "~")
     encoded = _BASE64 + base64.urlsafe_b64encode(raw).decode().rstrip("=")
     return escaped if len(escaped) <= len(encoded) else encoded
 
@@ -242,8 +229,7 @@ def part_of(text: str) -> str:
         encoded = text[len(_BASE64) :]
         part = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
     else:
-        raw = _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[2], text)
-        part = raw.encode("latin-1").decode()
+        part = unquote_to_bytes(text.replace("~", "%")).decode()
     if not 0 < len(part.encode()) <= MAX_IDENTITY_BYTES or label(part) != text:
         raise ValueError(f"{text!r} is not a namespace label of this deployment.")
     return part

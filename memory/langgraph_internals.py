@@ -4,8 +4,6 @@ The server tests of tests/api/test_api.py and tests/postgres/test_servers.py fai
 which only `langgraph.postgres.json` loads, has two more.)
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
@@ -112,10 +110,10 @@ def deliver_cancels() -> None:
     async def put_to_thread(manager: Any, run_id: Any, thread_id: Any, *args: Any, **named: Any) -> None:
         await put(manager, run_id, thread_id or thread_of(manager, run_id), *args, **named)
 
-    StreamManager.put = put_to_thread
-    StreamManager.get_queues = lambda manager, run_id, thread_id: queues(
-        manager, run_id, thread_id or thread_of(manager, run_id)
-    )
+    def queues_of(manager: Any, run_id: Any, thread_id: Any) -> Any:
+        return queues(manager, run_id, thread_id or thread_of(manager, run_id))
+
+    StreamManager.put, StreamManager.get_queues = put_to_thread, queues_of
 
 
 def run_created_at(run_id: str | None) -> datetime | None:

@@ -1,7 +1,5 @@
 """Every namespace of the store. The writer and the reader of an item both take its namespace from here."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args

@@ -4,8 +4,6 @@ deepagents loads memory once for a thread's life and keeps it in thread state, w
 replaces the built-in one by its name, ignores thread state, and reads the store once a run.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import OrderedDict
@@ -67,10 +65,7 @@ def memory_files(settings: Settings) -> list[str]:
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends the policies block and the memory block to the system prompt of every model call.
 
-    Args:
-        settings: for the scope of memory.
-        files: paths under `/memories/` to show, in this order.
-        drafts: the files of a consolidation.
+    `files` are the paths under `/memories/` to show, in this order; `drafts` those of a consolidation.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack

@@ -7,8 +7,6 @@ because a search indexes what it finds unindexed. Interrupted, it goes on where 
 LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys
@@ -16,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import httpx
-from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
@@ -31,14 +29,13 @@ _BAR_CHARS = 40
 
 
 class RemoteStore(BaseStore):
-    """The platform's store over HTTP, as far as the index and the journal use it."""
+    """The platform's store over HTTP, as far as the index and the journal use it. Asynchronous only."""
 
     def __init__(self, client: LangGraphClient) -> None:
         self._store = client.store
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Only `abatch` is offered."""
         raise NotImplementedError("RemoteStore is asynchronous; use abatch.")
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -60,18 +57,26 @@ class RemoteStore(BaseStore):
                 return None
             if isinstance(op, GetOp):
                 item = await self._store.get_item(op.namespace, op.key)
-                return Item(**_fields(item)) if item else None
+                return _item(item) if item else None
             if isinstance(op, SearchOp):
                 page = await self._store.search_items(
                     op.namespace_prefix, filter=op.filter, limit=op.limit, offset=op.offset, query=op.query
                 )
-                return [SearchItem(**_fields(item), score=item.get("score")) for item in page["items"]]
+                return [_item(item, score=item.get("score")) for item in page["items"]]
         raise NotImplementedError(f"{type(op).__name__} is not among them.")
 
 
-def _fields(item: Any) -> dict[str, Any]:
-    names = ("value", "key", "created_at", "updated_at")
-    return {**{name: item[name] for name in names}, "namespace": tuple(item["namespace"])}
+def _item(given: Any, score: float | None = None) -> SearchItem:
+    times = given["created_at"], given["updated_at"]
+    return SearchItem(tuple(given["namespace"]), given["key"], given["value"], *times, score)
+
+
+def unanswered(error: httpx.HTTPError, url: str) -> str:
+    """The reason why a command got no answer from the server at `url`, in one line."""
+    if isinstance(error, httpx.HTTPStatusError):
+        reason = error.response.text[:300] or error.response.reason_phrase
+        return f"{url} answered {error.response.status_code} to {error.request.url.path}: {reason}"
+    return f"No server answers at {url}; start it with `make dev`, or name another with --url."
 
 
 def show_progress(done: int, total: int) -> None:
@@ -91,22 +96,16 @@ async def main() -> int:
     parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: what `make dev` started)")
     parser.add_argument("--restart", action="store_true", help="drop what an interrupted call left, and begin anew")
     args = parser.parse_args()
-    client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
         actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
-        count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
+        async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
+            count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
     except (SettingsError, identity.IdentityError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    except httpx.TransportError:
-        sys.stderr.write(f"No server answers at {args.url}; start it with `make dev`, or name another with --url.\n")
+    except (httpx.TransportError, httpx.HTTPStatusError) as error:
+        sys.stderr.write(f"{unanswered(error, args.url)}\n")
         return 1
-    except httpx.HTTPStatusError as error:
-        reason = error.response.text[:300] or error.response.reason_phrase
-        sys.stderr.write(f"{args.url} answered {error.response.status_code} to {error.request.url.path}: {reason}\n")
-        return 1
-    finally:
-        await client.aclose()
     sys.stdout.write(f"{count} conversations of {args.user} are indexed.\n")
     return 0
 

@@ -4,8 +4,6 @@ Every rule is a gate at the backend (`memory/files.py`). deepagents' `permission
 clearer message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -34,11 +32,6 @@ def memory_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
         # Private conversations must not flow into shared memory.
         return "deny" if consolidating or settings.memory_writes == "background" else settings.shared_writes
     return "deny" if settings.memory_writes == "background" and not consolidating else "allow"
-
-
-def skill_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
-    """The rule for `/skills/`. Consolidation, which works from private conversations, never writes there."""
-    return "deny" if consolidating else settings.shared_writes
 
 
 def build_gate(writes: SharedWrites, settings: Settings, *, memory: bool = False) -> Gate:
@@ -109,7 +102,8 @@ def _memory_store(drafts: StoreOverride | None) -> BaseStore | None:
 def _rules(settings: Settings, *, consolidating: bool) -> dict[str, SharedWrites]:
     return {
         "/policies": "deny",
-        "/skills": skill_writes(settings, consolidating=consolidating),
+        # Consolidation works from private conversations.
+        "/skills": "deny" if consolidating else settings.shared_writes,
         "/memories": memory_writes(settings, consolidating=consolidating),
     }
 

@@ -1,11 +1,10 @@
 """Skills in the system prompt: listed afresh in every run, never taken from a client's input or thread state."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, cast
 
 from deepagents.backends import CompositeBackend, StateBackend
@@ -27,7 +26,7 @@ logger = logging.getLogger(__name__)
 SKILLS_BLOCK = (PROJECT / "prompts" / "skills_block.md").read_text("utf-8")
 
 
-def build_skills(settings: Settings, backend: BackendProtocol) -> FreshSkills:
+def build_skills(settings: Settings, backend: BackendProtocol) -> "FreshSkills":
     """The skills of `agent`, in `backend`. A user's own skill replaces the assistant's of the same name."""
     sources = ["/skills/"] if settings.memory_scope == "assistant" else ["/skills/", "/memories/skills/"]
     return FreshSkills(backend=backend, sources=sources)
@@ -83,7 +82,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
             errors.append(f"{left_out} more skills are not listed here; ls the folders above.")
         return {"skills_metadata": listed, "skills_load_errors": errors}
 
-    async def _load_source(self, source: str) -> _Source:
+    async def _load_source(self, source: str) -> "_Source":
         """The skills of one folder. deepagents' own loader parses any YAML, in the event loop."""
         try:
             listing = await self._backend.als(source)
@@ -148,10 +147,6 @@ def _line(text: str) -> str:
 
 
 def _within_budget(skills: Sequence[SkillMetadata]) -> list[SkillMetadata]:
-    """The skills that fit into `SKILLS_BUDGET_BYTES`."""
-    listed, budget = list[SkillMetadata](), SKILLS_BUDGET_BYTES
-    for skill in skills:
-        budget -= len(str(skill).encode(errors="replace"))
-        if budget >= 0:
-            listed.append(skill)
-    return listed
+    """The first skills, as many as fit into `SKILLS_BUDGET_BYTES`."""
+    sizes = accumulate(len(str(skill).encode(errors="replace")) for skill in skills)
+    return [skill for skill, size in zip(skills, sizes, strict=True) if size <= SKILLS_BUDGET_BYTES]

@@ -1,10 +1,9 @@
 """The files with which a new person's memory starts, and, under `MEMORY_SCOPE=assistant`, an organization's."""
 
-from __future__ import annotations
-
 import logging
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +14,6 @@ from langgraph.store.base import BaseStore, Item
 
 from memory import identity, journal, namespaces
 from memory.file_operations import has_content
-from memory.journal import Change
 from memory.validation import RefusedWriteError, before_write, stored_file
 from settings import PROJECT, Settings
 
@@ -39,11 +37,7 @@ def starting_memory(actor: identity.Actor, context: Any) -> dict[str, str]:
     """The files that a person without memory gets at the start of their first run, by key, such as `/preferences.md`.
 
     Change this to make them depend on the person, or on what your front end knows of them: add fields to `identity.Context` and
-    send them with the run. A client can claim anything there.
-
-    Args:
-        actor: the person.
-        context: the run's, as `identity.Context`; None without one.
+    send them with the run, whose context this is. A client can claim anything there.
     """
     return _SEED_FILES
 
@@ -97,17 +91,14 @@ async def write_starting_files(
         epoch = await journal.run_epoch(store, actor)
         for key, file in files.items():
             with suppress(RefusedWriteError):
-                await journal.change(store, namespace, key, _unless_there(file), author, epoch=epoch)
+                await journal.change(store, namespace, key, partial(_new_file, file), author, epoch=epoch)
     except Exception:  # a store raises what its driver raises
         logger.exception("The first memory of a new user could not be written.")
         return False
     return bool(files)
 
 
-def _unless_there(file: FileData) -> Change:
-    def new_file(before: FileData | None) -> FileData:
-        if before is not None:
-            raise RefusedWriteError("The file is there.")
-        return file
-
-    return new_file
+def _new_file(file: FileData, before: FileData | None) -> FileData:
+    if before is not None:
+        raise RefusedWriteError("The file is there.")
+    return file

@@ -3,8 +3,6 @@
 To add a check, write a function that raises `RefusedWriteError`, and call it in `before_write`.
 """
 
-from __future__ import annotations
-
 import base64
 import posixpath
 import re
@@ -66,15 +64,12 @@ class WrongContentError(NotAFileError, TypeError):
 
 
 def before_write(path: str, content: str | None, actor: Author) -> None:
-    """Refuse content before it is written, or a deletion before it is made.
+    """Refuse content before it is written, or a deletion before it is made. Raises `RefusedWriteError`.
 
     Args:
         path: as the agent sees it, e.g. `/memories/preferences.md`.
         content: the new content; None for a deletion.
         actor: the author.
-
-    Raises:
-        RefusedWriteError: the write is not allowed. Nothing was written.
     """
     if content is None:
         return
@@ -86,10 +81,9 @@ def before_write(path: str, content: str | None, actor: Author) -> None:
 
 
 def check_text(value: object) -> None:
-    """Refuse text, at any depth, that some store cannot keep or look up. Reads need this too: Postgres would fail the run.
+    """Raise `RefusedWriteError` for text, at any depth, with a NUL character or half a character (a lone surrogate).
 
-    Raises:
-        RefusedWriteError: it holds a NUL character or half a character (a lone surrogate).
+    Some store can neither keep nor look up such text. Reads need this too: Postgres would fail the run.
     """
     parts = [value]
     while parts:
@@ -103,10 +97,8 @@ def check_text(value: object) -> None:
 
 
 def check_path(path: str) -> None:
-    """Refuse a path that is not the normal spelling of a file's path.
-
-    Raises:
-        RefusedWriteError: the root, relative, with `//`, `.`, `..` or a backslash, unprintable, longer than `MAX_PATH_BYTES`.
+    """Raise `RefusedWriteError` for a path that is not the normal spelling of a file's path: the root, relative, with `//`,
+    `.`, `..` or a backslash, unprintable, longer than `MAX_PATH_BYTES`.
     """
     check_text(path)
     # deepagents' file tools read a backslash as a slash.
@@ -119,10 +111,8 @@ def check_path(path: str) -> None:
 
 
 def check_content(path: str, content: str) -> None:
-    """Refuse content that some store could not hold, or that is too large to be memory.
-
-    Raises:
-        RefusedWriteError: not UTF-8, a NUL character (Postgres cannot keep one), or more than `MAX_FILE_BYTES`.
+    """Raise `RefusedWriteError` for content that is not UTF-8, holds a NUL character (Postgres cannot keep one), or has more
+    than `MAX_FILE_BYTES`.
     """
     try:
         size = len(content.encode())
@@ -137,11 +127,7 @@ def check_content(path: str, content: str) -> None:
 
 
 def check_credentials(path: str, content: str) -> None:
-    """Refuse text that holds a credential.
-
-    Raises:
-        RefusedWriteError: names the kind, never the value.
-    """
+    """Raise `RefusedWriteError` for text that holds a credential. The error names its kind, never its value."""
     if not _ANY_CREDENTIAL.search(content):
         return
     kind = next(kind for kind, shape in CREDENTIALS.items() if shape.search(content))
@@ -149,11 +135,7 @@ def check_credentials(path: str, content: str) -> None:
 
 
 def check_skill(path: str, content: str, actor: Author) -> None:
-    """Refuse skills from consolidation, because a skill's description is an instruction in every prompt; and invalid skills.
-
-    Raises:
-        RefusedWriteError: it is such a skill.
-    """
+    """Raise `RefusedWriteError` for an invalid skill, and for any from consolidation: every prompt shows its description."""
     if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
         raise RefusedWriteError(
             f"{path} was not written: skills are made with the person, not out of what was said; leave it out."
@@ -166,11 +148,7 @@ def check_skill(path: str, content: str, actor: Author) -> None:
 
 
 def check_profile(content: str) -> None:
-    """Refuse an invalid profile.
-
-    Raises:
-        RefusedWriteError: not JSON, or not a `Profile`; names each invalid field.
-    """
+    """Raise `RefusedWriteError` for text that is not a `Profile` in JSON. The error names each invalid field."""
     if len(content) > _MAX_PROFILE_CHARS:
         raise RefusedWriteError(f"{PROFILE_PATH} was not written: {len(content):,} characters of {_MAX_PROFILE_CHARS:,}.")
     try:
@@ -184,16 +162,13 @@ def check_profile(content: str) -> None:
 
 
 def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
-    """Refuse a file that exceeds its namespace's quota. A write that shrinks a file is always accepted.
+    """Raise `RefusedWriteError` for a file beyond `MAX_MEMORY_FILES`, or beyond the quota. A smaller file is always accepted.
 
     Args:
         files: all present items.
         key: the file's key.
-        size: UTF-8 bytes of the new content.
+        size: UTF-8 bytes of its new content.
         quota: bytes of all files.
-
-    Raises:
-        RefusedWriteError: more than `MAX_MEMORY_FILES`, or more bytes than the quota.
     """
     sizes = {item.key: len(str(item.value.get("content", "")).encode(errors="replace")) for item in files}
     before = sizes.pop(key, None)
@@ -204,10 +179,8 @@ def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMO
 
 
 def stored_file(item: Item) -> FileData:
-    """A store item as a file. Other code may put any value into a namespace.
-
-    Raises:
-        NotAFileError: the value is not file data; a `WrongContentError` if its content has another type.
+    """A store item as a file. Other code may put any value into a namespace. Raises `NotAFileError` if the value is not file
+    data; `WrongContentError` if its content has another type.
     """
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
@@ -227,11 +200,7 @@ def stored_file(item: Item) -> FileData:
 
 
 def file_bytes(file: FileData) -> bytes:
-    """The content of a file as bytes.
-
-    Raises:
-        ValueError: invalid base64.
-    """
+    """The content of a file as bytes. Raises `ValueError` for invalid base64."""
     return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()
 
 

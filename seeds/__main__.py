@@ -6,12 +6,11 @@ A deployment on LangSmith wants a LangSmith API key in the environment; `langgra
 as an operator.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from environment import CONSOLIDATION_GRAPH, SettingsError, dev_address
 from memory import namespaces
 from memory.files import ScopedFiles
 from memory.identity import Actor, Author
-from memory.reindex import RemoteStore
+from memory.reindex import RemoteStore, unanswered
 from memory.validation import RefusedWriteError
 from seeds import files
 from settings import PROJECT, Settings, load_settings, local_environ
@@ -46,8 +45,11 @@ async def policy_changes(client: LangGraphClient, folder: Path, *, prune: bool) 
     wanted = {namespaces.policies(org): rules for org, rules in files.policies(folder).items()}
     gone = [namespace for namespace in await _namespaces(client, "policies") if namespace not in wanted] if prune else []
     changes: list[Change] = []
-    for namespace, rules in [*wanted.items(), *((namespace, {}) for namespace in gone)]:
-        changes += await _policy_changes(client, namespace, rules, prune=prune)
+    for namespace in [*wanted, *gone]:
+        # Policies have no history but the repository's.
+        put, delete = partial(client.store.put_item, namespace), partial(client.store.delete_item, namespace)
+        stored = await _stored(client, namespace)
+        changes += _changes(namespace, stored, wanted.get(namespace, {}), put, delete if prune else None)
     return changes
 
 
@@ -97,31 +99,17 @@ async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Chan
     schedule = settings.consolidation_schedule
     extra = ours[1:] if schedule else ours
     changes: list[Change] = [
-        (f"cron {cron['cron_id']}: deleted", _call(client.crons.delete, cron["cron_id"])) for cron in extra
+        (f"cron {cron['cron_id']}: deleted", partial(client.crons.delete, cron["cron_id"])) for cron in extra
     ]
     if schedule and not ours:
-        create = _call(client.crons.create, CONSOLIDATION_GRAPH, schedule=schedule, input={"messages": []}, metadata=CRON_MARK)
+        create = partial(
+            client.crons.create, CONSOLIDATION_GRAPH, schedule=schedule, input={"messages": []}, metadata=CRON_MARK
+        )
         changes.append((f"cron: created, {schedule}", create))
     elif schedule and ours[0]["schedule"] != schedule:
-        update = _call(client.crons.update, ours[0]["cron_id"], schedule=schedule)
+        update = partial(client.crons.update, ours[0]["cron_id"], schedule=schedule)
         changes.append((f"cron {ours[0]['cron_id']}: {ours[0]['schedule']} -> {schedule}", update))
     return changes
-
-
-Write = Callable[[str, Any], Callable[[], Awaitable[Any]]]
-
-
-async def _policy_changes(
-    client: LangGraphClient, namespace: namespaces.Namespace, wanted: files.Files, *, prune: bool
-) -> list[Change]:
-    """The changes after which an organization's namespace holds these policies. They have no history but the repository's."""
-
-    def write(key: str, value: Any) -> Callable[[], Awaitable[Any]]:
-        if value is None:
-            return lambda: client.store.delete_item(namespace, key)
-        return lambda: client.store.put_item(namespace, key, value)
-
-    return _changes(namespace, await _stored(client, namespace), wanted, write, prune=prune)
 
 
 async def _file_changes(
@@ -133,34 +121,32 @@ async def _file_changes(
         namespace=lambda _: namespace, gate=lambda: None, route=route, author=lambda: Author("seed"), store=store
     )
 
-    def write(key: str, value: Any) -> Callable[[], Awaitable[Any]]:
-        if value is None:
-            return lambda: _remove(store, namespace, key, written)
-        return lambda: written.arevise(key, lambda _: value)
+    async def put(key: str, value: Any) -> None:
+        await written.arevise(key, lambda _: value)
 
-    return _changes(namespace, await _stored(client, namespace), wanted, write, prune=prune)
+    async def delete(key: str) -> None:
+        if item := await store.aget(namespace, key):
+            await written.aremove(item)
 
-
-async def _remove(store: RemoteStore, namespace: namespaces.Namespace, key: str, written: ScopedFiles) -> None:
-    if item := await store.aget(namespace, key):
-        await written.aremove(item)
+    return _changes(namespace, await _stored(client, namespace), wanted, put, delete if prune else None)
 
 
 def _changes(
-    namespace: namespaces.Namespace, stored: dict[str, dict[str, Any]], wanted: files.Files, write: Write, *, prune: bool
+    namespace: namespaces.Namespace,
+    stored: dict[str, dict[str, Any]],
+    wanted: files.Files,
+    put: Callable[[str, Any], Awaitable[None]],
+    delete: Callable[[str], Awaitable[None]] | None,
 ) -> list[Change]:
-    """The changes after which a namespace holds the wanted files. Without `prune` its other files stay."""
+    """The changes after which a namespace holds the wanted files. Without `delete` its other files stay."""
     where, changes = "/".join(namespace), list[Change]()
     for key, value in wanted.items():
         old = stored.get(key)
         if old is None or (old.get("content"), old.get("encoding")) != (value["content"], value["encoding"]):
-            changes.append((f"{where}{key}: {'updated' if old else 'added'}", write(key, value)))
-    gone = sorted(set(stored) - set(wanted)) if prune else []
-    return changes + [(f"{where}{key}: deleted", write(key, None)) for key in gone]
-
-
-def _call(method: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Callable[[], Awaitable[Any]]:
-    return lambda: method(*args, **kwargs)
+            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, key, value)))
+    if delete:
+        changes += [(f"{where}{key}: deleted", partial(delete, key)) for key in sorted(set(stored) - set(wanted))]
+    return changes
 
 
 async def _stored(client: LangGraphClient, namespace: namespaces.Namespace) -> dict[str, dict[str, Any]]:
@@ -180,17 +166,9 @@ async def _namespaces(client: LangGraphClient, root: str) -> list[namespaces.Nam
 async def seed(
     client: LangGraphClient, parts: Sequence[str], settings: Settings, *, prune: bool, folder: Path = PROJECT
 ) -> list[str]:
-    """Bring a deployment into the repository's state.
+    """Bring a deployment into the repository's state; returns one line a change.
 
-    Args:
-        client: an operator's.
-        parts: of `PARTS`.
-        settings: for `MEMORY_SCOPE` and `CONSOLIDATION_SCHEDULE`.
-        prune: also delete policies and skills that the repository no longer has. Memories are never deleted.
-        folder: the repository.
-
-    Returns:
-        One line a change.
+    `prune` also deletes policies and skills that the repository, `folder`, no longer has. Memories are never deleted.
 
     Raises:
         SeedError: a file is invalid. All files are checked before the first write.
@@ -219,27 +197,21 @@ async def main(folder: Path = PROJECT) -> int:
     parser.add_argument("--prune", action="store_true", help="delete policies and skills the repository no longer has")
     args = parser.parse_args()
     parts = PARTS if args.part == "all" else (args.part,)
-    client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
-        changes = await seed(client, parts, load_settings(local_environ()), prune=args.prune, folder=folder)
+        settings = load_settings(local_environ())
+        async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
+            changes = await seed(client, parts, settings, prune=args.prune, folder=folder)
     except (files.SeedError, SettingsError) as error:
         sys.stderr.write(f"{error} Nothing was written.\n")
         return 1
     except RefusedWriteError as error:  # there is no room left, which only the store knows
         sys.stderr.write(f"{error} Put that right and seed again.\n")
         return 1
-    except httpx.TransportError:
-        sys.stderr.write(f"No server answers at {args.url}; start it with `make dev`, or name another with --url.\n")
+    except (httpx.TransportError, httpx.HTTPStatusError) as error:
+        sys.stderr.write(f"{unanswered(error, args.url)}\n")
         return 1
-    except httpx.HTTPStatusError as error:
-        reason = error.response.text[:300] or error.response.reason_phrase
-        sys.stderr.write(f"{args.url} answered {error.response.status_code} to {error.request.url.path}: {reason}\n")
-        return 1
-    finally:
-        await client.aclose()
-    out.print(
-        f"{len(changes)} changes." if changes else f"Nothing to change: {', '.join(parts)} are as the repository has them."
-    )
+    nothing = f"Nothing to change: {', '.join(parts)} are as the repository has them."
+    out.print(f"{len(changes)} changes." if changes else nothing)
     return 0
 
 

@@ -1,6 +1,8 @@
-"""The repository's policies, skills and first memories, checked before any is written."""
+"""The repository's policies, skills and first memories, by store key, checked before any is written.
 
-from __future__ import annotations
+A file that cannot be seeded raises `SeedError`: its text must be UTF-8, and `check_policy` or `before_write` must accept it.
+Folder names of organizations and people may be percent-encoded.
+"""
 
 import base64
 from collections.abc import Iterator
@@ -25,20 +27,12 @@ class SeedError(ValueError):
 
 
 def policies(root: Path) -> dict[str, Files]:
-    """Organization to store key to value, from `policies/<org>/**/*.md`.
-
-    Raises:
-        SeedError: a file is not UTF-8 text, or not a policy (`check_policy`).
-    """
+    """The files of each organization, from `policies/<org>/**/*.md`."""
     return {unquote(org.name): _folder(org, "**/*.md", "/policies") for org in _folders(root / "policies")}
 
 
 def skills(root: Path) -> Files:
-    """Store key to value, from `seeds/skills/<name>/`, each with a valid SKILL.md.
-
-    Raises:
-        SeedError: a skill has no SKILL.md, or one without valid front matter; or `before_write` refuses a file.
-    """
+    """The files in `seeds/skills/<name>/`. Each of these folders needs a SKILL.md with valid front matter."""
     files: Files = {}
     for folder in _folders(root / "seeds" / "skills"):
         _check_skill(folder)
@@ -47,24 +41,17 @@ def skills(root: Path) -> Files:
 
 
 def shared_memories(root: Path) -> dict[str, Files]:
-    """Organization to store key to value, from `seeds/memories/_assistant/<org>/`; `EVERYBODY` has the files at its top.
-
-    Raises:
-        SeedError: as `memories`.
-    """
+    """The files of each organization, from `seeds/memories/_assistant/<org>/`; `EVERYBODY` has the files at its top."""
     root = root / "seeds" / "memories" / "_assistant"
     of_all = {EVERYBODY: top} if (top := _folder(root, "*.*", "/memories")) else {}
     return of_all | {unquote(org.name): _folder(org, "**/*", "/memories") for org in _folders(root)}
 
 
 def memories(root: Path) -> dict[tuple[str, str], Files]:
-    """(Organization, identity) to store key to value, from `seeds/memories/<org>/<identity>/`.
+    """The files of each (organization, identity), from `seeds/memories/<org>/<identity>/`.
 
     Files at the top of `seeds/memories/` are for everyone. Named people get them too, unless their own folder has a file of
-    that name; others get them with their first conversation. Folder names may be percent-encoded.
-
-    Raises:
-        SeedError: a file is not UTF-8 text, or `before_write` refuses it.
+    that name; others get them with their first conversation.
     """
     everyone = _folder(root / "seeds" / "memories", "*.*", "/memories")
     return {

@@ -92,8 +92,8 @@ async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agen
     store.put(MEMORIES, "/topics/food.md", {**create_file_data("Likes fennel.\n\nHates the taste of coriander.")})
     store.put(MEMORIES, "/topics/work.md", {**create_file_data("Flies cargo planes.")})
     store.put(("memories", "acme:bob"), "/topics/food.md", {**create_file_data("Bob tasted coriander.")})
-    found = await agent.call("search_memories", query="which tastes does she hate?")
-    assert found == "/memories/topics/food.md\nHates the taste of coriander."
+    answer = await agent.call("search_memories", query="which tastes does she hate?")
+    assert answer == "/memories/topics/food.md\nHates the taste of coriander."
     assert "Nothing" in await agent.call("search_memories", query="submarines")
 
 
@@ -105,15 +105,15 @@ async def test_memories_are_searched_by_the_semantic_index_where_there_is_one(
     store.put(MEMORIES, "/topics/cars.md", {**create_file_data("Sold the vehicle.")})
     agent = Agent(graph, model, Settings())
     agent.agent.graph.store = store
-    found = await agent.call("search_memories", query="any pet?")
-    assert found.startswith("/memories/topics/animals.md\nHas a puppy.")
+    answer = await agent.call("search_memories", query="any pet?")
+    assert answer.startswith("/memories/topics/animals.md\nHas a puppy.")
 
 
 async def test_a_filter_narrows_the_search_and_a_bad_one_is_explained(agent: Agent, store: BaseStore) -> None:
     store.put(MEMORIES, "/old.md", {**create_file_data("coriander"), "project": "gemini"})
     store.put(MEMORIES, "/new.md", {**create_file_data("coriander"), "project": "apollo"})
-    found = await agent.call("search_memories", query="coriander", filter={"project": "apollo"})
-    assert found == "/memories/new.md\ncoriander"
+    answer = await agent.call("search_memories", query="coriander", filter={"project": "apollo"})
+    assert answer == "/memories/new.md\ncoriander"
     assert "leave it out" in await agent.call("search_memories", query="coriander", filter={"project": {"$near": 1}})
 
 

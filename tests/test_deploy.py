@@ -55,9 +55,9 @@ LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions(
 def install_line(tmp_path: Path) -> list[str]:
     """The words of the command by which the image installs this project, without its surroundings."""
     subprocess.run([*CLI, "dockerfile", str(tmp_path / "Dockerfile")], cwd=PROJECT, check=True, capture_output=True)
-    found = re.search(r"uv (pip install --system .*?-e \.)", (tmp_path / "Dockerfile").read_text())
-    assert found, "the platform's Dockerfile installs the project in another way than this test knows"
-    words = shlex.split(found[1])
+    command = re.search(r"uv (pip install --system .*?-e \.)", (tmp_path / "Dockerfile").read_text())
+    assert command, "the platform's Dockerfile installs the project in another way than this test knows"
+    words = shlex.split(command[1])
     words.remove("--system")
     words[words.index("-c") + 1] = str(PROJECT / "constraints.txt")
     return words

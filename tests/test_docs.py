@@ -60,8 +60,8 @@ def section(heading: str) -> str:
     """The text of README below this heading, up to the next of its level or above; empty without one."""
     level = heading.partition(" ")[0]
     pattern = rf"^{re.escape(heading)}[ \t]*$(.*?)(?=^#{{1,{len(level)}}} |\Z)"
-    found = re.search(pattern, README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(pattern, README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return match[1] if match else ""
 
 
 def entries(line: str) -> list[str]:
@@ -230,11 +230,11 @@ def test_every_configuration_has_the_two_graphs_that_clients_name() -> None:
 
 
 def test_every_relative_link_points_to_a_file_of_the_project() -> None:
-    found = {(document, target) for document in documents() for target in links(document)}
-    assert found
+    targets = {(document, target) for document in documents() for target in links(document)}
+    assert targets
     broken = [
         f"{document.relative_to(PROJECT)}: {target}"
-        for document, target in sorted(found)
+        for document, target in sorted(targets)
         if not (document.parent / target).resolve().is_relative_to(PROJECT) or not (document.parent / target).resolve().exists()
     ]
     assert broken == []

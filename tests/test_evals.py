@@ -118,10 +118,10 @@ def answer_well(body: Body) -> Reply:
     results = tool_results(body)
     if not results:
         return [ToolCall("search_recent_conversations", {})]
-    found = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", results[0])
-    if not found:
+    match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", results[0])
+    if not match:
         return [Text("done")]
-    files = GOOD.answer([Thread(found[0], datetime.now(UTC).date().isoformat())])
+    files = GOOD.answer([Thread(match[0], datetime.now(UTC).date().isoformat())])
     return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
 
 

@@ -95,16 +95,16 @@ class Fuzz:
         before, asked = await self._snapshot(victims), len(self.model.requests)
         trials = [Trial(case, self._attacker(case, victims[number // group])) for number, case in enumerate(cases)]
         await _each(map(self._send, trials))
-        found = await self._endless(trials)
-        found += [finding for findings in await _each(map(self._shown, trials)) for finding in findings]
-        found += self._told(trials, self.model.requests[asked:])
+        findings = await self._endless(trials)
+        findings += [finding for findings in await _each(map(self._shown, trials)) for finding in findings]
+        findings += self._told(trials, self.model.requests[asked:])
         for number, (old, new) in enumerate(zip(before, await self._snapshot(victims), strict=True)):
             suspects = trials[number * group : (number + 1) * group]
             changed = [name for name in old if old[name] != new[name]]
-            found += [
+            findings += [
                 Finding(f"changed: {_anonymous(name)} of hers", suspects, _difference(old[name], new[name])) for name in changed
             ]
-        return trials, found
+        return trials, findings
 
     def _attacker(self, case: Case, victim: Victim) -> Attacker:
         return Attacker(self.server, self.http, victim=victim, elsewhere=case.elsewhere)
@@ -191,32 +191,32 @@ class Fuzz:
         texts = {"the answer": trial.answer.text, "the attacker's threads": threads.text, "the attacker's runs": runs.text}
         secrets = attacker.victim.secrets_from(trial.case.elsewhere)
         shown = [(where, secret) for where, text in texts.items() for secret in secrets if secret in text]
-        found = [Finding(f"shown in {where}: {_kind(secret)}", [trial], texts[where][-1500:]) for where, secret in shown]
+        findings = [Finding(f"shown in {where}: {_kind(secret)}", [trial], texts[where][-1500:]) for where, secret in shown]
         if runs.is_success and any(run["status"] not in ENDED for run in runs.json()):
-            found.append(Finding("a run never ends", [trial], runs.text[:1500]))
+            findings.append(Finding("a run never ends", [trial], runs.text[:1500]))
         status, known = trial.answer.status, PLATFORM_ERRORS.get(trial.case.route)
         if status == 0 or (status >= 500 and not (known and known(trial.request["body"]))):
-            found.append(Finding(f"status {status} of {trial.case.route}", [trial], trial.answer.text[-1500:]))
-        return found
+            findings.append(Finding(f"status {status} of {trial.case.route}", [trial], trial.answer.text[-1500:]))
+        return findings
 
     def _told(self, trials: Sequence[Trial], prompts: Sequence[Any]) -> list[Finding]:
         """What the model is shown of hers: in a run of a request's, which what was asked tells, or in nobody knows whose."""
         by_tag = {trial.attacker.names["said"]: trial for trial in trials}
-        found = []
+        findings = []
         for prompt in prompts:
             tags = _TAG.findall(last_user_text(prompt)) or _TAG.findall(json.dumps(prompt["messages"]))
             suspects = [by_tag[tag] for tag in tags[-1:] if tag in by_tag] if tags else list(trials)
             secrets = {mark for of in suspects for mark in of.attacker.victim.secrets_from(of.case.elsewhere)}
             marks = secrets & set(_MARK.findall(json.dumps(prompt)))
-            found += [Finding(f"shown to the model: {_kind(mark)}", suspects) for mark in marks]
-        return found
+            findings += [Finding(f"shown to the model: {_kind(mark)}", suspects) for mark in marks]
+        return findings
 
     async def smallest(self, finding: Finding) -> str:
         """The smallest request that still does what was found."""
 
         async def again(cases: Sequence[Case]) -> list[Trial]:
-            _, found = await self.examine(cases, group=1)
-            return [one.suspects[0] for one in found if one.what == finding.what and len(one.suspects) == 1]
+            _, findings = await self.examine(cases, group=1)
+            return [one.suspects[0] for one in findings if one.what == finding.what and len(one.suspects) == 1]
 
         cases, smallest = [trial.case for trial in finding.suspects], None
         for _ in range(ROUNDS):

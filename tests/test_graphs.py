@@ -124,8 +124,8 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     # Skills are each assistant's own.
     await seeding.seed(operator, ["skills"], settings, prune=False)
     for graph in GRAPHS:
-        found = await operator.store.search_items(list(namespaces.skills(assistant_of(graph))), limit=100)
-        assert found["items"]
+        skills = await operator.store.search_items(list(namespaces.skills(assistant_of(graph))), limit=100)
+        assert skills["items"]
 
     # The sweep plans a consolidation of each memory in which something is new.
     await operator.runs.wait(None, "consolidation_agent", input={"messages": []})

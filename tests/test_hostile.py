@@ -23,7 +23,7 @@ from memory.journal import diffs
 from memory.recall import dates, lexical, quotes
 from memory.recall.conversations import Conversation, conversation
 from memory.recall.documents import document
-from memory.recall.retrieval import Found
+from memory.recall.retrieval import Match
 from memory.validation import RefusedWriteError, before_write
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
@@ -52,7 +52,7 @@ def said(text: str, times: int = 1) -> Conversation:
 
 
 def quoted(query: str, talk: Conversation) -> str:
-    return quotes.quote(query, [Found(talk, 1.0, tuple((n, 1.0) for n in range(len(talk.turns))))])
+    return quotes.quote(query, [Match(talk, 1.0, tuple((n, 1.0) for n in range(len(talk.turns))))])
 
 
 def a_run_of(word: str, size: int = 1_000_000) -> str:

@@ -112,7 +112,7 @@ async def waiting(client: LangGraphClient) -> list[int]:
     """How many runs wait on each conversation of the client's on which any does, whatever its status says."""
     threads = await client.threads.search(limit=100)
     runs = [await client.runs.list(thread["thread_id"], status="pending") for thread in threads]
-    return [len(found) for found in runs if found]
+    return [len(count) for count in runs if count]
 
 
 async def two_runs(client: LangGraphClient, how: Any) -> None:

@@ -23,11 +23,11 @@ _PART = re.compile(rb'name="(?:post|patch)\.[^".]+(?:\.(\w+))?"')
 
 def parts(traces: list[bytes], kind: bytes) -> str:
     """What was sent as `inputs`, `outputs` or `extra` of runs, or as a run itself (an empty kind)."""
-    found = b""
+    field = b""
     for body in traces:
         pieces = _PART.split(body)
-        found += b"".join(text for name, text in zip(pieces[1::2], pieces[2::2], strict=True) if (name or b"") == kind)
-    return found.decode(errors="replace")
+        field += b"".join(text for name, text in zip(pieces[1::2], pieces[2::2], strict=True) if (name or b"") == kind)
+    return field.decode(errors="replace")
 
 
 async def sent(langsmith: ScriptedLangSmith, wanted: Callable[[], bool]) -> None:

@@ -1,7 +1,5 @@
 """A person's decisions: whether memory is paused, and whether they review changes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,15 +17,10 @@ PAUSED = "Memory is paused"
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """One person's controls.
+    """One person's controls."""
 
-    Args:
-        paused: memory stays in use, and takes nothing new.
-        review: consolidation proposes its changes to the person.
-    """
-
-    paused: bool = False
-    review: bool = False
+    paused: bool = False  # memory stays in use, and takes nothing new
+    review: bool = False  # consolidation proposes its changes to the person
 
 
 # Each control has its own item, so changing one leaves the others alone.

@@ -3,8 +3,6 @@
 The platform copies a thread's metadata to its runs, and to copies of the thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Temporary conversations have no tools for memory."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

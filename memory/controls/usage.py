@@ -1,7 +1,5 @@
 """The used share of a memory's quota."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

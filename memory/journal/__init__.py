@@ -6,12 +6,10 @@ store, with any clocks, and whenever a process dies. Behind this door: `log.py` 
 from before their person was forgotten), `diffs.py` (comparing texts).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from uuid import uuid4
 
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 
 from memory.identity import Actor, Author
 from memory.journal.blame import line_origins
@@ -27,7 +25,7 @@ from memory.journal.epochs import (
     note_epoch,
     read_epoch,
 )
-from memory.journal.log import Journal, Room
+from memory.journal.log import Journal
 from memory.journal.revisions import NOTHING, Change, LoggedFile, MovedError, Revision, Steps
 from memory.journal.runners import acarry_out, carry_out, file_lock
 from memory.namespaces import Namespace
@@ -47,8 +45,6 @@ async def change(
     make: Change,
     author: Author,
     *,
-    room: Room | None = None,
-    files: Sequence[Item] | None = None,
     expect: str | None = None,
     epoch: Epoch | None = None,
     revisions: int | None = None,
@@ -56,7 +52,7 @@ async def change(
 ) -> Revision:
     """Change a file. `Journal.change` documents arguments, result and errors."""
     log = Journal(LoggedFile(namespace, path, new_id=new_id), epoch, revisions)
-    return await acarry_out(store, log.change(make, author, room, files, expect))
+    return await acarry_out(store, log.change(make, author, expect=expect))
 
 
 async def history(store: BaseStore, namespace: Namespace, path: str) -> list[Revision]:

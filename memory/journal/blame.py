@@ -1,7 +1,5 @@
 """The origin of each line of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from memory.journal.diffs import edits, lines_of

@@ -25,8 +25,6 @@ overtook it had seen its block, and left the mark. A new run (`memory/prompt.py`
 log; they repair the file.
 """
 
-from __future__ import annotations
-
 import random
 
 from memory.identity import Author
@@ -40,9 +38,7 @@ class Writer:
     """One change on its way into one file's log.
 
     Args:
-        file: the file.
         change: makes the new content; None only publishes the chosen revision.
-        author: the author of the revision.
         expect: id of the only revision that the change may follow, "" for none yet. None: any.
         adopted: see `Revision`.
     """
@@ -128,10 +124,8 @@ class Writer:
         return True
 
     def _chosen(self, log: Log) -> Revision | None:
-        """This writer's revision, if it was chosen where it was proposed; None if another was.
-
-        Raises:
-            RefusedWriteError: too many changes followed to know.
+        """This writer's revision, if it was chosen where it was proposed; None if another was. Raises `RefusedWriteError` if
+        too many changes followed to know.
         """
         mine = self._made  # the block may by now hold another writer's revision, which this writer helped to choose
         if log.top == self.proposed:

@@ -1,7 +1,5 @@
 """The files of a namespace, and the histories of those that were deleted."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 from langgraph.store.base import BaseStore, Item

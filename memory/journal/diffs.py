@@ -5,8 +5,6 @@ write, would keep the server busy for hours. This takes n log n: it pairs the k-
 k-th in the other. The longest increasing run of pairs is the common part (Hunt and Szymanski, 1977, with lines made unique).
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -59,12 +57,9 @@ def cut(text: str) -> str:
 
 
 def revert_change(current: str, before: str, after: str) -> str:
-    """A text without an earlier change. With `before` and `after` exchanged, this is a three-way merge.
+    """A text without an earlier change, which made `after` of `before`; others' later changes stay.
 
-    Args:
-        current: the text, with the change and others' later ones.
-        before: the text before the change.
-        after: the text after it.
+    With `before` and `after` exchanged, this is a three-way merge.
     """
     if current == after:
         return before
@@ -81,8 +76,7 @@ def revert_change(current: str, before: str, after: str) -> str:
     kept = []
     for index in range(len(lines) + 1):
         kept += inserted.get(index, [])
-        if index < len(lines) and index not in dropped:
-            kept.append(lines[index])
+        kept += lines[index : index + 1] if index not in dropped else []
     return "\n".join(kept)
 
 
@@ -102,15 +96,10 @@ def _common(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, 
     tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
     yield from ((n, n) for n in range(head))
     if shorter - head - tail <= MAX_COMPARED_LINES:
-        yield from _common_within(before, after, head, tail)
+        where = {line: head + n for n, line in enumerate(_numbered(after[head : len(after) - tail]))}
+        middle = enumerate(_numbered(before[head : len(before) - tail]), head)
+        yield from _increasing([(n, where[line]) for n, line in middle if line in where])
     yield from ((len(before) - n, len(after) - n) for n in range(tail, 0, -1))
-
-
-def _common_within(before: Sequence[str], after: Sequence[str], head: int, tail: int) -> Iterator[tuple[int, int]]:
-    numbered = _numbered(after[head : len(after) - tail])
-    where = {line: head + n for n, line in enumerate(numbered)}
-    rest = _numbered(before[head : len(before) - tail])
-    yield from _increasing([(head + n, where[line]) for n, line in enumerate(rest) if line in where])
 
 
 def _numbered(lines: Sequence[str]) -> list[tuple[str, int]]:

@@ -5,8 +5,6 @@ count along with the files (`memory/journal/log.py`), and is refused if it has c
 epoch.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp

@@ -1,9 +1,7 @@
-"""Writes that lose nothing, on any `BaseStore`: no lock server, no compare-and-set.
+"""One file's log: changes, history and repair. `memory/journal/consensus.py` has the argument that nothing is lost.
 
-A change that reports success is in the file, or in a later revision made from it. That holds for any number of processes on one
-store, with any clocks, whenever one of them dies (`memory/journal/consensus.py` has the argument). An uncontended change costs
-one read of all files (for the quota, and the file among them), two puts and two listings of the log, and the put that a file
-without a journal needs too. Reading a file costs no more than without a journal.
+An uncontended change costs one read of all files (for the quota, and the file among them), two puts and two listings of the
+log, and the put that a file without a journal needs too. Reading a file costs no more than without a journal.
 
 **Around the journal.** A value without a revision, or with a revision of another file, was put by other means (an operator, a
 script). The next writer first makes it a revision, once: chosen revisions name its digest. A missing file was deleted by other
@@ -16,8 +14,6 @@ and dies right after putting an old revision, leaves that revision in the file u
 the newest. A writer still in such a slot sees higher ones, and never wins. If its own revision was accepted there and the next
 slot is gone, it reports that it cannot know the outcome.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -33,17 +29,7 @@ from memory import namespaces
 from memory.identity import Author
 from memory.journal import retention
 from memory.journal.consensus import Writer
-from memory.journal.revisions import (
-    ALL,
-    NOTHING,
-    OUTSIDE_SECONDS,
-    Change,
-    LoggedFile,
-    MovedError,
-    Revision,
-    Steps,
-    seconds_since,
-)
+from memory.journal.revisions import ALL, NOTHING, OUTSIDE_SECONDS, Change, LoggedFile, MovedError, Revision, Steps
 from memory.validation import RefusedWriteError, stored_file
 from settings import MAX_MEMORY_FILES
 
@@ -57,7 +43,6 @@ class Journal:
     """Writes and reads one file's log.
 
     Args:
-        file: the file.
         epoch: the namespace of the person's epoch, and its count when the run began. A run of an older epoch writes nothing.
             None for files of nobody in particular.
         revisions: the number of kept revisions; None for `REVISIONS_KEPT` within the bounds of `memory/journal/retention.py`.
@@ -81,7 +66,6 @@ class Journal:
 
         Args:
             change: makes the new content; called again whenever another writer was faster.
-            author: the author of the revision.
             room: checks new content.
             files: all files, if they were just read.
             expect: id of the only revision that the change may follow, "" for none yet. None: any.
@@ -124,7 +108,7 @@ class Journal:
         head = log.head()
         if not log.chosen:
             item, _ = yield from self._file_and_mark()
-            while (yield from self._adopt(self._published(item))):  # publishing below would replace it
+            while (yield from self._adopt(self._published(item))):  # publishing below would replace the value
                 item, _ = yield from self._file_and_mark()
             head = yield from Writer(self._file, None, _OUTSIDE).commit_contended(0)
             log = yield from self._file.listed(0)
@@ -138,7 +122,7 @@ class Journal:
         deleted = item is None and log.chosen and log.best is not None and log.best.content is None
         if base is not None and log.best is not None and not log.ends_with(base) and not deleted:
             yield from Writer(self._file, None, _OUTSIDE).commit_contended(max(base.number - 1, 0))
-        elif mark is not None and self._age(mark.value.get("at")) > OUTSIDE_SECONDS:
+        elif mark is not None and self._file.age(mark.value.get("at")) > OUTSIDE_SECONDS:
             yield [PutOp(self._file.marks, self._file.path, None)]
 
     def _read(self, files: Sequence[Item] | None) -> Steps[tuple[Sequence[Item], Item | None]]:
@@ -173,7 +157,7 @@ class Journal:
             known = any(revision.adopted == digest for revision in log.back_from(head))
             file = stored_file(item)
             adopter = Writer(self._file, None if known else lambda _: file, _OUTSIDE, head.id, digest)
-        elif item is None and mark is None and head.content is not None and self._age(head.at) > OUTSIDE_SECONDS:
+        elif item is None and mark is None and head.content is not None and self._file.age(head.at) > OUTSIDE_SECONDS:
             adopter = Writer(self._file, lambda _: None, _OUTSIDE, head.id)
         else:
             return False
@@ -206,9 +190,6 @@ class Journal:
         created, modified, written = file.get("created_at", ""), file.get("modified_at", ""), item.value.get("written")
         revision = Revision(number, revision_id, "", file["content"], file["encoding"], created, modified, _OUTSIDE)
         return replace(revision, written=written) if isinstance(written, int) else revision
-
-    def _age(self, at: object) -> float:
-        return seconds_since(at, self._file.clock())
 
 
 def epoch_of(item: Item | None) -> int:

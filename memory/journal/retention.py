@@ -16,25 +16,13 @@ writers that had not read the note are done, its journal is deleted. This suppos
 operations.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
 
 from memory import namespaces
-from memory.journal.revisions import (
-    ALL,
-    OUTSIDE_SECONDS,
-    LoggedFile,
-    Revision,
-    Steps,
-    block_of,
-    log_of,
-    seconds_since,
-    taken_by,
-)
+from memory.journal.revisions import ALL, OUTSIDE_SECONDS, LoggedFile, Revision, Steps, block_of, log_of, taken_by
 from memory.journal.stored import GOAL, UNCOUNTED, Journal, Note, all_journals, put_note, read_note, too_much
 from memory.validation import RefusedWriteError
 
@@ -46,11 +34,7 @@ _There = Mapping[str, tuple[int, int | None]]
 
 
 def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
-    """Call this before creating a file.
-
-    Args:
-        file: the file.
-        items: all existing files.
+    """Call this before creating a file; `items` are all existing files.
 
     Raises:
         RefusedWriteError: too many files were deleted a moment ago, or this one is being cleared away.
@@ -61,7 +45,7 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
         raise RefusedWriteError("Too many files were deleted here; change one that is there, or try again in ten minutes.")
     name = file.log[-1]
     if name in note.going:
-        if seconds_since(note.going[name], file.clock()) <= OUTSIDE_SECONDS or not (yield from _clear_away(file, name)):
+        if file.age(note.going[name]) <= OUTSIDE_SECONDS or not (yield from _clear_away(file, name)):
             raise RefusedWriteError(
                 f"'{file.path}' was deleted and is being cleared away; try again in ten minutes, or use another path."
             )
@@ -71,13 +55,7 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
 
 
 def enforce(file: LoggedFile, items: Sequence[Item], revision: Revision) -> Steps[None]:
-    """Call this after a change: it makes room if there is too little.
-
-    Args:
-        file: the file.
-        items: all files before the change.
-        revision: the file's new revision.
-    """
+    """Call this after a change, with all files before it: it makes room if there is too little."""
     there = {**_there(items), file.path: (taken_by(revision.content), revision.written)}
     if revision.content is None:
         del there[file.path]
@@ -99,9 +77,9 @@ def _deleted_fit(file: LoggedFile, there: _There) -> Steps[bool]:
     deleted = yield from _deleted(file, there)
     if len(deleted) <= file.bounds.deleted_files and sum(deleted.values()) <= file.bounds.bytes * UNCOUNTED:
         return True
-    note, now = (yield from read_note(file)), file.clock()
-    overfull = len(deleted) > 2 * file.bounds.deleted_files and note.full_until <= now.isoformat()
-    counted = seconds_since(note.at, now) <= _COUNT_SECONDS and not overfull
+    note = yield from read_note(file)
+    overfull = len(deleted) > 2 * file.bounds.deleted_files and note.full_until <= file.clock().isoformat()
+    counted = file.age(note.at) <= _COUNT_SECONDS and not overfull
     if len(deleted) > file.bounds.deleted_files and not counted:
         return False
     return sum(note.taken(*each) for each in deleted.items()) <= file.bounds.bytes * UNCOUNTED
@@ -142,13 +120,7 @@ def _names(file: LoggedFile, there: _There) -> set[str]:
 
 
 def _count(file: LoggedFile, there: _There, *, always: bool) -> Steps[Note]:
-    """Count everything, delete the excess, and note the rest.
-
-    Args:
-        file: any file of the namespace.
-        there: all existing files.
-        always: write the note even if it adds nothing to what the files say.
-    """
+    """Count everything, delete the excess, and note the rest. `always`: even if that adds nothing to what the files say."""
     journals, note = yield from all_journals(file, _names(file, there))
     for name, slot in too_much(journals, sum(taken for taken, _ in there.values()), file.bounds.bytes).items():
         yield from _let_go(file, journals[name], slot)
@@ -179,7 +151,7 @@ def _clear_oldest(file: LoggedFile, journals: dict[str, Journal], note: Note) ->
     now = file.clock()
     for name, since in list(note.going.items()):
         if name in journals and journals[name].deleted:
-            if seconds_since(since, now) <= OUTSIDE_SECONDS:
+            if file.age(since) <= OUTSIDE_SECONDS:
                 continue
             if (yield from _clear_away(file, name)):
                 del journals[name]
@@ -194,20 +166,20 @@ def _clear_oldest(file: LoggedFile, journals: dict[str, Journal], note: Note) ->
 
 def _clear_away(file: LoggedFile, name: str) -> Steps[bool]:
     """Delete the journal of a deleted file, unless a writer may be using it. Returns whether it is gone."""
-    namespace, now = (*namespaces.journals(file.files), name), file.clock()
+    namespace = (*namespaces.journals(file.files), name)
     (items,) = yield [SearchOp(namespace, limit=ALL)]
     log, path = log_of(items), next((str(item.value["path"]) for item in items if "path" in item.value), None)
     last = log.best if log.chosen else None
     if items and (last is None or last.content is not None):
         return False
-    if any(seconds_since(item.updated_at.isoformat(), now) <= OUTSIDE_SECONDS for item in items):
+    if any(file.age(item.updated_at) <= OUTSIDE_SECONDS for item in items):
         return False
     # The last revision goes last: after a crash in between, it still says that the file is deleted.
     older = [item.key for item in items if item.key < f"{log.top:08}"]
     last_ops: list[Op] = [PutOp(namespace, item.key, None) for item in items if item.key not in older]
     if path is not None:
         item, mark = yield [GetOp(file.files, path), GetOp(namespaces.unsettled(file.files), path)]
-        if item is not None or (mark is not None and seconds_since(mark.value.get("at"), now) <= OUTSIDE_SECONDS):
+        if item is not None or (mark is not None and file.age(mark.value.get("at")) <= OUTSIDE_SECONDS):
             return False
         last_ops += [PutOp(namespaces.unsettled(file.files), path, None)] if mark is not None else []
     if older:

@@ -1,7 +1,5 @@
 """Revisions of a file, and its log in the store."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, field
@@ -33,19 +31,12 @@ OVERHEAD_BYTES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Bounds of a namespace's journals.
+    """Bounds of a namespace's journals."""
 
-    Args:
-        bytes: of all files and journals. One more write, a file and its revision, still fits.
-        revisions: kept revisions of a file.
-        compact_every: number of revisions after which a file's log is compacted.
-        deleted_files: deleted files that keep their last revision.
-    """
-
-    bytes: int = MAX_STORED_BYTES - 2 * MAX_FILE_BYTES
-    revisions: int = REVISIONS_KEPT
-    compact_every: int = 25
-    deleted_files: float = MAX_DELETED_FILES
+    bytes: int = MAX_STORED_BYTES - 2 * MAX_FILE_BYTES  # all files and journals; one more file and its revision still fit
+    revisions: int = REVISIONS_KEPT  # of one file
+    compact_every: int = 25  # revisions, after which a file's log is compacted
+    deleted_files: float = MAX_DELETED_FILES  # those that keep their last revision
 
 
 BOUNDS = Bounds()
@@ -77,7 +68,7 @@ class Revision:
             return None
         return FileData(content=self.content, encoding=self.encoding, created_at=self.created_at, modified_at=self.at)
 
-    def is_copied_by(self, other: Revision) -> bool:
+    def is_copied_by(self, other: "Revision") -> bool:
         """Whether the other is this one. One writer's revisions for different slots have one id."""
         return (self.number, self.id) == (other.number, other.id)
 
@@ -95,12 +86,11 @@ class Block:
     revision: Revision | None = None
 
     def value(self) -> dict[str, Any]:
-        value = asdict(self)
-        if self.revision:  # not inside the revision, where version 0.1 takes unknown fields for damage
-            about = {"written": value["revision"].pop("written"), "deleted": self.revision.content is None}
-            value = {**value, **about}
         # Postgres compares text, the in-memory store numbers: eight digits are the same in both.
-        return {**value, "slot": f"{self.slot:08}"}
+        value = {**asdict(self), "slot": f"{self.slot:08}"}
+        if self.revision:  # not inside the revision, where version 0.1 takes unknown fields for damage
+            value |= {"written": value["revision"].pop("written"), "deleted": self.revision.content is None}
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,15 +137,7 @@ class MovedError(Exception):
 
 
 class LoggedFile:
-    """A file and its log in the store, as steps.
-
-    Args:
-        files: namespace of the file.
-        path: its key there.
-        clock: gives the time.
-        new_id: makes unique ids.
-        bounds: of the namespace's journals.
-    """
+    """A file and its log in the store, as steps. `files` is the file's namespace, `path` its key there."""
 
     def __init__(
         self,
@@ -169,6 +151,13 @@ class LoggedFile:
         self.log, self.marks = namespaces.journal(files, path), namespaces.unsettled(files)
         # Distinguishes a copy of this file's revision from a value copied from another file or person.
         self.name = hashlib.sha256(repr(self.log).encode()).hexdigest()[:16]
+
+    def age(self, at: object) -> float:
+        """Seconds since a time stamp; infinite for an invalid one."""
+        try:
+            return (self.clock() - datetime.fromisoformat(str(at))).total_seconds()
+        except (ValueError, TypeError):
+            return float("inf")
 
     def listed(self, slot: int) -> Steps[Log]:
         """The log from a slot on."""
@@ -205,14 +194,6 @@ def taken_by(content: str | None) -> int:
     return len((content or "").encode(errors="replace")) + OVERHEAD_BYTES
 
 
-def seconds_since(at: object, now: datetime) -> float:
-    """Seconds since a time stamp; infinite for an invalid one."""
-    try:
-        return (now - datetime.fromisoformat(str(at))).total_seconds()
-    except (ValueError, TypeError):
-        return float("inf")
-
-
 def log_of(items: Sequence[Item], slot: int = 0) -> Log:
     """The log in these items of its namespace, from a slot on."""
     return Log(tuple(block for item in items if (block := block_of(item)) and block.slot >= slot))
@@ -234,11 +215,7 @@ def block_of(item: Item) -> Block | None:
 
 
 def _revision(value: dict[str, Any], written: object) -> Revision:
-    """A stored revision; journals of version 0.1 have no `written`.
-
-    Raises:
-        TypeError: the value is no revision.
-    """
+    """A stored revision; journals of version 0.1 have no `written`. Raises `TypeError` for other values."""
     author, content = Author(**value["author"]), value["content"]
     rest = {name: part for name, part in value.items() if name not in {"author", "content", "number"}}
     if not isinstance(value["number"], int) or not all(isinstance(part, str) for part in (*rest.values(), *astuple(author))):

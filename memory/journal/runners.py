@@ -1,6 +1,4 @@
-"""Carrying out steps on a store, in a thread or in an event loop."""
-
-from __future__ import annotations
+"""Carrying out steps on a store, in a thread or in an event loop; and locks of files."""
 
 import asyncio
 import time

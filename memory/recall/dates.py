@@ -4,8 +4,6 @@ English expressions, ISO dates and dates written 8.5.2023. People tell what has 
 after the time asked for fits, too, but less.
 """
 
-from __future__ import annotations
-
 import re
 from calendar import isleap, monthrange
 from collections.abc import Callable
@@ -136,7 +134,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Time | None
 
 def times(text: str, today: date) -> tuple[list[Time], str]:
     """The times that a text names, and the text without their words. What is no day (31 February) stays text."""
-    rest, found = " ".join(text.lower().split()), list[Time]()
+    rest, named = " ".join(text.lower().split()), list[Time]()
     for pattern, read in _FORMS:
         for match in reversed(list(pattern.finditer(rest))):
             try:
@@ -144,6 +142,6 @@ def times(text: str, today: date) -> tuple[list[Time], str]:
             except ValueError:
                 continue
             if time:
-                found.append(time)
+                named.append(time)
                 rest = f"{rest[: match.start()]} {rest[match.end() :]}"
-    return found, rest
+    return named, rest

@@ -1,6 +1,4 @@
-"""A conversation as it is ranked and stored: its words in their order, passage by passage, as numbers."""
-
-from __future__ import annotations
+"""A conversation for ranking and storing: its words in their order, passage by passage, as numbers."""
 
 import hashlib
 import itertools
@@ -17,14 +15,14 @@ from memory.recall import dates, lexical
 from memory.recall.conversations import SPEAKERS, Conversation
 from memory.recall.postings import FORMAT, Array, DamagedError, Postings, packed, reading, table_of, unpacked
 
-# Of a passage: a few sentences. A long answer is several, so that what is said at its end counts as much as in a short turn.
+# Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
 PASSAGE_CHARS = 400
 _PASSAGE = re.compile(rf".{{1,{PASSAGE_CHARS}}}(?=\s|$)|.{{1,{PASSAGE_CHARS}}}", re.DOTALL)
-# Of one conversation: beyond it, each passage keeps its first words only.
+# Words and passages of one conversation. Beyond so many words, each passage keeps its first ones only.
 MAX_WORDS, MAX_PASSAGES = 50_000, 2_000
-# Letters by which words are alike though their stems differ: "tournament" and "tourney", "destress" and "destressing".
+# Letters that make words with different stems alike: "tournament" and "tourney", "destress" and "destressing".
 BEGINNING_CHARS = 4
-# Of a turn, for its language; of a speaker's name.
+# Characters of a turn that tell its language; of a speaker's name.
 _SAMPLE_CHARS, _NAME_CHARS = 1_500, 64
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,7 +33,7 @@ def key_of(thread_id: str) -> int:
 
 
 def version_of(updated_at: str) -> int:
-    """Microseconds since 1970 of a thread's last change; 0 where that is unknown."""
+    """Time of a thread's last change in microseconds since 1970; 0 if it is unknown."""
     return max(0, int(_moment(updated_at).timestamp() * 1_000_000))
 
 
@@ -59,7 +57,7 @@ def beginning_of(word: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A conversation as it is ranked.
+    """A conversation for ranking.
 
     `turns`, `speakers` (index in `SPEAKERS`), `names` (hash of the speaker's name, 0 without one) and `lengths` (words) have an
     entry for each passage, `words` the hashes of all of them; `beginnings` (`beginning_of`) those of the same words, stored
@@ -90,9 +88,9 @@ _FIELDS = {"turns": "<u4", "speakers": "u1", "names": "<u4", "lengths": "<u4", "
 
 
 def document(talk: Conversation) -> Document:
-    """What a conversation is searched by. Blocks for milliseconds per hundred turns."""
+    """A conversation's document. Blocks for milliseconds per hundred turns."""
     spoken = lexical.language(" ".join(turn.text[:_SAMPLE_CHARS] for turn in talk.turns if turn.speaker != "tool"))
-    # The end of an endless conversation rather than its beginning.
+    # Of an endless conversation the end.
     pieces = [(number, text) for number, turn in enumerate(talk.turns) for text in _PASSAGE.findall(turn.text)][-MAX_PASSAGES:]
     passages = [lexical.stems(text, spoken) for _, text in pieces]
     if sum(map(len, passages)) > MAX_WORDS:
@@ -100,7 +98,7 @@ def document(talk: Conversation) -> Document:
     words = list(itertools.chain.from_iterable(passages))
     hashed = {word: (hash_of(word), beginning_of(word)) for word in set(words)}
     turns = [talk.turns[number] for number, _ in pieces]
-    # A speaker is found by the first name.
+    # A search names speakers by their first name.
     names = {name: lexical.stems(name[:_NAME_CHARS], spoken)[:1] for name in {turn.name for turn in turns}}
     numbers = {
         "turns": [number for number, _ in pieces],
@@ -121,7 +119,7 @@ def read_document(value: Mapping[str, Any]) -> Document:
     data, start, passages = unpacked(value["data"]), 0, int(value["passages"])
     numbers: dict[str, Array] = {}
     for name, kind in _FIELDS.items():
-        # As many words as the passages have; the beginnings, which come last, as there is room for.
+        # Words: as many as the passages have. Beginnings, which come last: the rest.
         count = int(numbers["lengths"].sum()) if name == "words" else -1 if name == "beginnings" else passages
         numbers[name] = np.frombuffer(data, kind, count, start)
         start += numbers[name].nbytes
@@ -135,7 +133,7 @@ def read_document(value: Mapping[str, Any]) -> Document:
 
 
 def postings(talk: Document) -> Postings:
-    """Those of one conversation. Its days are words, too, and so is who speaks: a word of what they say."""
+    """The postings of one conversation. Its days are words, too, and a speaker's name is a word of each of their passages."""
     passage = np.repeat(np.arange(len(talk.lengths), dtype="<u8"), talk.lengths)
     named = np.flatnonzero(talk.names)
     words, places = np.concatenate([talk.words, talk.names[named]]), np.concatenate([passage, named.astype("<u8")])

@@ -1,12 +1,10 @@
-"""The index of a person's past conversations: made of their threads, kept in the store, never older than a search needs.
+"""The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
 
-Everything in it is derived: `python -m memory.reindex --user ... --org ...` makes it again from the threads, `forget` drops it.
+`python -m memory.reindex --user ... --org ...` makes it again from the threads; `forget` drops it.
 
-The watermark is a time: all conversations that changed up to it are in the index. What changed later, or shortly before it
-(clocks of servers differ), is compared one by one, so that something said a second ago is found.
+The watermark is a time: all conversations that changed up to it are in the index. Those that changed later, or shortly before
+it (clocks of servers differ), are compared one by one, so that a search finds what was said a second ago.
 """
-
-from __future__ import annotations
 
 import asyncio
 import sys
@@ -28,27 +26,27 @@ CLOCK_SECONDS = 600
 _PAGE, _FIRST_PAGE, _OVERLAP = 1_000, 20, 5
 _NEWEST: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
 _READ_PAGE = 50
-# Key of an item that is there while the index is made anew.
+# Key of an item that exists while the index is made anew.
 _REBUILDING = "rebuilding"
-# Called with how many conversations are indexed, and how many there are to index.
+# Takes the number of indexed conversations, and of all to index.
 Progress = Callable[[int, int], None] | None
 ALL = sys.maxsize
 
 
 async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation]) -> list[Postings]:
-    """Put conversations into their owner's index, in place of what was there; their new postings. Safe to repeat.
+    """Put conversations into their owner's index, in place of earlier versions. Returns their new postings. Safe to repeat.
 
-    Of somebody forgotten since the run began, nothing.
+    Indexes nothing of a person who was forgotten since the run began.
     """
     if await journal.epoch_is_over(store, actor):
         return []
-    made = await asyncio.to_thread(lambda: [(found := document(talk), postings(found)) for talk in talks])
+    made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
     ops = await semantic.text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})
     parts = []
-    for found, words in made:
+    for text, words in made:
         op, part = new_part(actor, words)
-        key = document_key(key_of(found.thread_id))
-        ops += [PutOp(namespaces.recall(actor, "documents"), key, found.stored(), index=False), op]
+        key = document_key(key_of(text.thread_id))
+        ops += [PutOp(namespaces.recall(actor, "documents"), key, text.stored(), index=False), op]
         parts.append(part)
     await put(store, ops)
     await merge(store, actor)
@@ -56,10 +54,10 @@ async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Se
 
 
 async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> None:
-    """Take conversations out of the index: their documents and texts now, their postings with the next merges."""
+    """Remove conversations from the index: documents and texts now, postings with the next merges."""
     documents = namespaces.recall(actor, "documents")
     ops = await semantic.text_ops(store, actor, dict.fromkeys(keys))
-    # Postings of version 0 say that a conversation is gone, whatever older ones say.
+    # Postings of version 0 mark a conversation as gone, and override older ones.
     ops += [new_part(actor, Postings(table_of(key, 0, 0)))[0] for key in keys]
     ops += [PutOp(documents, document_key(key), None) for key in keys]
     await store.abatch(ops)
@@ -67,17 +65,17 @@ async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequ
 
 
 async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> None:
-    """Take conversations that were deleted out of a person's index."""
+    """Remove deleted conversations from a person's index."""
     await drop_conversations(store, actor, [key_of(thread_id) for thread_id in thread_ids])
 
 
 async def catch_up(
     store: BaseStore, threads: Threads, actor: identity.Actor, *, current: str = "", most: int = ALL, progress: Progress = None
 ) -> Index:
-    """Index what has changed since the watermark, and move it.
+    """Index the conversations that have changed since the watermark, and move it.
 
-    The thread `current` is still being written, and left out. At most `most` conversations are read, the newest; the index
-    says how many are then `outstanding`. `progress` is called after every page.
+    Leaves out the thread `current`, which is still being written. Reads at most `most` conversations, the newest; the index has
+    the number of others as `outstanding`. Calls `progress` after every page.
     """
     index = await load(store, actor)
     listed = await _changed(threads, actor, max(0, index.watermark - CLOCK_SECONDS * 1_000_000))
@@ -99,37 +97,37 @@ async def catch_up(
 
 
 async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[str, int]:
-    """The person's threads that changed since, newest first, and the version of each."""
-    found: dict[str, int] = {}
+    """The person's threads that changed since then, newest first, with the version of each."""
+    changed: dict[str, int] = {}
     for metadata in owned_by(actor):
         offset, size, last = 0, _FIRST_PAGE, since
         while last >= since:
             page = await threads.search(metadata=metadata, limit=size, offset=offset, **_NEWEST)
             versions = [version_of(str(thread["updated_at"])) for thread in page]
             newer = [pair for pair in zip(page, versions, strict=True) if pair[1] >= since and not is_temporary(pair[0])]
-            found |= {str(thread["thread_id"]): version for thread, version in newer}
+            changed |= {str(thread["thread_id"]): version for thread, version in newer}
             last = versions[-1] if len(page) == size else -1
             # Pages overlap: a thread deleted meanwhile moves the others up.
             offset, size = offset + size - _OVERLAP, _PAGE
-    return dict(sorted(found.items(), key=lambda thread: -thread[1]))
+    return dict(sorted(changed.items(), key=lambda thread: -thread[1]))
 
 
 async def read_conversations(threads: Threads, actor: identity.Actor, thread_ids: Sequence[str]) -> list[Conversation]:
-    """The person's conversations with these ids, as they are now; not those that are gone, temporary or somebody else's."""
+    """The person's conversations with these ids, as they are now, without temporary ones."""
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
-    found = await threads_by_id(threads, thread_ids, owned_by(actor), select)
-    return [conversation(thread) for thread in found if not is_temporary(thread)]
+    listed = await threads_by_id(threads, thread_ids, owned_by(actor), select)
+    return [conversation(thread) for thread in listed if not is_temporary(thread)]
 
 
 async def unindexed(store: BaseStore, threads: Sequence[tuple[identity.Actor, str, str]]) -> list[str]:
-    """Of threads, each its owner, id, and when it changed: those times of which the index lacks the thread as it is now."""
+    """The times of change of threads that the index lacks in their present version. A thread is its owner, id and that time."""
     gets = [GetOp(namespaces.recall(actor, "documents"), document_key(key_of(thread_id))) for actor, thread_id, _ in threads]
     known = [getattr(item, "value", {}).get("version") for item in await store.abatch(gets)]
     return [changed for (_, _, changed), version in zip(threads, known, strict=True) if version != version_of(changed)]
 
 
 async def forget(store: BaseStore, actor: identity.Actor) -> int:
-    """Drop a person's index; the number of conversations that were in it."""
+    """Drop a person's index. Returns the number of conversations in it."""
     conversations = 0
     for part in ("new", "segments", "documents", "texts"):
         namespace = namespaces.recall(actor, part)
@@ -142,9 +140,9 @@ async def forget(store: BaseStore, actor: identity.Actor) -> int:
 async def rebuild(
     store: BaseStore, threads: Threads, actor: identity.Actor, *, restart: bool = False, progress: Progress = None
 ) -> int:
-    """Make a person's index anew from their threads; the number of conversations that are in it.
+    """Make a person's index anew from their threads. Returns the number of conversations in it.
 
-    One that was interrupted goes on where it was, unless `restart`.
+    An interrupted one continues where it stopped, unless `restart`.
     """
     documents = namespaces.recall(actor, "documents")
     if restart or await store.aget(documents, _REBUILDING) is None:

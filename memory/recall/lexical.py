@@ -1,11 +1,9 @@
-"""Texts as words that can be compared: language by language, without the usual ones, by their stems; and their ranking.
+"""Texts as comparable words: by language, without stop words, stemmed; and their ranking.
 
-The language is chosen per text by its stop words, among those for which both PyStemmer and bm25s have something. Chinese,
-Japanese, Korean, Thai, Lao, Khmer and Burmese, which do not put spaces where a searcher does, become pairs of neighbouring
-characters, whatever language is around them.
+The stop words of a text decide its language, among those that both PyStemmer and bm25s know. Chinese, Japanese, Korean, Thai,
+Lao, Khmer and Burmese, which do not put spaces between words, become pairs of neighbouring characters, in a text of any
+language.
 """
-
-from __future__ import annotations
 
 import logging
 import re
@@ -16,21 +14,21 @@ import bm25s
 import bm25s.stopwords as lists
 import Stemmer
 
-logging.getLogger("bm25s").setLevel(logging.WARNING)  # it would report every index it builds
+logging.getLogger("bm25s").setLevel(logging.WARNING)  # it would report every index
 
 DEFAULT_LANGUAGE = "english"
 _OTHERS = "german dutch french spanish portuguese italian russian swedish norwegian danish turkish"
 # The long list of English is worth 5 points of 100 on LoCoMo.
 _LISTS = {DEFAULT_LANGUAGE: "EN_PLUS", **{name: name.upper() for name in _OTHERS.split()}}
 STOP_WORDS = {name: frozenset[str](getattr(lists, f"STOPWORDS_{which}")) for name, which in _LISTS.items()}
-# A text's beginning says its language.
+# Characters of a text's beginning that decide its language.
 _SAMPLE_CHARS = 5_000
-# Longer than any word, so that a run of encoded bytes is not one.
+# Longer than any word, to bound a run of encoded bytes.
 _MAX_WORD_CHARS = 64
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 _UNSPACED = f"{_HAN}\u3040-\u30ff\uac00-\ud7af\u0e00-\u0eff\u1780-\u17ff\u1000-\u109f"
 _TOKEN = re.compile(f"([{_UNSPACED}]+)|[^\\W_{_UNSPACED}]+")
-# Putting accents into order takes time quadratic in how many follow each other. White space ends such a run.
+# Normalizing takes time quadratic in the accents that follow each other. White space ends such a run.
 _PIECE = re.compile(r".{1,256}(?<=\s)|.{1,256}", re.DOTALL)
 _IS_HAN = re.compile(f"[{_HAN}]")
 
@@ -43,7 +41,7 @@ def language(text: str) -> str:
 
 
 def stems(text: str, language: str) -> list[str]:
-    """The text's words in this language in their order, stemmed, without stop words."""
+    """The words of a text in this language, in order, stemmed, without stop words."""
     return Stemmer.Stemmer(language).stemWords(list(_words(text, language)))  # type: ignore[no-any-return]
 
 
@@ -55,7 +53,7 @@ def stem_groups(query: str, languages: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 def _words(text: str, language: str) -> Iterator[str]:
-    """Each word in lower case but stop words. Of characters that do not end where words do, neighbours in pairs."""
+    """Each word in lower case, without stop words. Text without spaces between words gives pairs of neighbouring characters."""
     normal = text if text.isascii() else "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
     for match in _TOKEN.finditer(normal.lower()):
         if run := match[1]:

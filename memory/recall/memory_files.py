@@ -1,7 +1,5 @@
 """Search of memory files, by the words or the meaning of their paragraphs."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,10 +1,8 @@
-"""Which word is in which conversation, as it is stored: arrays of numbers, packed as text.
+"""Which word is in which conversation: arrays of numbers, packed as text for the store.
 
-Words are 32-bit hashes: nobody reads them, and an array of them is small and quick to compare. Two words of one hash cost a
-wrong candidate at worst. Postings of many conversations are spread over buckets by word: a query reads only its words' own.
+Words are 32-bit hashes, because an array of them is small and quick to compare. Two words of one hash cost a wrong candidate at
+worst. Postings of many conversations are spread over buckets by word: a query reads only the buckets of its words.
 """
-
-from __future__ import annotations
 
 import base64
 import itertools
@@ -22,7 +20,7 @@ from memory.recall.lexical import STOP_WORDS
 Array = npt.NDArray[Any]
 # Terms, places of conversations in their table, and counts of passages: an entry for each term of each conversation.
 Bucket = tuple[Array, ...]
-# A change of what is stored below: items of another format are dropped, and what they were made of is indexed again.
+# Count it up with a change of the format below: items of another format are dropped, and their conversations indexed again.
 FORMAT = 2
 _NOTHING: Bucket = (np.zeros(0, "<u4"), np.zeros(0, "<u4"), np.zeros(0, "u1"))
 _TABLE = {"keys": "<u8", "versions": "<u8", "words": "<u4"}
@@ -33,7 +31,7 @@ class DamagedError(ValueError):
 
 
 class Table(NamedTuple):
-    """The conversations of some postings: number, version and words of each. A forgotten one has version 0."""
+    """The conversations of some postings: number, version and count of words of each. A deleted one has version 0."""
 
     keys: Array
     versions: Array
@@ -44,8 +42,8 @@ class Table(NamedTuple):
 class Postings:
     """Which word is in how many passages of which conversation (its place in the table).
 
-    What was stored has a name, the time when it was `indexed`, and its postings in `bucket`, or in so many `buckets` that are
-    read when asked for.
+    Stored postings have a name, the time when they were `indexed`, and either one `bucket` or a number of `buckets`, which are
+    read on demand.
     """
 
     table: Table
@@ -57,12 +55,12 @@ class Postings:
 
 
 def table_of(*conversation: int) -> Table:
-    """Of one conversation."""
+    """The table of one conversation."""
     return Table(*(np.array([number], kind) for number, kind in zip(conversation, _TABLE.values(), strict=True)))
 
 
 def together(parts: Sequence[Postings]) -> tuple[Table, Array]:
-    """All conversations, given oldest first, and which of the entries are the newest of theirs."""
+    """All conversations of the parts (oldest first), and which entries are a conversation's newest."""
     table = Table(
         *(np.concatenate([np.zeros(0, _TABLE[name]), *(getattr(part.table, name) for part in parts)]) for name in _TABLE)
     )
@@ -72,13 +70,13 @@ def together(parts: Sequence[Postings]) -> tuple[Table, Array]:
 
 
 def placed(parts: Sequence[Postings], buckets: Sequence[Sequence[Bucket]]) -> list[Bucket]:
-    """Buckets of each of the parts, with places in the table of all."""
+    """The buckets of all parts, with places in the table of all conversations."""
     starts = itertools.accumulate((len(part.table.keys) for part in parts), initial=0)
     return [(terms, places + start, n) for start, some in zip(starts, buckets, strict=False) for terms, places, n in some]
 
 
 def merged(parts: Sequence[Postings], buckets: Sequence[Sequence[Bucket]]) -> Postings:
-    """Several, with all their buckets, as one, given oldest first: of what is in more than one the newest is kept."""
+    """All parts (oldest first) with their buckets as one. Of a conversation in several the newest entry stays."""
     table, newest = together(parts)
     terms, places, counts = (np.concatenate(arrays) for arrays in zip(*placed(parts, buckets), strict=True))
     kept, languages = newest[places], frozenset[str]().union(*(part.languages for part in parts))
@@ -86,26 +84,26 @@ def merged(parts: Sequence[Postings], buckets: Sequence[Sequence[Bucket]]) -> Po
     return Postings(Table(*(entries[newest] for entries in table)), languages, (terms[kept], new_places, counts[kept]))
 
 
-def stored(found: Postings, *, buckets: int = 1) -> tuple[dict[str, Any], list[str]]:
+def stored(postings: Postings, *, buckets: int = 1) -> tuple[dict[str, Any], list[str]]:
     """The value of the header item, and the text of each bucket."""
-    terms, places, counts = found.bucket
-    table = {name: packed(entries) for name, entries in found.table._asdict().items()}
+    terms, places, counts = postings.bucket
+    table = {name: packed(entries) for name, entries in postings.table._asdict().items()}
     order = np.lexsort((places, terms, terms % np.uint32(buckets)))
     ends = np.searchsorted(terms[order] % np.uint32(buckets), np.arange(buckets + 1))
     texts = [_bucket(*(entries[order[a:b]] for entries in (terms, places, counts))) for a, b in itertools.pairwise(ends)]
-    return {"format": FORMAT, "buckets": buckets, "languages": sorted(found.languages), **table}, texts
+    return {"format": FORMAT, "buckets": buckets, "languages": sorted(postings.languages), **table}, texts
 
 
 def _bucket(terms: Array, places: Array, counts: Array) -> str:
     distinct, runs = np.unique(terms, return_counts=True)
-    # Differences to the place before: small numbers, of which most bytes are 0, compress well.
+    # Differences between neighbouring places are small numbers, which compress well.
     steps = np.diff(places, prepend=np.uint32(0)).astype("<u4")
     return packed(np.array([len(distinct)], "<u4"), distinct, runs.astype("<u4"), steps, counts)
 
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Raises `DamagedError` for whatever is wrong with a stored item."""
+    """Raises `DamagedError` for any fault of a stored item."""
     try:
         yield
     except (LookupError, TypeError, ValueError, OverflowError, zlib.error) as error:
@@ -114,7 +112,7 @@ def reading(what: str) -> Iterator[None]:
 
 @reading("bucket")
 def read_bucket(text: object, conversations: int = 1) -> Bucket:
-    """A bucket of so many conversations, ordered by term."""
+    """A bucket, ordered by term, of postings with this number of conversations."""
     raw = unpacked(text)
     size = int(np.frombuffer(raw, "<u4", 1)[0])
     distinct, runs = np.frombuffer(raw, "<u4", 2 * size, 4).reshape(2, size)
@@ -127,7 +125,7 @@ def read_bucket(text: object, conversations: int = 1) -> Bucket:
 
 @reading("header")
 def read_header(name: str, value: Mapping[str, Any], *, inline: bool) -> Postings:
-    """What is in a header item, of which the bucket is a part if it is `inline`."""
+    """The postings of a header item, which contains their bucket if it is `inline`."""
     table = Table(*(np.frombuffer(unpacked(value[entries]), kind) for entries, kind in _TABLE.items()))
     languages, buckets = frozenset(map(str, value["languages"])), int(value["buckets"])
     fits = len({*map(len, table)}) == 1 and buckets > 0 and languages <= STOP_WORDS.keys()

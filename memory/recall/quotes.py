@@ -1,6 +1,4 @@
-"""Past conversations as the model is shown them: turns that match a question, or a page of one conversation."""
-
-from __future__ import annotations
+"""Past conversations as text for the model: turns that match a question, or a page of one conversation."""
 
 import re
 from collections.abc import Sequence
@@ -9,13 +7,13 @@ from operator import itemgetter
 
 from memory.recall import lexical
 from memory.recall.conversations import Conversation
-from memory.recall.retrieval import Found, Results
+from memory.recall.retrieval import Match, Results
 from settings import MAX_SEARCH_RESULT_CHARS
 
 PAGE_TURNS = 20
-# Characters of a turn among many: what was said is most often shorter, and says enough where it is not.
+# Characters of a turn among many. Most turns are shorter.
 _TURN_CHARS = 250
-# The best conversations, of which the best turn is quoted whatever is said in the others. The rest competes turn by turn.
+# The best conversations, whose best turn is always quoted. All other turns compete.
 _QUOTED_FIRST = 3
 # A shorter excerpt is not worth its line.
 _LEAST_CHARS = 60
@@ -24,21 +22,21 @@ _NAME_CHARS = 40
 # Turns of one conversation that a search shows a person.
 _EXCERPTS = 2
 _QUERY_CHARS = 4_000
-# By what an excerpt is chosen: characters of a turn, words of the query, and places of each.
+# Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
 _LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 
-def quote(query: str, found: Sequence[Found]) -> str:
-    """What the model is shown of the conversations found: day, thread, and the best turns of all, in their order."""
-    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(found)
-    # Few conversations have room for long excerpts.
-    most = max(_TURN_CHARS, room // max(1, len(found)) // 4)
+def quote(query: str, matches: Sequence[Match]) -> str:
+    """Matching conversations as text: day, thread, and the best turns of all, in their order."""
+    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(matches)
+    # Where few conversations match, excerpts may be long.
+    most = max(_TURN_CHARS, room // max(1, len(matches)) // 4)
     words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
-    chosen: list[dict[int, str]] = [{} for _ in found]
-    matching = [(-score, number, turn) for number, item in enumerate(found) for turn, score in item.turns if score > 0]
-    best = [(0.0, number, turn) for number, item in enumerate(found[:_QUOTED_FIRST]) for turn, _ in item.turns[:1] or ((0, 0),)]
+    chosen: list[dict[int, str]] = [{} for _ in matches]
+    matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
+    best = [(0.0, number, item.turns[0][0] if item.turns else 0) for number, item in enumerate(matches[:_QUOTED_FIRST])]
     for _, number, turn in [*best, *sorted(matching, key=itemgetter(0))]:
-        turns = found[number].conversation.turns
+        turns = matches[number].conversation.turns
         if turn in chosen[number] or not 0 <= turn < len(turns):
             continue
         name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
@@ -47,20 +45,20 @@ def quote(query: str, found: Sequence[Found]) -> str:
         if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
             chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, chars)
             room -= len(line)
-    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in found)
+    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
     return "\n\n".join(head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
 
 
-def excerpts(query: str, found: Found, chars: int) -> list[tuple[int, str, str]]:
-    """The best turns of a conversation that was found, in their order: place, speaker, and at most `chars` of what was said."""
-    best = sorted(turn for turn, _ in (found.turns or ((0, 0.0),))[:_EXCERPTS])
-    turns = found.conversation.turns
+def excerpts(query: str, match: Match, chars: int) -> list[tuple[int, str, str]]:
+    """The best turns of a matching conversation, in their order: place, speaker, and at most `chars` characters of the text."""
+    best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS])
+    turns = match.conversation.turns
     words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
     return [(turn, turns[turn].speaker, _excerpt(turns[turn].text, words, chars)) for turn in best if turn < len(turns)]
 
 
 def page_text(talk: Conversation, around: int | None) -> str:
-    """Numbered turns of a conversation: the one asked for (default: the last), and as many around it as there is room for."""
+    """Numbered turns of a conversation: the wanted one (default: the last), and as many around it as fit."""
     total = len(talk.turns)
     if not total:
         return f"Conversation {talk.thread_id} has no text."
@@ -78,17 +76,17 @@ def page_text(talk: Conversation, around: int | None) -> str:
 
 
 def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
-    """A text in at most `chars` characters, from a little before where most of these stems are near each other."""
+    """At most `chars` characters of a text, from a little before the place with most of these stems on."""
     flat = " ".join(text[:_LOOKED_AT_CHARS].split())
     if len(flat) <= chars:
         return flat
     chars = max(0, chars - 2)
     low = flat.lower()
-    # A stem may end otherwise than the word: "happi".
+    # The end of a stem may differ from the word's: "happi".
     asked = dict.fromkeys(stem[: max(3, len(stem) - 1)] for stem in stems)
     words = [word for word in islice(asked, _LOOKED_FOR) if word in low]
-    found = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
-    places = sorted({match.start() for matches in found for match in matches})[:500]
+    hits = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
+    places = sorted({hit.start() for of_word in hits for hit in of_word})[:500]
     starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
     start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
     return f"{'…' if start else ''}{flat[start : start + chars]}…"
@@ -96,7 +94,7 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
 
 def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
     """The tool's answer."""
-    text = quote(" ".join([query[:_QUERY_CHARS], *alternatives]), results.found)
+    text = quote(" ".join([query[:_QUERY_CHARS], *alternatives]), results.matches)
     text = text or f"Nothing found in {results.searched} earlier conversations."
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     return text[: MAX_SEARCH_RESULT_CHARS - len(left)] + left

@@ -1,13 +1,11 @@
-"""Which of a person's conversations answer a question, by their words: the candidates, ranked passage by passage.
+"""Ranks the candidates for a question, passage by passage, by their words.
 
-A conversation counts with its best passages, each seen together with its neighbours, because a question is answered by a few
-turns and not by a whole conversation, and a short turn is often understood only beside the one before it.
+A conversation counts with its best passages, each together with its neighbours, because a few turns answer a question, not a
+whole conversation, and a short turn often makes sense only beside the one before it.
 
 What each part gains stands beside it: points of `session_all@5` and of `turn@answer` on the development sets LoCoMo 1-5,
 REALTALK 1-5 and BEAM 100K 1-10, by `python -m benchmarks.recall --ablate`. Intervals are 1 to 4 points wide on each side.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,31 +18,31 @@ from memory.recall.conversations import SPEAKERS
 from memory.recall.documents import Document, beginning_of, hash_of
 from memory.recall.postings import Array
 
-# Characters and distinct words that are looked at: of a query, and of its alternatives.
+# Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
-# What the neighbours of a passage count in its window, nearest first: +0.9, +1.4, 0.0; turns +11.7, +2.3, +4.8.
+# Weights of a passage's neighbours in its window, nearest first: +0.9, +1.4, 0.0; turns +11.7, +2.3, +4.8.
 NEIGHBOURS = (0.6, 0.3)
-# What the best windows of a conversation count. More than the first: +0.9, +0.6, 0.0; turns +0.1, 0.0, -1.3.
+# Weights of a conversation's best windows. More than the first: +0.9, +0.6, 0.0; turns +0.1, 0.0, -1.3.
 BEST_WINDOWS = np.array([1.0, 0.5, 0.25])
 K1, B = 1.5, 0.75
-# What a tool says, and what an assistant explains in more words than people chat with, against what the person said: 0.0, +0.3,
-# +4.4; turns 0.0, -1.0, +10.0.
+# Weight of a tool's text, and of an assistant's long explanation, beside the person's own words: 0.0, +0.3, +4.4; turns 0.0,
+# -1.0, +10.0.
 EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.5, 60
-# The whole conversation against its windows: +0.7, +0.3, +0.6; turns 0.0, 0.0, -0.5.
+# Weight of the whole conversation beside its windows: +0.7, +0.3, +0.6; turns 0.0, 0.0, -0.5.
 WHOLE_WEIGHT = 0.3
-# How well its days fit a time in the question: +2.1, +0.3, +0.6.
+# Weight of days that fit a time in the question: +2.1, +0.3, +0.6.
 TIME_WEIGHT = 2.0
-# Words that only begin alike ("tourney" for "tournament") find nothing by themselves, but rank what is found: +1.1, +0.3, -1.3.
+# Weight of words that only begin alike ("tourney" for "tournament"). They rank matches, but make none: +1.1, +0.3, -1.3.
 ALIKE_WEIGHT = 1.0
-# Where the question names one of the speakers: what that one said, against the others. +0.7, +0.8, 0.0; turns +3.3, +4.6, 0.0.
+# Bonus for the passages of a speaker whom the question names: +0.7, +0.8, 0.0; turns +3.3, +4.6, 0.0.
 SPEAKER_BONUS = 0.7
-# Other words that the asking model thought of: +2.9 on LoCoMo; turns +5.1.
+# Weight of alternatives that the asking model gives: +2.9 on LoCoMo; turns +5.1.
 ALTERNATIVE_WEIGHT = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query as the index is asked for it: the stems of each word, of which the first `own` are the query's, and its times."""
+    """A query for the index: the stems of each word (the first `own` words are the query's own), and its times."""
 
     words: tuple[tuple[str, ...], ...]
     own: int
@@ -52,7 +50,7 @@ class Question:
 
     @property
     def weights(self) -> Array:
-        """Of each word."""
+        """The weight of each word."""
         return np.where(np.arange(len(self.words)) < self.own, 1.0, ALTERNATIVE_WEIGHT)
 
     @property
@@ -62,18 +60,18 @@ class Question:
 
 
 def question(query: str, languages: Iterable[str], today: date, alternatives: Sequence[str] = ()) -> Question:
-    """A query, with other words for it, for an index in which texts of these languages are."""
-    found, rest = dates.times(query[:MAX_QUERY_CHARS], today)
+    """A query, with other words for it, for an index with texts in these languages."""
+    times, rest = dates.times(query[:MAX_QUERY_CHARS], today)
     own = lexical.stem_groups(rest, languages)[:MAX_QUERY_WORDS]
     known = {stem for word in own for stem in word}
     others = lexical.stem_groups(" ".join(alternatives)[:MAX_QUERY_CHARS], languages)
     words = [*own, *[word for word in others if known.isdisjoint(word)][:MAX_QUERY_WORDS]]
-    return Question(tuple(words), len(own), tuple(found[:4]))
+    return Question(tuple(words), len(own), tuple(times[:4]))
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Of each word of a question: in how many conversations and in how many passages it is, of `total` conversations."""
+    """The number of conversations and of passages with each word of a question, among `total` conversations."""
 
     conversations: Array
     passages: Array
@@ -82,20 +80,20 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A conversation's score, and of its turns those with one, best first."""
+    """A conversation's score, and its turns that have one, best first."""
 
     document: Document
     score: float
     turns: tuple[tuple[int, float], ...]
 
 
-def inverse_frequency(found_in: Array, total: float) -> Array:
-    """Weight of words by the number of texts they are in (BM25's, in Lucene's variant)."""
-    return np.log1p((np.maximum(total - found_in, 0) + 0.5) / (found_in + 0.5))
+def inverse_frequency(texts: Array, total: float) -> Array:
+    """Weights of words by the number of texts with them (BM25's, in Lucene's variant)."""
+    return np.log1p((np.maximum(total - texts, 0) + 0.5) / (texts + 0.5))
 
 
 def saturated(counts: Array, lengths: Array, average: float) -> Array:
-    """BM25's weight of how often a word is in a text of some length (Robertson and Zaragoza, 2009)."""
+    """BM25's weight of a word's count in a text of some length (Robertson and Zaragoza, 2009)."""
     return counts / (counts + K1 * (1 - B + B * lengths / max(average, 1e-9)))
 
 
@@ -105,14 +103,14 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
     if not talks:
         return []
     corpus, words = _Corpus(talks), slice(len(asked.words))
-    # A word is rare among conversations or among passages: one that somebody says all the time in one of them is neither.
+    # The mean of a word's rarity among conversations and among passages: a word of one conversation can be common there.
     every = frequencies.total * len(corpus.lengths) / len(talks)
     rarity = inverse_frequency(frequencies.conversations[words], frequencies.total)
     weights = asked.weights * np.sqrt(rarity * inverse_frequency(frequencies.passages[words], every))
     counts = corpus.counts(asked.groups[words], corpus.words)
     matching = np.logical_or.reduceat(counts.any(axis=0), corpus.starts[:-1])
     alike = corpus.counts([list(map(beginning_of, word)) for word in asked.words], corpus.beginnings)
-    # Rare only if its beginning is.
+    # A word counts as rare only if its beginning is.
     among = asked.weights * inverse_frequency((alike > 0).sum(axis=1), len(corpus.lengths))
     both = np.concatenate([weights, ALIKE_WEIGHT * np.minimum(weights, among)])
     windows, wholes = corpus.scores(np.concatenate([counts, alike]), both)
@@ -128,7 +126,7 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
             continue
         order = np.argsort(-mine, kind="stable")
         best = mine[order[: len(BEST_WINDOWS)]]
-        # Of each turn its best passage.
+        # Each turn's best passage.
         order = order[np.sort(np.unique(talk.turns[order], return_index=True)[1])]
         turns = tuple(zip(talk.turns[order].tolist(), mine[order].tolist(), strict=True))
         total = float(best @ BEST_WINDOWS[: len(best)]) / float(BEST_WINDOWS.sum())
@@ -142,7 +140,7 @@ class _Corpus:
 
     def __init__(self, talks: Sequence[Document]) -> None:
         self.speakers = np.concatenate([talk.names for talk in talks])
-        # Who speaks is a word of what they say: of weight where many others speak.
+        # A speaker's name is a word of each of their passages.
         named = np.flatnonzero(self.speakers)
         self.words = np.concatenate([*(talk.words for talk in talks), self.speakers[named]])
         self.beginnings = np.concatenate([talk.beginnings for talk in talks])
@@ -158,7 +156,7 @@ class _Corpus:
         self.talk_lengths = np.add.reduceat(self.lengths, self.starts[:-1])
 
     def counts(self, words: Sequence[Sequence[int]], among: Array) -> Array:
-        """How often each word is in each passage; `among` are the passages' words, or their beginnings."""
+        """The count of each word in each passage; `among` are the passages' words, or their beginnings."""
         hashes = np.unique(np.array([hashed for word in words for hashed in word], among.dtype))
         counts = np.zeros((len(hashes), len(self.lengths)))
         hit = np.flatnonzero(np.isin(among, hashes))

@@ -1,10 +1,8 @@
 """A search of a person's past conversations: candidates from the index, ranked exactly, verified against their threads.
 
-What it reads is bounded: headers of a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads
-that are shown.
+Its reads are bounded: headers of a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads
+in the answer.
 """
-
-from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -27,18 +25,18 @@ from memory.recall.segments import WATERMARK, Index, document_key, load, read_bu
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
 DEFAULT_LIMIT = 12
 _Rank = Callable[[Sequence[Document]], list[ranking.Scored]]
-# Conversations that are ranked exactly. More than are ever shown, because the first ranking is a rough one.
+# Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
-# Conversations that one search reads and indexes at most, when nobody has before; the newest first.
+# Unindexed conversations that one search reads and indexes at most, newest first.
 MAX_CATCH_UP = 100
-# What similarity in meaning adds to words. With vectors made of nothing but a person's own words (LSA) it finds as many
-# conversations as words alone on each development set, and quotes 0.3 points fewer turns on one; more is worse.
+# Weight of similarity in meaning beside words. With vectors of a person's own words only (LSA) it finds as many conversations
+# as words alone on each development set, and quotes 0.3 points fewer turns on one. A higher weight is worse.
 DENSE_WEIGHT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A conversation that matches, and its turns that do, best first, each with its score."""
+class Match:
+    """A matching conversation, and its matching turns, best first, each with its score."""
 
     conversation: Conversation
     score: float
@@ -47,9 +45,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a search found, best first; in how many conversations, and how many it could not look at."""
+    """Matching conversations, best first; the number of searched ones, and of those that are not indexed yet."""
 
-    found: list[Found]
+    matches: list[Match]
     searched: int
     outstanding: int
 
@@ -65,10 +63,10 @@ async def search(
     current: str | None = None,
     today: date | None = None,
 ) -> Results:
-    """The person's past conversations that match a query, at most `limit`. Nobody else's are looked at.
+    """The person's own past conversations that match a query, at most `limit`, without the thread `current`.
 
-    `alternatives` are other words that people may have used: they find, too, but count less. The thread `current` is left out.
-    `today` is the day after "yesterday"; by the clock in UTC if not given.
+    `alternatives` are other words that people may have used: they count less. `today` is the day after "yesterday"; the clock's
+    in UTC if not given.
     """
     index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP)
     outstanding, today, own = index.outstanding, today or datetime.now(UTC).date(), key_of(str(current))
@@ -79,30 +77,30 @@ async def search(
             hashes = {hashed for group in asked.groups for hashed in group}
             buckets = await read_buckets(store, actor, index.parts, hashes)
             break
-        except DamagedError:  # somebody merged a segment meanwhile, or it was damaged and is now gone
+        except DamagedError:  # a segment was merged meanwhile, or was damaged and is now deleted
             index = await load(store, actor)
     keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
     near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
     near.pop(own, None)
     documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])))
-    found = await _verified(store, threads, actor, documents, partial(_ranked, asked, frequencies, near), limit=limit)
-    return Results(found, frequencies.total, outstanding)
+    matches = await _verified(store, threads, actor, documents, partial(_ranked, asked, frequencies, near), limit=limit)
+    return Results(matches, frequencies.total, outstanding)
 
 
 def _matching(
     index: Index, buckets: Sequence[Sequence[Bucket]], asked: ranking.Question, leave_out: int
 ) -> tuple[list[int], ranking.Frequencies]:
-    """Numbers of the conversations that match best as a whole; and how common each word of the question is."""
+    """Numbers of the conversations that match best as a whole, and the frequency of each word of the question."""
     (keys, versions, lengths), newest = together(index.parts)
     live, groups, words = newest & (versions > 0), asked.groups, len(asked.words)
     counts = np.zeros((len(groups), len(live)), np.float32)
     pairs = sorted({(hashed, number) for number, group in enumerate(groups) for hashed in group})
     hashes = np.array([hashed for hashed, _ in pairs], "<u4")
-    for terms, places, found in placed(index.parts, buckets):
+    for terms, places, passages in placed(index.parts, buckets):
         lows, highs = np.searchsorted(terms, hashes), np.searchsorted(terms, hashes, "right")
         for hit in np.flatnonzero(highs > lows):
             run = slice(lows[hit], highs[hit])
-            counts[pairs[hit][1], places[run]] += found[run]
+            counts[pairs[hit][1], places[run]] += passages[run]
     counts[:, ~live | (keys == leave_out)] = 0
     frequencies = ranking.Frequencies((counts > 0).sum(axis=1), counts.sum(axis=1), int(live.sum()))
     weights = ranking.inverse_frequency(frequencies.conversations, frequencies.total)
@@ -110,25 +108,25 @@ def _matching(
     weights[words:] = ranking.TIME_WEIGHT * (weights[: asked.own].mean() if asked.own else 1.0)
     counts[:words] = ranking.saturated(counts[:words], lengths, float(lengths[live].mean()) if live.any() else 1.0)
     scores = weights @ np.minimum(counts, 1)
-    # Of equals the newest, which are last.
+    # The newest, which are last, win ties.
     best = np.lexsort((-np.arange(len(scores)), -scores))[:CANDIDATES]
     return [int(keys[place]) for place in best if scores[place] > 0], frequencies
 
 
 async def _documents(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> list[Document]:
-    """The conversations with these numbers. What cannot be read is dropped, and indexed again by the next search."""
+    """The conversations with these numbers. Drops unreadable ones, which the next search indexes again."""
     namespace = namespaces.recall(actor, "documents")
     items = await store.abatch([GetOp(namespace, document_key(key)) for key in keys])
-    found, damaged = [], []
+    documents, damaged = [], []
     for key, item in zip(keys, items, strict=True):
         try:
-            found.append(read_document(getattr(item, "value", {})))
+            documents.append(read_document(getattr(item, "value", {})))
         except DamagedError:
             damaged.append(key)
     if damaged:
         await drop_conversations(store, actor, damaged)
         await store.adelete(namespace, WATERMARK)
-    return found
+    return documents
 
 
 def _ranked(
@@ -141,24 +139,24 @@ def _ranked(
     by_key = {key_of(document.thread_id): document for document in documents}
     dense = {key: similarity for key, (similarity, _) in near.items() if key in by_key}
     for key, score in fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT).items():
-        found = scored[key] if key in scored else ranking.Scored(by_key[key], 0.0, ((near[key][1], 1.0),))
-        scored[key] = replace(found, score=score)
+        item = scored[key] if key in scored else ranking.Scored(by_key[key], 0.0, ((near[key][1], 1.0),))
+        scored[key] = replace(item, score=score)
     return sorted(scored.values(), key=lambda item: -item.score)
 
 
 def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], weight: float) -> dict[int, float]:
-    """Weighted sum of both, each brought to 0 to 1 first. Measured: rank fusion with equal votes is worse than either."""
+    """Weighted sum of both, each scaled to 0 to 1 first. Measured: rank fusion with equal votes is worse than either."""
     best = max(lexical_scores.values(), default=0.0) or 1.0
     low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)
     dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
-    found = {key: value / best for key, value in lexical_scores.items()}
-    return found | {key: found.get(key, 0.0) + weight * value for key, value in dense.items()}
+    scores = {key: value / best for key, value in lexical_scores.items()}
+    return scores | {key: scores.get(key, 0.0) + weight * value for key, value in dense.items()}
 
 
 async def _verified(
     store: BaseStore, threads: Threads, actor: identity.Actor, documents: Sequence[Document], rank: _Rank, *, limit: int
-) -> list[Found]:
-    """The best of the candidates that are still there, with what is said in them now."""
+) -> list[Match]:
+    """The best candidates that still exist, with their present text."""
     ranked = await asyncio.to_thread(rank, documents)
     there: dict[str, Conversation] = {}
     left = [item.document for item in ranked]
@@ -175,4 +173,4 @@ async def _verified(
         anew = {talk.thread_id: await asyncio.to_thread(document, talk) for talk in changed}
         ranked = await asyncio.to_thread(rank, [anew.get(talk.thread_id, talk) for talk in documents])
     shown = ((there.get(item.document.thread_id), item) for item in ranked)
-    return [Found(talk, item.score, item.turns) for talk, item in shown if talk]
+    return [Match(talk, item.score, item.turns) for talk, item in shown if talk]

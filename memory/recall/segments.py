@@ -3,16 +3,14 @@
 Four namespaces a person (`namespaces.recall`):
 
 - `documents`: an item for each conversation (`documents.Document`), the buckets of the segments, and the watermark.
-- `new`: postings of conversations that are in no segment yet. Whoever makes them `MERGE_AT` merges them into one.
+- `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` merges them into a segment.
 - `segments`: the header of each. `FANOUT` of about one size are merged, so that 10,000 conversations are in a dozen.
 - `texts`: passages for the store's semantic index, where it has one (`memory/recall/semantic.py`).
 
-The store has no transactions. So a conversation is put under keys of its own, and only what a merge has read is deleted once
-its result is there. A segment is named by what it was made of: two that merge the same make the same, and where they do not,
-a conversation is there twice until the next merge, and never lost.
+The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
+has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges
+of different parts a conversation may be there twice until the next merge; none is ever lost.
 """
-
-from __future__ import annotations
 
 import asyncio
 import logging
@@ -21,10 +19,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
 from memory import identity, namespaces
 from memory.recall.documents import key_of
@@ -44,7 +42,7 @@ _MOST = 1_000
 
 @dataclass(slots=True)
 class Index:
-    """What a search knows before it reads a bucket: which conversations there are, and up to when."""
+    """The index before any bucket is read: its conversations, and the time up to which it is complete."""
 
     parts: list[Postings] = field(default_factory=list)
     watermark: int = 0
@@ -69,7 +67,7 @@ def document_key(key: int) -> str:
 
 
 async def put(store: BaseStore, ops: Iterable[PutOp]) -> None:
-    """Put in batches in which no text is twice: langgraph's in-memory store refuses to embed such."""
+    """Put in batches without repeated texts, which langgraph's in-memory store refuses to embed."""
     batch, texts = list[PutOp](), set[str]()
     for op in ops:
         text = op.value["text"] if op.value and op.index else ""
@@ -82,11 +80,12 @@ async def put(store: BaseStore, ops: Iterable[PutOp]) -> None:
 
 
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
-    """The index as it is in the store. What cannot be read is dropped, and what it was made of is indexed again."""
+    """The index in the store. Unreadable items are dropped, and their conversations indexed again."""
     documents, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
-    found: Any = await store.abatch([SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)])
+    reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)]
+    old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
     index, broken = Index(), list[PutOp]()
-    for item in [*found[0], *found[1]]:
+    for item in [*old_parts, *new_parts]:
         try:
             index.parts.append(read_header(item.key, item.value, inline=item.namespace == new))
         except DamagedError as error:
@@ -95,22 +94,23 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     index.parts.sort(key=lambda part: part.indexed)
     if broken:
         await store.abatch([*broken, PutOp(documents, WATERMARK, None)])
-    elif found[2] is not None:
-        version = found[2].value.get("version")
+    elif watermark is not None:
+        version = watermark.value.get("version")
         index.watermark = version if isinstance(version, int) else 0
     return index
 
 
-def new_part(actor: identity.Actor, found: Postings) -> tuple[PutOp, Postings]:
-    """What puts the postings of one conversation, and the part of the index that they then are."""
-    header, (bucket,) = stored(found)
-    part = replace(found, name=f"{found.table.keys[0]:016x}@{found.table.versions[0]}", indexed=time.time_ns() // 1_000)
+def new_part(actor: identity.Actor, postings: Postings) -> tuple[PutOp, Postings]:
+    """The operation that puts the postings of one conversation, and the part of the index that they then are."""
+    header, (bucket,) = stored(postings)
+    key, version = postings.table.keys[0], postings.table.versions[0]
+    part = replace(postings, name=f"{key:016x}@{version}", indexed=time.time_ns() // 1_000)
     value = {**header, "bucket": bucket, "indexed": part.indexed}
     return PutOp(namespaces.recall(actor, "new"), part.name, value, index=False), part
 
 
 async def merge(store: BaseStore, actor: identity.Actor) -> None:
-    """Merge what has become many, if anything has. In one process one at a time does; the others leave it to that."""
+    """Merge parts that have become many. Of one process only one task at a time merges a person's."""
     if actor in _merging or len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
         return
     _merging.add(actor)
@@ -118,7 +118,7 @@ async def merge(store: BaseStore, actor: identity.Actor) -> None:
         while parts := _many(await load(store, actor)):
             await _replace(store, actor, parts)
     except DamagedError:
-        return  # another process is at it
+        return  # another process is merging them
     finally:
         _merging.discard(actor)
 
@@ -128,10 +128,10 @@ _merging: set[identity.Actor] = set()
 
 
 def _many(index: Index) -> list[Postings]:
-    """Parts of one size of which there are many, the oldest first: two processes choose the same, and make the same of it."""
+    """Many parts of one size, the oldest first, so that two processes choose the same parts and make the same segment."""
     sizes: dict[int, list[Postings]] = defaultdict(list)
     for part in sorted(index.parts, key=lambda part: (part.indexed, part.name)):
-        # 0 for segments as they are first made, 1 for what `FANOUT` of those become, and so on.
+        # 0 for the smallest segments, 1 for those made of `FANOUT` of them, and so on.
         size = (max(1, len(part.table.keys) // MERGE_AT).bit_length() - 1) // (FANOUT.bit_length() - 1)
         sizes[-1 if part.bucket else size].append(part)
     many = ((size, MERGE_AT if size < 0 else FANOUT) for size in sorted(sizes))
@@ -143,14 +143,14 @@ async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Post
     read = await read_buckets(store, actor, parts, range(max(part.buckets for part in parts)))
     one = await asyncio.to_thread(merged, parts, read)
     segment = blake2b(" ".join(sorted(part.name for part in parts)).encode(), digest_size=16).hexdigest()
-    # A power of 2, so that buckets are about as large however many conversations there are.
+    # A power of 2, so that buckets have about the same size for any number of conversations.
     buckets = 1 << max(0, (len(one.table.keys) * _CONVERSATION_BYTES // _BUCKET_BYTES).bit_length() - 1)
     header, texts = await asyncio.to_thread(lambda: stored(one, buckets=buckets))
     documents, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
     await put(
         store, [PutOp(documents, f"segment/{segment}/{n}", {"bucket": text}, index=False) for n, text in enumerate(texts)]
     )
-    # A segment counts from when its header is there.
+    # A segment counts once its header exists.
     value = {**header, "indexed": max(part.indexed for part in parts)}
     await store.abatch([PutOp(segments, segment, value, index=False)])
     gone = [(documents, f"segment/{part.name}/{n}") for part in parts if not part.bucket for n in range(part.buckets)]
@@ -161,10 +161,8 @@ async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Post
 async def read_buckets(
     store: BaseStore, actor: identity.Actor, parts: Sequence[Postings], hashes: Collection[int]
 ) -> list[list[Bucket]]:
-    """Of each part of the index the buckets in which words with these hashes are.
-
-    Raises:
-        DamagedError: one is gone or cannot be read. Its segment was just merged, or is dropped, to be indexed again.
+    """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one is gone or
+    cannot be read: its segment was just merged, or is dropped, to be indexed again.
     """
     documents, read = namespaces.recall(actor, "documents"), []
     numbers = [sorted({hashed % part.buckets for hashed in hashes}) for part in parts]

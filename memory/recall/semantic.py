@@ -1,10 +1,7 @@
 """Past conversations in the platform's semantic index, where the deployment has one (`store.index` in langgraph.json).
 
-Without one nothing is stored for it. Items are passages of some turns, embedded by their field `text` whatever else the index
-embeds.
+Without one nothing is stored for it. Items are passages of a few turns, embedded by their field `text`.
 """
-
-from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
@@ -14,7 +11,7 @@ from langgraph.store.base import BaseStore, GetOp, PutOp
 from memory import identity, namespaces
 from memory.recall.conversations import Conversation
 
-# Characters of a passage: a few turns, and well within what embedding models read.
+# Characters of a passage: a few turns, and well within the limits of embedding models.
 PASSAGE_CHARS = 800
 # Of one conversation.
 MAX_PASSAGES = 200
@@ -25,24 +22,24 @@ _has_index: weakref.WeakKeyDictionary[BaseStore, bool] = weakref.WeakKeyDictiona
 
 
 async def has_index(store: BaseStore, actor: identity.Actor) -> bool:
-    """Whether the store ranks by meaning. No store says so, but one that does gives a score; asked once for each store."""
+    """Whether the store ranks by meaning: then its results have scores. Asks each store once."""
     if store not in _has_index:
         namespace = namespaces.recall(actor, "texts")
         await store.aput(namespace, _PROBE, {"text": _PROBE}, index=["text"])
-        found = await store.asearch(namespace, query=_PROBE, limit=1)
-        _has_index[store] = bool(found) and found[0].score is not None
+        hits = await store.asearch(namespace, query=_PROBE, limit=1)
+        _has_index[store] = bool(hits) and hits[0].score is not None
         await store.adelete(namespace, _PROBE)
     return _has_index[store]
 
 
 async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, Conversation | None]) -> list[PutOp]:
-    """What puts the passages of conversations, by number, into the index in place of earlier ones; or those of none out."""
+    """The operations that replace the passages of conversations, by number, in the index; None removes a conversation's."""
     if any(talks.values()) and not await has_index(store, actor):
         return []
     namespace, ops = namespaces.recall(actor, "texts"), list[PutOp]()
     items = await store.abatch([GetOp(namespace, f"{key:016x}/passages") for key in talks])
     for (key, talk), item in zip(talks.items(), items, strict=True):
-        # What was said again counts once.
+        # A repeated text counts once.
         first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
         texts = list(first.items())[:MAX_PASSAGES]
         for number, (text, turn) in enumerate(texts):
@@ -54,7 +51,7 @@ async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, 
 
 
 async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, tuple[float, int]]:
-    """Conversations near in meaning: of each, by its number, the best passage's similarity and first turn."""
+    """Conversations near in meaning, by number: similarity and first turn of the best passage."""
     best: dict[int, tuple[float, int]] = {}
     if not query.strip() or not await has_index(store, actor):
         return best
@@ -66,7 +63,7 @@ async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[i
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
-    """Index of the first turn, and text, of runs of turns. The end of a long turn is left to the words."""
+    """Passages: index of the first turn, and text. The end of a long turn is left to the search by words."""
     first, lines = 0, list[str]()
     for number, turn in enumerate(talk.turns):
         line = f"{turn.name or turn.speaker}: {turn.text}"[:PASSAGE_CHARS]

@@ -1,7 +1,5 @@
 """A conversation's title: its first message, in the thread's metadata, so that lists of threads are read without messages."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from typing import Any
@@ -21,13 +19,13 @@ logger = logging.getLogger(__name__)
 # Key of a thread's metadata. Its owner may change it: `PATCH /threads/{id}` with `{"metadata": {"title": ...}}`.
 TITLE = "title"
 MAX_TITLE_CHARS = 80
-# Characters of a message that are looked at, and seconds that a title may keep a turn waiting.
+# Characters of a message that a title is made of, and seconds that it may delay a turn.
 _READ_CHARS = 1_000
 _WAIT_SECONDS = 2.0
 
 
 class Titles(AgentMiddleware[Any, Any, Any]):
-    """Gives a thread that has no title one when its first turn begins, as the run's user: nobody else's thread is reached."""
+    """Gives a thread without a title one when its first turn begins. It acts as the run's user, on their threads only."""
 
     async def abefore_agent(self, state: Any, runtime: Runtime[Any]) -> None:
         said = next((message for message in state.get("messages", ()) if isinstance(message, HumanMessage)), None)
@@ -44,7 +42,7 @@ class Titles(AgentMiddleware[Any, Any, Any]):
 
 
 def title_of(message: BaseMessage) -> str:
-    """The beginning of what a message says, in one line of at most `MAX_TITLE_CHARS`; empty where it has no text."""
+    """The beginning of a message's text in one line of at most `MAX_TITLE_CHARS`; empty without text."""
     words = "".join(c if c.isprintable() else " " for c in str(message.text)[:_READ_CHARS]).split()
     line = " ".join(words)
     if len(line) <= MAX_TITLE_CHARS:

@@ -1,6 +1,4 @@
-"""The tools by which the model searches and reads past conversations; `agent.py` has them, and can do without."""
-
-from __future__ import annotations
+"""The model's tools to search and read past conversations. `agent.py` can do without them."""
 
 import asyncio
 from uuid import UUID
@@ -17,7 +15,7 @@ from memory.recall.retrieval import DEFAULT_LIMIT, search
 from settings import Settings
 
 MAX_LIMIT = 20
-# Of the other words that the model gives with a query: how many, and characters of each.
+# The other words that the model may give with a query: their number, and characters of each.
 _MAX_ALTERNATIVES, _ALTERNATIVE_CHARS = 20, 60
 _FIELDS = ["thread_id", "created_at", "metadata", "values"]
 _NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."

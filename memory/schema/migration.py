@@ -1,7 +1,5 @@
 """The version of the layout, and the step from each version to the next."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -26,11 +24,7 @@ class SchemaError(RuntimeError):
 
 
 async def migrate(store: BaseStore) -> int:
-    """Bring the store to `SCHEMA`. Returns its old schema.
-
-    Raises:
-        SchemaError: a later version wrote it.
-    """
+    """Bring the store to `SCHEMA`. Returns its old schema. Raises `SchemaError` if a later version wrote it."""
     item = await store.aget(namespaces.schema(), _KEY)
     had = int(item.value["version"]) if item else 1
     if had > SCHEMA:

@@ -1,7 +1,5 @@
 """The steps of `memory/schema/migration.py`."""
 
-from __future__ import annotations
-
 from langgraph.store.base import BaseStore, Item
 
 from memory import identity, journal, namespaces

@@ -4,8 +4,6 @@ It is checked before a run is created and before each model call, so only concur
 summaries of very long conversations are not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, time, timedelta
 from typing import Any

@@ -2,8 +2,6 @@
 is the count: nothing is lost, and nobody waits.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from uuid import uuid4
@@ -21,13 +19,11 @@ _PROCESSES = 1_000
 async def count(
     store: BaseStore, namespace: Namespace, period: str, added: Mapping[str, int], keep: str, *, process: str = _PROCESS
 ) -> None:
-    """Add to the counts of a period.
+    """Add numbers, by name, to the counts of a period.
 
     Args:
-        store: the store.
-        namespace: the namespace of these counts alone.
+        namespace: of these counts alone.
         period: such as a day. Periods sort as texts.
-        added: numbers to add, by name.
         keep: the first period to keep; a new period deletes the counts of earlier ones.
         process: unique to the process.
     """

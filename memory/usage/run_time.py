@@ -1,7 +1,5 @@
 """The time that one run may take."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict

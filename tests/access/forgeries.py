@@ -167,15 +167,15 @@ async def smuggled(victim: World, me: World, echo: Echo, attempt: str, route: st
     asked = echo.asked[question]
     if (attempt, route) in REFUSED:
         return [f"no longer refused: {answer}"] if asked else []
-    found = [] if asked else [f"the model was asked nothing: {answer.status} {answer.text[-500:]}"]
+    faults = [] if asked else [f"the model was asked nothing: {answer.status} {answer.text[-500:]}"]
     for body in asked:
         system, everything = system_text(body), json.dumps(body)
-        found += [f"not shown its own {name}" for name in ("kept", "rule") if me.names[name] not in system]
-        found += [f"shown the victim's {name}" for name in ("kept", "rule", "said") if victim.names[name] in everything]
-        found += ["the prompt shows what was forged"] if FORGED in system else []
+        faults += [f"not shown its own {name}" for name in ("kept", "rule") if me.names[name] not in system]
+        faults += [f"shown the victim's {name}" for name in ("kept", "rule", "said") if victim.names[name] in everything]
+        faults += ["the prompt shows what was forged"] if FORGED in system else []
     if "{thread_id}" in route:
         path = f"/threads/{me.names['thread']}"
         kept = [await me.api("studio", "GET", path), *await me.api("studio", "GET", f"{path}/runs")]
         stamps = {(of["metadata"]["user_id"], of["metadata"]["org_id"]) for of in kept}
-        found += [] if stamps == {(me.owner, me.org)} else [f"the thread or its run is of {stamps}"]
-    return found
+        faults += [] if stamps == {(me.owner, me.org)} else [f"the thread or its run is of {stamps}"]
+    return faults

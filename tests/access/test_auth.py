@@ -139,8 +139,8 @@ async def test_an_operator_without_context_acts_as_itself(server: DevServer, mod
     client = server.as_user("root", org=ORG)
     thread = await new_thread(client)
     await run_turn(client, thread, "note it")
-    found = await server.as_operator().store.get_item(memories("root", "default"), key="/note.md")
-    assert found["value"]["content"] == "root was here\n"
+    item = await server.as_operator().store.get_item(memories("root", "default"), key="/note.md")
+    assert item["value"]["content"] == "root was here\n"
     assert await server.as_operator().store.get_item(memories("root", ORG), key="/note.md") is None
     metadata = (await client.threads.get(thread))["metadata"]
     assert metadata == {**(metadata or {}), "user_id": "root", "org_id": "default"}

@@ -61,8 +61,8 @@ async def wrong(world: World, row: Row) -> list[str]:
     await world.furnish()
     await world.make(row.needs)
     callers = list(zip(CALLERS[:5], row.rule, strict=False)) + [(operator, row.rule[5]) for operator in OPERATORS]
-    found, seen = await wrong_for_strangers(world, row)
-    return found + await wrong_one_by_one(world, row, callers[len(STRANGERS) :], seen)
+    faults, seen = await wrong_for_strangers(world, row)
+    return faults + await wrong_one_by_one(world, row, callers[len(STRANGERS) :], seen)
 
 
 async def wrong_for_strangers(world: World, row: Row) -> tuple[list[str], dict[str, Any]]:
@@ -70,17 +70,17 @@ async def wrong_for_strangers(world: World, row: Row) -> tuple[list[str], dict[s
     mine = {caller: await world.own_thread(caller, row) for caller in STRANGERS}
     before = await world.owned()
     answers = await asyncio.gather(*(world.send(caller, row, mine=mine[caller]) for caller in STRANGERS))
-    found = []
+    faults = []
     for caller, cell, answer in zip(STRANGERS, row.rule, answers, strict=False):
-        found += judged(world, row, caller, cell, answer)
+        faults += judged(world, row, caller, cell, answer)
     after = await world.owned()
     changes = [f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name]]
-    found += [f"a stranger changed what the owner has: {change}" for change in changes]
+    faults += [f"a stranger changed what the owner has: {change}" for change in changes]
     if row.method == "GET" and row.rule[0].status == 401:
         head = await world.http.head(filled(row.at or _call(row), {**world.names, "mine": "x"}))
         if head.status_code != 401:
-            found.append(f"HEAD without a token got {head.status_code}")
-    return found, after
+            faults.append(f"HEAD without a token got {head.status_code}")
+    return faults, after
 
 
 async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell]], seen: dict[str, Any] | None) -> list[str]:
@@ -89,7 +89,7 @@ async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell
     Args:
         seen: what the owner has before the first of them.
     """
-    found = []
+    faults = []
     for index, (caller, cell) in enumerate(callers):
         succeeds = cell.meaning == "yes"
         if succeeds and index and row.method != "GET":
@@ -104,35 +104,35 @@ async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell
         stands = seen is not None and not row.queues and mine in ("", str(world.names.get("thread")))
         before = (seen if stands else await world.owned()) if compares else {}
         until = filled("<kept>" if row.acts and caller == "owner" else row.shows, world.names) if succeeds else ""
-        found += judged(world, row, caller, cell, await world.send(caller, row, mine=mine, until=until))
+        faults += judged(world, row, caller, cell, await world.send(caller, row, mine=mine, until=until))
         after = await world.owned() if compares else {}
         seen = after if compares and not succeeds else None
         if before == after and succeeds and row.changes:
-            found.append(f"{caller}: nothing has changed")
+            faults.append(f"{caller}: nothing has changed")
         if before != after and not succeeds:
-            found.append(f"{caller}: changed what the owner has")
+            faults.append(f"{caller}: changed what the owner has")
         stamp = None if compares and before == after else await world.stamp()
         if stamp not in (None, [world.owner, world.org]):
-            found.append(f"{caller}: the thread is now of {stamp}")
-    return found
+            faults.append(f"{caller}: the thread is now of {stamp}")
+    return faults
 
 
 def judged(world: World, row: Row, caller: str, cell: Cell, answer: Answer) -> list[str]:
     """What is wrong with an answer."""
-    found = []
+    faults = []
     shows = filled(row.shows, world.names)
     if answer.status != cell.status:
-        found.append(f"status {answer.status}, not {cell.status}")
+        faults.append(f"status {answer.status}, not {cell.status}")
     if cell.meaning in ("yes", "public") and shows not in answer.text:
-        found.append(f"does not show {shows!r}")
+        faults.append(f"does not show {shows!r}")
     if cell.meaning in ("nothing", "refused", "own") and caller != "owner" and shows in world.secrets and shows in answer.text:
-        found.append(f"shows {shows!r}")
+        faults.append(f"shows {shows!r}")
     if row.acts and (world.names["kept"] in answer.text) != (caller == "owner"):
-        found.append("acts as somebody else")
+        faults.append("acts as somebody else")
     if cell.meaning == "nothing" and row.instead is not None and body_of(answer) != filled(row.instead, world.names):
-        found.append("shows more than nothing")
+        faults.append("shows more than nothing")
     if cell.meaning == "nothing" and row.hides and row.hides in answer.text:
-        found.append(f"shows {row.hides!r}")
+        faults.append(f"shows {row.hides!r}")
     secrets = list(world.secrets)
     if cell.meaning == "public":
         secrets += [
@@ -141,8 +141,8 @@ def judged(world: World, row: Row, caller: str, cell: Cell, answer: Answer) -> l
             *(str(world.names[name]) for name in ("thread", "run") if name in world.names),
         ]
     if cell.meaning == "public" or caller in STRANGERS:
-        found += [f"shows the owner's {secret!r}" for secret in secrets if secret in answer.text]
-    return [f"{caller}: {what}: {answer.text[-600:]}" for what in found]
+        faults += [f"shows the owner's {secret!r}" for secret in secrets if secret in answer.text]
+    return [f"{caller}: {what}: {answer.text[-600:]}" for what in faults]
 
 
 @pytest.fixture(scope="module")
@@ -193,16 +193,16 @@ def results(dev: DevServer, request: pytest.FixtureRequest) -> dict[str, list[st
                     return await wrong(World(dev, http), row)
 
             early, late = ([row for row in rows if row.last is last] for last in (False, True))
-            found = await asyncio.gather(*map(one, early), return_exceptions=True)
+            results = await asyncio.gather(*map(one, early), return_exceptions=True)
             for row in late:
-                found += await asyncio.gather(one(row), return_exceptions=True)
-            return {row.name: _lines(of) for row, of in zip([*early, *late], found, strict=True)}
+                results += await asyncio.gather(one(row), return_exceptions=True)
+            return {row.name: _lines(of) for row, of in zip([*early, *late], results, strict=True)}
 
     return asyncio.run(all_rows())
 
 
-def _lines(found: list[str] | BaseException) -> list[str]:
-    return ["".join(traceback.format_exception(found))] if isinstance(found, BaseException) else found
+def _lines(faults: list[str] | BaseException) -> list[str]:
+    return ["".join(traceback.format_exception(faults))] if isinstance(faults, BaseException) else faults
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -271,9 +271,9 @@ def smuggling(dev: DevServer, echo: Echo, request: pytest.FixtureRequest) -> dic
             params = [callspec.params for item in request.session.items if (callspec := getattr(item, "callspec", None))]
             asked = [(of.get("attempt"), of.get("route")) for of in params]
             cases = [case for case in SMUGGLED if case in asked]
-            found = await asyncio.gather(*(one(*case) for case in cases), return_exceptions=True)
+            results = await asyncio.gather(*(one(*case) for case in cases), return_exceptions=True)
             assert await victim.owned() == before, "what the victim has was changed"
-            return {case: _lines(of) for case, of in zip(cases, found, strict=True)}
+            return {case: _lines(of) for case, of in zip(cases, results, strict=True)}
 
     return asyncio.run(all_attempts())
 

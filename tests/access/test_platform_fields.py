@@ -48,23 +48,23 @@ def _name(node: ast.AST) -> str:
 
 def _keys_of(tree: ast.AST, of: str) -> set[str]:
     """Keys by which a module reads, writes or spells out mappings of this name."""
-    found: set[str | None] = set()
+    fields: set[str | None] = set()
     for node in ast.walk(tree):
         match node:
             case ast.Subscript(value=value, slice=key) if _name(value).endswith(of):
-                found.add(_text(key))
+                fields.add(_text(key))
             case ast.Call(func=ast.Attribute(value=value, attr="get" | "pop" | "setdefault"), args=[key, *_]) if _name(
                 value
             ).endswith(of):
-                found.add(_text(key))
+                fields.add(_text(key))
             case ast.keyword(arg=name, value=ast.Dict(keys=keys)) if name == of:
-                found |= {_text(key) for key in keys}
+                fields |= {_text(key) for key in keys}
             case ast.Assign(targets=[target, *_], value=ast.Dict(keys=keys)) if _name(target).endswith(of):
-                found |= {_text(key) for key in keys}
+                fields |= {_text(key) for key in keys}
             case ast.Dict(keys=keys, values=values):
                 inner = [value for key, value in zip(keys, values, strict=True) if _text(key) == of]
-                found |= {_text(key) for value in inner if isinstance(value, ast.Dict) for key in value.keys}
-    return {key for key in found if key}
+                fields |= {_text(key) for value in inner if isinstance(value, ast.Dict) for key in value.keys}
+    return {key for key in fields if key}
 
 
 def _modules(package: str) -> Iterator[ast.AST]:

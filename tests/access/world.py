@@ -140,19 +140,19 @@ class World:
 
     async def owned(self) -> dict[str, Any]:
         """What the owner has, as an operator sees it: a change of any of it is seen here."""
-        found: dict[str, Any] = {}
+        views: dict[str, Any] = {}
         mine = {"metadata": {"user_id": self.owner, "org_id": self.org}, "limit": 1000}
-        found["threads"] = await self._seen("POST", "/threads/search", mine)
+        views["threads"] = await self._seen("POST", "/threads/search", mine)
         for whose in ("memory", "policies", "policies-elsewhere", "skills"):
             if whose in self.names:
                 query = {"namespace_prefix": self.names[whose], "limit": 1000}
-                found[whose] = await self._seen("POST", "/store/items/search", query)
+                views[whose] = await self._seen("POST", "/store/items/search", query)
         paths = ["/assistants/<assistant>", "/runs/crons/<cron>"]
         paths += [f"/threads/<thread>{part}" for part in ("/state", "/runs?limit=100")]
         for path in paths:
             if path.split("<")[1].split(">")[0] in self.names:
-                found[path] = await self._seen("GET", filled(path, self.names))
-        return found
+                views[path] = await self._seen("GET", filled(path, self.names))
+        return views
 
     async def stamp(self) -> list[str] | None:
         """Whom the thread says it is of; None where there is none."""

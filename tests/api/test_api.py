@@ -113,9 +113,9 @@ async def test_somebody_forgotten_leaves_nothing(server: DevServer, model: Scrip
         await operator.threads.create(thread_id=thread, graph_id="agent")
         assert not (await operator.threads.get_state(thread))["values"], "checkpoints outlasted their thread"
         await operator.threads.delete(thread)
-    found = (await operator.store.search_items([], limit=1000))["items"]
+    items = (await operator.store.search_items([], limit=1000))["items"]
     whose = label(alice)
-    assert {item["namespace"][0] for item in found if f"acme:{whose}" in item["namespace"]} == {"epoch"}
+    assert {item["namespace"][0] for item in items if f"acme:{whose}" in item["namespace"]} == {"epoch"}
     assert f"AUDIT memory.forget org='acme' user='{alice}' by='{alice}'" in server.log
     model.script("start again", [note("- anew")], [Text("noted")])
     await run_turn(sdk, await new_thread(sdk), "start again")

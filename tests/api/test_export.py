@@ -83,9 +83,9 @@ async def test_an_export_has_the_history_of_deleted_files(api: httpx.AsyncClient
     parts = [part async for part in document(store, client, Actor("alice", "acme"), Settings())]
     whole = json.loads(b"".join(parts))
     assert [file["path"] for file in whole["files"]] == ["/memories/there.md"]
-    found = {file["path"]: file["revisions"] for file in whole["deleted_files"]}
-    assert found.keys() == {"/memories/notes.md", None}
-    for revisions in found.values():
+    by_path = {file["path"]: file["revisions"] for file in whole["deleted_files"]}
+    assert by_path.keys() == {"/memories/notes.md", None}
+    for revisions in by_path.values():
         assert [(entry["revision"], entry["deleted"], entry["content"]) for entry in revisions] == [
             (3, True, None),
             (2, False, "two\n"),

@@ -53,18 +53,18 @@ async def test_the_history_says_who_did_what_and_when(api: httpx.AsyncClient, ca
     await put(api, "one\ntwo\n")
     async with calling("root", Settings(operators=frozenset({"root"}))) as root:
         await put(root, "two\n", params={**NOTES, "user_id": "alice", "org_id": "acme"})
-    found = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
-    assert [(entry["revision"], entry["author"]["kind"], entry["author"]["user_id"]) for entry in found] == [
+    revisions = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
+    assert [(entry["revision"], entry["author"]["kind"], entry["author"]["user_id"]) for entry in revisions] == [
         (3, "operator", "root"),
         (2, "person", "alice"),
         (1, "agent", "alice"),
     ]
-    assert found[2]["author"]["run_id"] == "run-1"
-    assert found[2]["author"]["thread_id"] == "thread-1"
-    assert ["+two" in entry["diff"] for entry in found] == [False, True, False]
-    assert "-one" in found[0]["diff"]
-    assert found[2]["diff"].endswith("+one\n")
-    assert all(entry["at"] and not entry["deleted"] for entry in found)
+    assert revisions[2]["author"]["run_id"] == "run-1"
+    assert revisions[2]["author"]["thread_id"] == "thread-1"
+    assert ["+two" in entry["diff"] for entry in revisions] == [False, True, False]
+    assert "-one" in revisions[0]["diff"]
+    assert revisions[2]["diff"].endswith("+one\n")
+    assert all(entry["at"] and not entry["deleted"] for entry in revisions)
 
 
 async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginning(api: httpx.AsyncClient) -> None:
@@ -75,9 +75,9 @@ async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginnin
     assert long[MAX_DIFF_CHARS:].endswith(" more]")
     for number in range(REVISIONS_KEPT + 5):
         await put(api, f"{number}\n")
-    found = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
-    assert len(found) == REVISIONS_KEPT
-    assert found[-1]["diff"] is None, "of the oldest it is not known what it changed"
+    revisions = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
+    assert len(revisions) == REVISIONS_KEPT
+    assert revisions[-1]["diff"] is None, "of the oldest it is not known what it changed"
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
 
 

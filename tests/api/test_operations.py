@@ -56,16 +56,16 @@ async def test_each_run_is_one_line_that_names_nobody(server: DevServer, model: 
     run_id = (await client.runs.list(consolidation))[0]["run_id"]
     lines = [line for line in server.log.splitlines() if run_id in line and "consolidation {" in line]
     assert len(lines) == 1
-    found = re.search(r"consolidation (\{.*?\})", lines[0])
-    assert found
-    told = json.loads(found[1])
+    match = re.search(r"consolidation (\{.*?\})", lines[0])
+    assert match
+    told = json.loads(match[1])
     assert {name: told[name] for name in ("status", "people", "conversations", "undone")} == {
         "status": "done", "people": 1, "conversations": 1, "undone": 0,
     }  # fmt: skip
     assert told["model_calls"] >= 2
     assert told["input_tokens"] > 0
     assert told["seconds"] >= 0
-    assert alice not in found[1]
+    assert alice not in match[1]
 
 
 async def test_it_is_about_everybody_and_for_operators(server: DevServer, alice: str) -> None:

@@ -111,7 +111,7 @@ async def test_the_prompt_is_the_next_turn_s_and_a_search_finds_one_s_own_words(
     await run_turn(client, thread["thread_id"], "I keep a zebra called Quirin.")
     shown = system_text(model.requests[-1])
     assert [block["name"] for block in blocks if block["text"] not in shown] == []
-    found = await client.http.get("/memory/search", params={"q": "zebra", "limit": 3})
-    assert [talk["thread_id"] for talk in found["conversations"]] == [thread["thread_id"]]
-    assert found["conversations"][0]["turns"][0] == {"number": 1, "speaker": "user", "text": "I keep a zebra called Quirin."}
+    answer = await client.http.get("/memory/search", params={"q": "zebra", "limit": 3})
+    assert [talk["thread_id"] for talk in answer["conversations"]] == [thread["thread_id"]]
+    assert answer["conversations"][0]["turns"][0] == {"number": 1, "speaker": "user", "text": "I keep a zebra called Quirin."}
     assert "zebra" not in json.dumps(await bob.http.get("/memory/search", params={"q": "zebra"}))

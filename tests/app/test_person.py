@@ -30,8 +30,8 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     always += ["What the model sees", "Export", "Import", "Forget me", "Sign out"]
 
     def shown(*names: str) -> None:
-        found = visitor.names(until=names)
-        assert {name: found[name] for name in names} == dict.fromkeys(names, 1)
+        counts = visitor.names(until=names)
+        assert {name: counts[name] for name in names} == dict.fromkeys(names, 1)
 
     shown("Identity", "Organization", "Sign in")
     elsewhere.write("/memories/a.md", "one")
@@ -286,9 +286,9 @@ def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(
     talks = page.get_by_role("list", name="Conversations").get_by_role("listitem")
     expect(talks).to_have_count(2)
     page.get_by_label("Search past conversations").fill("zebra")
-    found = page.get_by_role("list", name="Found").get_by_role("listitem")
-    expect(found.first).to_contain_text("my zebra is called Quirin")
-    found.first.get_by_role("button").click()
+    results = page.get_by_role("list", name="Found").get_by_role("listitem")
+    expect(results.first).to_contain_text("my zebra is called Quirin")
+    results.first.get_by_role("button").click()
     expect(page.get_by_text("I will remember that: my zebra").first).to_be_visible()
     at = page.url.removeprefix(f"{visitor.url}/app")
     assert len(at) == 37
@@ -376,20 +376,20 @@ def test_nothing_serious_is_in_the_way_of_people_with_a_disability(
     page = visitor.page
     page.goto(f"{visitor.url}/app")
     page.get_by_label("Identity").wait_for()
-    found = visitor.inaccessible()
+    problems = visitor.inaccessible()
     elsewhere.write("/memories/a/rather/long/path/for/a/telephone/and-a-name-without-any-space-in-it.md", "x" * 300)
     visitor.sign_in(me)
     visitor.say(METRIC)
     visitor.button(PREFERENCES).click()
     visitor.button("History").click()
     visitor.button("Revision 1").click()
-    found += visitor.inaccessible()
+    problems += visitor.inaccessible()
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     for name in ("Consolidation", "Policies", "What the model sees", "Forget me"):
         visitor.button(name).click()
         page.get_by_role("dialog").wait_for()
-        found += visitor.inaccessible()
+        problems += visitor.inaccessible()
         page.keyboard.press("Escape")
-    assert found == []
+    assert problems == []
     moving = "() => document.getAnimations().filter((animation) => animation.playState === 'running').length"
     assert page.evaluate(moving) == 0

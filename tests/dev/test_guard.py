@@ -194,11 +194,11 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server:
         for origin in STUDIO_ORIGINS:
             preflight = await http.options("/threads/search", headers={"Origin": origin, **asked})
             assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (200, origin)
-            found = await http.post("/threads/search", json={"ids": [thread]}, headers={"Origin": origin, **AS_STUDIO})
-            assert [one["thread_id"] for one in found.json()] == [thread]
+            answer = await http.post("/threads/search", json={"ids": [thread]}, headers={"Origin": origin, **AS_STUDIO})
+            assert [one["thread_id"] for one in answer.json()] == [thread]
         for headers in (AS_STUDIO, user, {**user, "Origin": server.url}, {**user, "Origin": f"http://localhost:{server.port}"}):
-            found = await http.post("/threads/search", json={"ids": [thread]}, headers=headers)
-            assert [one["thread_id"] for one in found.json()] == [thread], headers
+            answer = await http.post("/threads/search", json={"ids": [thread]}, headers=headers)
+            assert [one["thread_id"] for one in answer.json()] == [thread], headers
         # Inside, both go by in-process calls.
         assert thread in (await http.get("/memory/export", headers=user)).text
         assert (await http.delete("/memory", headers=user)).json()["deleted"]["threads"] == 1

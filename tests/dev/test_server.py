@@ -112,8 +112,8 @@ def test_it_starts_seeds_and_goes_down_with_its_terminal(project: Path, start: S
     ):
         assert httpx.post(f"{url}{path}", json={}, headers=sent, trust_env=False).status_code == 403, path
     studio = {**headers, "origin": "https://smith.langchain.com"}
-    found = httpx.post(f"{url}/threads/search", json={}, headers=studio, trust_env=False)
-    assert [one["thread_id"] for one in found.json()] == [thread["thread_id"]]
+    answer = httpx.post(f"{url}/threads/search", json={}, headers=studio, trust_env=False)
+    assert [one["thread_id"] for one in answer.json()] == [thread["thread_id"]]
 
     second = start()
     assert second.wait(30) == 1
@@ -162,8 +162,8 @@ def test_ctrl_c_ends_it_while_calls_of_the_model_hang_and_memory_is_kept(
 
     _, url = started_at(start("--port", str(free_port()), **model_env(model)), project)
     headers = {"authorization": "Bearer dev:acme:alice"}
-    found = httpx.get(f"{url}/memory/file?path=/memories/preferences.md", headers=headers, trust_env=False)
-    assert "- written before Ctrl-C" in found.text
+    answer = httpx.get(f"{url}/memory/file?path=/memories/preferences.md", headers=headers, trust_env=False)
+    assert "- written before Ctrl-C" in answer.text
 
 
 def test_a_bad_setting_in_dot_env_is_one_line_before_anything_starts(project: Path) -> None:

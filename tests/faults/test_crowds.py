@@ -68,9 +68,9 @@ async def turns(server: DevServer, number: int = TURNS) -> list[float]:
 
 def ratio(alone: list[float], during: list[float]) -> float:
     """How many times longer a turn takes. Pytest shows what is printed of a test that fails, and with -s of all."""
-    found = statistics.median(during) / statistics.median(alone)
-    print(f"alone {_rounded(alone)}, during {_rounded(during)}, ratio {found:.2f}")  # noqa: T201
-    return found
+    slowdown = statistics.median(during) / statistics.median(alone)
+    print(f"alone {_rounded(alone)}, during {_rounded(during)}, ratio {slowdown:.2f}")  # noqa: T201
+    return slowdown
 
 
 def _rounded(seconds: list[float]) -> list[float]:

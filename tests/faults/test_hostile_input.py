@@ -256,14 +256,14 @@ class Hers:
 
     async def everything(self) -> dict[str, Any]:
         """All that there is in the store but what attackers have, and all of her conversation, as an operator sees it."""
-        found: dict[str, Any] = {"thread": await self.operator.threads.get(self.thread)}
-        found["history"] = await self.operator.threads.get_history(self.thread, limit=100)
-        found["runs"] = await self.operator.runs.list(self.thread, limit=100)
+        state: dict[str, Any] = {"thread": await self.operator.threads.get(self.thread)}
+        state["history"] = await self.operator.threads.get_history(self.thread, limit=100)
+        state["runs"] = await self.operator.runs.list(self.thread, limit=100)
         items: list[Any] = []
         while page := (await self.operator.store.search_items([], limit=1_000, offset=len(items)))["items"]:
             items += page
-        found["store"] = sorted(json.dumps(item) for item in items if not any(LABEL in part for part in item["namespace"]))
-        return found
+        state["store"] = sorted(json.dumps(item) for item in items if not any(LABEL in part for part in item["namespace"]))
+        return state
 
 
 @pytest.mark.server

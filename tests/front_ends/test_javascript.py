@@ -57,9 +57,9 @@ async def test_a_stream_with_the_token_ends_with_the_answer_and_titles_its_threa
     javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     model.script("plant", [Text("Water it on Sundays.")])
-    found = (await call(javascript, server, alice, "stream", text="How do I keep my plant alive?"))["ok"]
-    assert texts(found["last"])[-1] == "Water it on Sundays."
-    thread = await server.as_user(alice).threads.get(found["thread"])
+    seen = (await call(javascript, server, alice, "stream", text="How do I keep my plant alive?"))["ok"]
+    assert texts(seen["last"])[-1] == "Water it on Sundays."
+    thread = await server.as_user(alice).threads.get(seen["thread"])
     assert (thread["metadata"] or {})["title"] == "How do I keep my plant alive?"
 
 
@@ -67,28 +67,28 @@ async def test_a_stream_that_broke_goes_on_where_it_broke(
     javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     model.script("slowly", Slow(1, [Text("Here it is.")]))
-    found = (await call(javascript, server, alice, "reconnect", text="slowly"))["ok"]
-    assert texts(found["last"])[-1] == "Here it is."
-    started, joined = [request for request in found["requests"] if request["path"].endswith("/stream")]
+    seen = (await call(javascript, server, alice, "reconnect", text="slowly"))["ok"]
+    assert texts(seen["last"])[-1] == "Here it is."
+    started, joined = [request for request in seen["requests"] if request["path"].endswith("/stream")]
     assert started["path"].endswith("/runs/stream")
     assert (joined["authorized"], bool(joined["after"])) == (True, True)
-    assert len(set(found["ids"])) == len(found["ids"]), "no event came twice"
+    assert len(set(seen["ids"])) == len(seen["ids"]), "no event came twice"
 
 
 async def test_a_closed_page_joins_its_run_again_with_all_events(
     javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     model.script("and leave", Slow(1, [Text("You came back.")]))
-    found = (await call(javascript, server, alice, "join", text="ask and leave"))["ok"]
-    assert texts(found["last"])[-1] == "You came back."
+    seen = (await call(javascript, server, alice, "join", text="ask and leave"))["ok"]
+    assert texts(seen["last"])[-1] == "You came back."
 
 
 async def test_the_newer_protocol_of_threads_works_with_the_token(
     javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     model.script("newer", [Text("It does.")])
-    found = (await call(javascript, server, alice, "protocol", text="Does the newer one work?"))["ok"]
-    assert "It does." in json.dumps(found["last"])
+    seen = (await call(javascript, server, alice, "protocol", text="Does the newer one work?"))["ok"]
+    assert "It does." in json.dumps(seen["last"])
 
 
 async def test_a_list_by_graph_has_no_consolidation_and_one_without_has_it(
@@ -98,9 +98,9 @@ async def test_a_list_by_graph_has_no_consolidation_and_one_without_has_it(
     talk, consolidated = [str((await client.threads.create())["thread_id"]) for _ in range(2)]
     await run_turn(client, talk, "hello")
     await run_turn(client, consolidated, "consolidate", assistant="consolidation_agent")
-    found = (await call(javascript, server, alice, "list"))["ok"]
-    assert [thread["thread_id"] for thread in found["agent"]] == [talk]
-    assert {thread["thread_id"] for thread in found["all"]} == {talk, consolidated}
+    seen = (await call(javascript, server, alice, "list"))["ok"]
+    assert [thread["thread_id"] for thread in seen["agent"]] == [talk]
+    assert {thread["thread_id"] for thread in seen["all"]} == {talk, consolidated}
     renamed = (await call(javascript, server, alice, "rename", thread=talk, text="Greetings"))["ok"]
     assert renamed["metadata"]["title"] == "Greetings"
     assert (await call(javascript, server, f"other-{alice}", "rename", thread=talk, text="mine"))["status"] == 404
@@ -133,15 +133,15 @@ async def test_an_approval_is_an_operators_and_names_its_interrupt(
 ) -> None:
     write = ToolCall("write_file", {"file_path": "/skills/greeting/SKILL.md", "content": SKILL})
     model.script("learn", [write], [Text("done")])
-    found = (await call(javascript, approving, alice, "stream", text="learn to greet"))["ok"]
-    thread, (interrupt,) = found["thread"], found["last"]["__interrupt__"]
+    seen = (await call(javascript, approving, alice, "stream", text="learn to greet"))["ok"]
+    thread, (interrupt,) = seen["thread"], seen["last"]["__interrupt__"]
     assert interrupt["value"]["action_requests"][0]["name"] == "write_file"
-    assert found["state"]["tasks"][0]["interrupts"][0]["id"] == interrupt["id"]
+    assert seen["state"]["tasks"][0]["interrupts"][0]["id"] == interrupt["id"]
 
     decisions = {"decisions": [{"type": "approve"}]}
     named = {interrupt["id"]: decisions}
     assert (await call(javascript, approving, alice, "resume", thread=thread, extra=named))["status"] == 403
     assert (await call(javascript, approving, alice, "setFiles", thread=thread, extra={}))["status"] == 403
     assert (await call(javascript, approving, "root", "resume", thread=thread, extra=decisions))["status"] == 422
-    found = (await call(javascript, approving, "root", "resume", thread=thread, extra=named))["ok"]
-    assert texts(found["last"])[-1] == "done"
+    seen = (await call(javascript, approving, "root", "resume", thread=thread, extra=named))["ok"]
+    assert texts(seen["last"])[-1] == "done"

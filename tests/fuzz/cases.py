@@ -123,7 +123,7 @@ def operations(served: Json) -> list[Operation]:
     for row in sorted(ROWS, key=lambda row: row.rule[4].meaning != "yes"):  # those first on which people succeed
         if row.body is not None and row.route in bodies:
             bodies[row.route].append(row.body)
-    found = []
+    listed = []
     for route in sorted({*described, *bodies}):
         if route.split(" ")[1].startswith(LEFT_OUT) or (route.endswith("/") and route[:-1] in bodies and route not in bodies):
             continue
@@ -131,5 +131,5 @@ def operations(served: Json) -> list[Operation]:
         # MCP is described with a slash at its end and served without, A2A the other way round.
         content = operation.get("requestBody", {}).get("content", {})
         query = [parameter for parameter in operation.get("parameters", []) if parameter["in"] == "query"]
-        found.append(Operation(route, content.get("application/json", {}).get("schema"), query, bodies.get(route, [])))
-    return found
+        listed.append(Operation(route, content.get("application/json", {}).get("schema"), query, bodies.get(route, [])))
+    return listed

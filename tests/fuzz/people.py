@@ -48,15 +48,15 @@ class Victim(World):
     async def everything(self, store: list[dict[str, Any]]) -> dict[str, Any]:
         """All that she has, as an operator sees it; `store` is all there is in the server's store."""
         labels = {self.names["memory:1"], self.names["policies"][1], self.names["skills"][1]}
-        found: dict[str, Any] = {"the store": sorted(json.dumps(item) for item in store if labels & set(item["namespace"]))}
+        views: dict[str, Any] = {"the store": sorted(json.dumps(item) for item in store if labels & set(item["namespace"]))}
         mine = {"metadata": {"user_id": self.owner, "org_id": self.org}, "limit": 1000}
-        found["threads"] = await self._seen("POST", "/threads/search", mine)
+        views["threads"] = await self._seen("POST", "/threads/search", mine)
         for thread in (self.names["thread"], self.names["planned thread"], self.hidden[0]):
-            found |= {path: await self._seen("GET", path) for path in _paths_of(thread)}
-            found[f"history of {thread}"] = await self._seen("POST", f"/threads/{thread}/history", {"limit": 1000})
+            views |= {path: await self._seen("GET", path) for path in _paths_of(thread)}
+            views[f"history of {thread}"] = await self._seen("POST", f"/threads/{thread}/history", {"limit": 1000})
         for path in ("/assistants/<assistant>", "/runs/crons/<cron>"):
-            found[path] = await self._seen("GET", filled(path, self.names))
-        return found
+            views[path] = await self._seen("GET", filled(path, self.names))
+        return views
 
 
 def _paths_of(thread: str) -> list[str]:

@@ -60,11 +60,11 @@ def keys(schemas: Json) -> dict[str, Counter[str]]:
         files += [file for folder in folders or () for file in Path(folder).rglob("*.py")]
     for file in sorted(files):
         names.update(_keys_of(_parsed(file)))
-    found: dict[str, Counter[str]] = {kind: Counter() for kind in PLACES}
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in PLACES}
     for name, count in names.items():
         if kind := kind_of(name):
-            found[kind][name] += count
-    return {kind: of for kind, of in found.items() if of}
+            counts[kind][name] += count
+    return {kind: of for kind, of in counts.items() if of}
 
 
 def _parsed(file: Path) -> ast.AST:

@@ -50,16 +50,16 @@ class Requests:
         containers = {operation.route: self._containers(operation) for operation in self.operations}
         turns = {route: itertools.cycle(self.random.sample(list(places), len(places))) for route, places in containers.items()}
         untried = {operation.route for operation in self.operations}
-        found: list[Case] = []
-        while len(found) < count:
+        cases: list[Case] = []
+        while len(cases) < count:
             for operation in self.random.sample(self.operations, len(self.operations)):
                 places = len(containers[operation.route])
                 body = bool(operation.schema or operation.rows)
                 for _ in range(max(1, places // 5) if body else int(self._one_in(4) or operation.route in untried)):
                     untried.discard(operation.route)
                     chosen = [next(turns[operation.route]) for _ in range(self.random.choice((1, 1, 2, 3)))]
-                    found.append(self._case(operation, chosen, containers[operation.route]))
-        return found[:count]
+                    cases.append(self._case(operation, chosen, containers[operation.route]))
+        return cases[:count]
 
     def _case(self, operation: Operation, chosen: list[Where], containers: dict[Where, Json]) -> Case:
         base = self._base(operation)
@@ -132,16 +132,16 @@ class Requests:
     def _containers(self, operation: Operation) -> dict[Where, Json]:
         """Every object in a body, by its path, with its schema if it has one; and query, headers and path."""
         bodies = [self._base(operation, row) for row in operation.rows]
-        found: dict[Where, Json] = {}
+        objects: dict[Where, Json] = {}
         if operation.schema:
             bodies.append(self._base(operation, None))
-            found = {("body", *path): schema for path, schema in self._objects(operation.schema)}
+            objects = {("body", *path): schema for path, schema in self._objects(operation.schema)}
         for body in bodies:
-            found = {("body", *path): None for path in _objects_in(body)} | found
-        roots = [path for path in found if len(path) == 1 or path[1:] in ((0,), ("params",), (1, "params"))]
+            objects = {("body", *path): None for path in _objects_in(body)} | objects
+        roots = [path for path in objects if len(path) == 1 or path[1:] in ((0,), ("params",), (1, "params"))]
         extra = _RUN if _starts_runs(bodies) else _UNKNOWN
-        found = {(*root, *inner.split(".")): None for root in roots for inner in extra} | found
-        return found | dict.fromkeys([("query",), ("headers",)]) | ({("path",): None} if "{" in operation.route else {})
+        objects = {(*root, *inner.split(".")): None for root in roots for inner in extra} | objects
+        return objects | dict.fromkeys([("query",), ("headers",)]) | ({("path",): None} if "{" in operation.route else {})
 
     def _objects(self, schema: Json, depth: int = 0) -> Iterator[tuple[Where, Json]]:
         schema = self._resolved(schema)

@@ -200,8 +200,8 @@ async def test_content_no_store_should_hold_is_refused_and_nothing_is_written(
 async def test_binary_uploads_are_kept_as_base64_and_come_back_whole(store: BaseStore) -> None:
     call = Calls(store)
     await call("aupload_files", [("/memories/pixel.png", b"\x89PNG\xff")])
-    (found,) = await call("adownload_files", ["/memories/pixel.png"])
-    assert found.content == b"\x89PNG\xff"
+    (download,) = await call("adownload_files", ["/memories/pixel.png"])
+    assert download.content == b"\x89PNG\xff"
 
 
 async def test_a_value_of_other_code_is_an_error_of_its_own_and_breaks_nothing_else(store: BaseStore) -> None:
@@ -267,8 +267,12 @@ async def test_a_path_that_no_store_could_keep_is_refused_for_reading_as_for_wri
 
 async def test_one_path_that_no_store_could_keep_is_not_the_others_error(store: BaseStore) -> None:
     store.put(MEMORIES, "/a.md", {**create_file_data("x")})
-    found = await Calls(store)("adownload_files", ["/memories/\x00", "/memories/a.md", "/memories/b.md"])
-    assert [(file.content, file.error) for file in found] == [(None, "file_not_found"), (b"x", None), (None, "file_not_found")]
+    downloads = await Calls(store)("adownload_files", ["/memories/\x00", "/memories/a.md", "/memories/b.md"])
+    assert [(file.content, file.error) for file in downloads] == [
+        (None, "file_not_found"),
+        (b"x", None),
+        (None, "file_not_found"),
+    ]
 
 
 @pytest.mark.parametrize("part", ["a\x00b", "\x00"], ids=ascii)

@@ -135,9 +135,9 @@ def test_the_error_of_a_namespace_says_what_theirs_says() -> None:
     for name in ("of the run", "a wildcard", "empty", "no text"):
         with pytest.raises((RuntimeError, ValueError, TypeError)) as expected:
             plain(InMemoryStore(), NAMESPACES[name]).write("/a.md", "x")
-        with pytest.raises(expected.type) as found:
+        with pytest.raises(expected.type) as raised:
             ours(InMemoryStore(), NAMESPACES[name]).write("/a.md", "x")
-        assert str(found.value) == str(expected.value)
+        assert str(raised.value) == str(expected.value)
 
 
 def test_a_namespace_has_to_be_given() -> None:
@@ -207,12 +207,12 @@ async def test_a_malformed_value_raises_where_theirs_does(value: dict[str, Any],
     """A malformed value raises where theirs does, and is an error where theirs is."""
     values = files(odd=value, good="find me")
     calls = [*ONE_FILE, DOWNLOAD]
-    (expected, before), (found, after) = [await played(build, values, calls, sync=sync) for build in (plain, ours)]
-    for theirs, own in zip(expected, found, strict=True):
+    (expected, before), (outcomes, after) = [await played(build, values, calls, sync=sync) for build in (plain, ours)]
+    for theirs, own in zip(expected, outcomes, strict=True):
         assert own == theirs or ("not a file" in own[1]["error"] and theirs[1]["error"])
     assert after == before
     if value.get("content") is not None:
-        assert set(found) == {"TypeError"}
+        assert set(outcomes) == {"TypeError"}
 
 
 @both_ways
@@ -238,8 +238,8 @@ async def test_an_agent_s_backend_says_that_a_value_is_no_file(value: dict[str, 
     for name, *args in [("read", "/odd.md"), ("write", "/odd.md", "x"), ("edit", "/odd.md", "a", "b")]:
         _, result = await call(ours(store, kind=AgentFiles), name, tuple(args), sync=sync)
         assert "not a file" in result["error"]
-    ((_, found),) = await call(ours(store, kind=AgentFiles), "download_files", (["/odd.md"],), sync=sync)
-    assert "not a file" in found["error"]
+    ((_, result),) = await call(ours(store, kind=AgentFiles), "download_files", (["/odd.md"],), sync=sync)
+    assert "not a file" in result["error"]
     item = store.get(FILES, "/odd.md")
     assert item
     assert item.value == value

@@ -50,7 +50,7 @@ def check_stores_accept(namespace: Namespace) -> None:
     item = store.get(namespace, "/b.md")
     assert item is not None
     assert item.value == {"content": "more"}
-    assert {found.key for found in store.search(namespace)} == {"/a.md", "/b.md"}
+    assert {item.key for item in store.search(namespace)} == {"/a.md", "/b.md"}
     assert store.list_namespaces(prefix=namespace) == [namespace]
 
 
@@ -252,9 +252,9 @@ async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     for reader in (operator, client):
         item = await reader.store.get_item(namespace, key="/preferences.md")
         assert item["value"]["content"] == seed
-        found = (await reader.store.search_items(namespace))["items"]
-        assert "/preferences.md" in {hit["key"] for hit in found}
-        assert {tuple(hit["namespace"]) for hit in found} == {namespace}
+        items = (await reader.store.search_items(namespace))["items"]
+        assert "/preferences.md" in {hit["key"] for hit in items}
+        assert {tuple(hit["namespace"]) for hit in items} == {namespace}
 
 
 @pytest.mark.server

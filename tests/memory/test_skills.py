@@ -155,10 +155,10 @@ def test_of_any_number_of_skills_no_more_is_read_than_there_is_room_for() -> Non
         for number in range(500)
     ]
     began = time.thread_time()
-    found = _read(files)
+    source = _read(files)
     assert time.thread_time() - began < 2  # all of them would take some four
-    assert len(found.skills) == SKILLS_READ_BYTES // MAX_FRONT_MATTER_BYTES
-    assert found.unread == 500 - len(found.skills)
+    assert len(source.skills) == SKILLS_READ_BYTES // MAX_FRONT_MATTER_BYTES
+    assert source.unread == 500 - len(source.skills)
 
 
 class Unreadable(InMemoryStore):

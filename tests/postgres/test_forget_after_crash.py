@@ -44,7 +44,7 @@ def server(shared_model: ScriptedAnthropic) -> Iterator[DevServer]:
 
 def tables_with(connection: psycopg.Connection[Any], text: str) -> dict[str, int]:
     """By table, in how many rows a text is: in any column, as text or as bytes."""
-    found = {}
+    counts = {}
     tables = connection.execute(
         "SELECT table_name::text FROM information_schema.tables WHERE table_schema = 'public'"
     ).fetchall()
@@ -62,8 +62,8 @@ def tables_with(connection: psycopg.Connection[Any], text: str) -> dict[str, int
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(sql.Identifier(table), sql.SQL(" OR ").join(conditions))
         row = connection.execute(query).fetchone()
         if row and row[0]:
-            found[str(table)] = int(row[0])
-    return found
+            counts[str(table)] = int(row[0])
+    return counts
 
 
 async def new_thread(client: LangGraphClient, **kwargs: Any) -> str:

@@ -15,7 +15,7 @@ from settings import PROJECT, Settings
 from testing.embedding import SUBJECTS, embed
 from testing.parts import MEANING
 from testing.threads import Threads
-from tests.memory.recall.talks import ALICE, found, many, say
+from tests.memory.recall.talks import ALICE, hits, many, say
 
 pytestmark = pytest.mark.postgres
 
@@ -54,7 +54,7 @@ async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, p
     assert any(not part.bucket for part in index.parts)
     threads.messages = 0
     for number in (0, 59, 75, 99, 159):
-        assert await found(store, threads, f"word{number}") == [f"t{number}"]
+        assert await hits(store, threads, f"word{number}") == [f"t{number}"]
     assert threads.messages == 10  # of the threads shown: none was read to be indexed again
 
 
@@ -65,5 +65,5 @@ async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads:
         connection.execute("CREATE DATABASE recall")
     say(threads, "odd", "bread \0 \ud800", days=0)
     async with open_store(Settings(memory_postgres_uri=uri), {"embed": embed, "dims": len(SUBJECTS), "fields": ["x"]}) as store:
-        assert (await found(store, threads, "vehicle"))[0] == "car"
-        assert (await found(store, threads, "baking"))[0] == "odd"
+        assert (await hits(store, threads, "vehicle"))[0] == "car"
+        assert (await hits(store, threads, "baking"))[0] == "odd"

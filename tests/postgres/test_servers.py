@@ -179,9 +179,9 @@ async def test_the_server_searches_by_the_index_of_its_configuration(
     namespace = list(namespaces.memories(identity.Actor(alice, "acme"), "", Settings()))
     for key, text in (("/topics/a.md", "Has a puppy."), ("/topics/b.md", "Sold the vehicle.")):
         await operator.store.put_item(namespace, key, {**create_file_data(text)})
-    found = (await operator.store.search_items(namespace, query="any pet?"))["items"]
-    assert found[0]["key"] == "/topics/a.md"
-    assert (found[0].get("score") or 0) > (found[1].get("score") or 0)
+    items = (await operator.store.search_items(namespace, query="any pet?"))["items"]
+    assert items[0]["key"] == "/topics/a.md"
+    assert (items[0].get("score") or 0) > (items[1].get("score") or 0)
 
 
 @pytest.mark.server
@@ -191,8 +191,8 @@ async def test_without_an_address_a_server_starts_a_postgres_in_its_folder(
     """Without an address a server starts a Postgres in its folder, and does not block."""
     await pair[0].as_operator().store.put_item(["policies", "acme"], "/kept.md", {"content": "kept"})
     with psycopg.connect(embedded_in(pair[0].folder)) as connection:
-        found = connection.execute("SELECT value FROM store WHERE key = '/kept.md'").fetchall()
-    assert found == [({"content": "kept"},)]
+        rows = connection.execute("SELECT value FROM store WHERE key = '/kept.md'").fetchall()
+    assert rows == [({"content": "kept"},)]
     assert "Blocking call" not in pair[0].log
 
 

@@ -66,8 +66,8 @@ async def test_a_search_finds_what_is_in_the_namespace_and_below_and_no_neighbou
     for namespace in NAMESPACES:
         await pg.aput(namespace, "/k", {"of": list(namespace)})
     for prefix in NAMESPACES:
-        found = {item.namespace for item in await pg.asearch(prefix, limit=100)}
-        assert found == {namespace for namespace in NAMESPACES if namespace[: len(prefix)] == prefix}
+        listed = {item.namespace for item in await pg.asearch(prefix, limit=100)}
+        assert listed == {namespace for namespace in NAMESPACES if namespace[: len(prefix)] == prefix}
         item = await pg.aget(prefix, "/k")
         assert item
         assert item.value == {"of": list(prefix)}
@@ -137,9 +137,9 @@ async def test_search_by_meaning_ranks_with_pgvector(database: Settings) -> None
     async with open_store(database, INDEX) as store:
         await store.aput(("a",), "/dog.md", {"content": "Has a puppy."})
         await store.aput(("a",), "/car.md", {"content": "Sold the vehicle."})
-        found = await store.asearch(("a",), query="any pet?")
-    assert [item.key for item in found] == ["/dog.md", "/car.md"]
-    assert (found[0].score or 0) > (found[1].score or 0)
+        items = await store.asearch(("a",), query="any pet?")
+    assert [item.key for item in items] == ["/dog.md", "/car.md"]
+    assert (items[0].score or 0) > (items[1].score or 0)
 
 
 async def test_vectors_that_pgvector_indexes_at_half_precision_only_are_indexed_so(database: Settings) -> None:

@@ -49,17 +49,17 @@ async def statuses(client: LangGraphClient, thread: str) -> list[str]:
 async def until(client: LangGraphClient, thread: str, *expected: str) -> None:
     """Wait until the thread's runs, newest first, are in these states."""
     async with asyncio.timeout(20):
-        while (found := await statuses(client, thread)) != list(expected):
-            assert {"pending", "running"} & {*found}, f"{found} will not become {expected}"
+        while (states := await statuses(client, thread)) != list(expected):
+            assert {"pending", "running"} & {*states}, f"{states} will not become {expected}"
             await asyncio.sleep(0.1)
 
 
 async def ended(client: LangGraphClient, thread: str) -> list[str]:
     """The states of the thread's runs once all have ended, newest first."""
     async with asyncio.timeout(20):
-        while {"pending", "running"} & {*(found := await statuses(client, thread))}:  # noqa: ASYNC110  # the server's
+        while {"pending", "running"} & {*(states := await statuses(client, thread))}:  # noqa: ASYNC110  # the server's
             await asyncio.sleep(0.1)
-    return found
+    return states
 
 
 @pytest.mark.server
@@ -82,7 +82,7 @@ async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
         with pytest.raises(NotFoundError):
             await call
     conversations = await client.threads.search(metadata={"graph_id": "agent"})
-    assert thread not in {found["thread_id"] for found in conversations}
+    assert thread not in {thread_seen["thread_id"] for thread_seen in conversations}
 
 
 @pytest.mark.server

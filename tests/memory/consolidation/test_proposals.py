@@ -50,8 +50,8 @@ async def text(store: BaseStore, key: str = FOOD) -> str | None:
 
 
 async def waiting(store: BaseStore) -> list[list[str]]:
-    found = await proposals(store, ALICE, FILES, None)
-    return [[change.path for change in each.changes] for each in found.waiting]
+    known = await proposals(store, ALICE, FILES, None)
+    return [[change.path for change in each.changes] for each in known.waiting]
 
 
 async def test_each_file_is_decided_once_and_what_was_written_meanwhile_stays(store: BaseStore) -> None:
@@ -156,8 +156,8 @@ def append(line: str, path: str = "/memories/topics/food.md") -> ToolCall:
 
 
 async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = (await client.http.get("/memory/proposals"))["proposals"]
-    return found
+    waiting: list[dict[str, Any]] = (await client.http.get("/memory/proposals"))["proposals"]
+    return waiting
 
 
 @pytest.mark.server

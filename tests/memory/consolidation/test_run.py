@@ -95,9 +95,9 @@ class Threads:
     async def search(self, *, metadata: dict[str, str], ids: Sequence[str] | None = None, **_: Any) -> list[dict[str, Any]]:
         assert metadata.items() >= {"user_id": "alice", "org_id": "acme"}.items()
         wanted = metadata.get("assistant_id")
-        found = {thread_id for thread_id, assistant in self.assistants.items() if wanted in (None, assistant)}
-        found &= set(ids if ids is not None else self.assistants)
-        return [{"thread_id": thread_id, "updated_at": "1", "values": {"messages": []}} for thread_id in sorted(found)]
+        matching = {thread_id for thread_id, assistant in self.assistants.items() if wanted in (None, assistant)}
+        matching &= set(ids if ids is not None else self.assistants)
+        return [{"thread_id": thread_id, "updated_at": "1", "values": {"messages": []}} for thread_id in sorted(matching)]
 
 
 @pytest.mark.parametrize("dry", [False, True])

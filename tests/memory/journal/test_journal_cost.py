@@ -116,8 +116,8 @@ async def test_who_has_written_much_pays_two_operations_more_for_an_edit() -> No
 
 
 async def history(store: BaseStore, namespace: tuple[str, ...], path: str) -> list[Revision]:
-    found: list[Revision] = await acarry_out(store, Journal(LoggedFile(namespace, path)).history())
-    return found
+    revisions: list[Revision] = await acarry_out(store, Journal(LoggedFile(namespace, path)).history())
+    return revisions
 
 
 def write(path: str, content: str = "x") -> ToolCall:
@@ -136,13 +136,13 @@ async def test_history_says_who_wrote_and_in_which_thread(
     await graph().turn("let somebody note it", thread="t2")
     model.script("consolidate", [write("/memories/a.md", "3")], [Text("done")])
     await graph(build=build_consolidation_agent).turn("consolidate", thread="t3")
-    found = await history(store, FILES, "/a.md")
-    assert [(revision.content, revision.author.kind, revision.author.user_id) for revision in found] == [
+    revisions = await history(store, FILES, "/a.md")
+    assert [(revision.content, revision.author.kind, revision.author.user_id) for revision in revisions] == [
         ("3", "consolidation", "alice"),
         ("2", "subagent", "alice"),
         ("1", "agent", "alice"),
     ]
-    assert [revision.author.thread_id for revision in found][1:] == ["t2", "t1"]
+    assert [revision.author.thread_id for revision in revisions][1:] == ["t2", "t1"]
 
 
 async def test_every_writing_tool_leaves_one_revision_with_its_author(
@@ -156,9 +156,9 @@ async def test_every_writing_tool_leaves_one_revision_with_its_author(
     ]
     model.script("go", *calls, [Text("done")])
     await graph().turn("go")
-    found = await history(store, FILES, "/a.md")
-    assert [revision.content for revision in found] == [None, "two\nthree\n", "two", "one"]
-    assert {(revision.author.kind, revision.author.thread_id) for revision in found} == {("agent", "1")}
+    revisions = await history(store, FILES, "/a.md")
+    assert [revision.content for revision in revisions] == [None, "two\nthree\n", "two", "one"]
+    assert {(revision.author.kind, revision.author.thread_id) for revision in revisions} == {("agent", "1")}
     assert store.get(FILES, "/a.md") is None
 
 

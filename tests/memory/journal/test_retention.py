@@ -40,13 +40,13 @@ def files(store: BaseStore) -> ScopedFiles:
 
 def everything(store: BaseStore) -> list[Item]:
     """All items of the namespace's files and journals."""
-    found: list[Item] = []
+    items: list[Item] = []
     for prefix in (FILES, namespaces.journals(FILES), namespaces.unsettled(FILES)):
-        while page := store.search(prefix, limit=1_000, offset=len(found)):
-            found += page
+        while page := store.search(prefix, limit=1_000, offset=len(items)):
+            items += page
             if len(page) < 1_000:
                 break
-    return found
+    return items
 
 
 def size(items: list[Item]) -> int:
@@ -266,10 +266,10 @@ async def test_through_the_server_one_stores_twice_the_quota_at_most(server: Dev
         exported = (await client.get("/memory/export")).json()
         assert len(exported["deleted_files"]) == 119
         assert {file["path"] for file in exported["deleted_files"]} == {f"/memories/{number}.md" for number in range(119)}
-    operator, found, page = server.as_operator(), list[Any](), list[Any]()
+    operator, items, page = server.as_operator(), list[Any](), list[Any]()
     person = namespaces.memories(identity.Actor(alice, "acme"), "", Settings())
     for prefix in (person, namespaces.journals(person), namespaces.unsettled(person)):
         read = 0
         while page := (await operator.store.search_items(prefix, limit=200, offset=read))["items"]:
-            found, read = [*found, *page], read + len(page)
-    assert sum(len(json.dumps(item["value"]).encode()) for item in found) <= MAX_STORED_BYTES
+            items, read = [*items, *page], read + len(page)
+    assert sum(len(json.dumps(item["value"]).encode()) for item in items) <= MAX_STORED_BYTES

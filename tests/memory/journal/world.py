@@ -207,12 +207,12 @@ class World:
     def chain(self) -> list[Revision]:
         """Every revision that was chosen, oldest first, from the newest that the history shows."""
         history: list[Revision] = self.run(self.logged().history())
-        found: list[Revision] = history[:1]
-        while found and found[-1].number > 1:
-            found.append(self.accepted[found[-1].number - 1, found[-1].previous])
-        assert history == found[: len(history)]
-        assert len(history) >= min(len(found), self.least)
-        return found[::-1]
+        revisions: list[Revision] = history[:1]
+        while revisions and revisions[-1].number > 1:
+            revisions.append(self.accepted[revisions[-1].number - 1, revisions[-1].previous])
+        assert history == revisions[: len(history)]
+        assert len(history) >= min(len(revisions), self.least)
+        return revisions[::-1]
 
     def check_chain(self) -> list[Revision]:
         """Every acknowledged operation is in the chain once, where it was said to be; each made of the one before."""

@@ -25,9 +25,9 @@ def say(threads: Threads, thread_id: str, *texts: str, actor: Actor = ALICE, day
     threads.put(actor, thread_id, (NOW - timedelta(days)).isoformat(), [human(text) for text in texts])
 
 
-async def found(store: BaseStore, threads: Threads, query: str, actor: Actor = ALICE, **kwargs: Any) -> list[str]:
+async def hits(store: BaseStore, threads: Threads, query: str, actor: Actor = ALICE, **kwargs: Any) -> list[str]:
     results = await search(store, threads, actor, query, kwargs.pop("limit", 5), today=NOW.date(), **kwargs)
-    return [item.conversation.thread_id for item in results.found]
+    return [item.conversation.thread_id for item in results.matches]
 
 
 def many(threads: Threads, count: int, *, start: int = 0) -> None:

@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 
 from memory.recall import dates
 from testing.threads import Threads
-from tests.memory.recall.talks import found, say
+from tests.memory.recall.talks import hits, say
 
 TODAY = date(2026, 5, 13)
 
@@ -57,6 +57,6 @@ async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads:
     say(threads, "old", "the meeting was about money", days=400)
     say(threads, "week", "the meeting was about people", days=7)
     say(threads, "new", "the meeting was about offices", days=0)
-    assert (await found(store, threads, "meeting last week"))[0] == "week"
-    assert (await found(store, threads, "what was the meeting in April 2025 about?"))[0] == "old"
-    assert (await found(store, threads, "what did we talk about yesterday?"))[0] == "trip"
+    assert (await hits(store, threads, "meeting last week"))[0] == "week"
+    assert (await hits(store, threads, "what was the meeting in April 2025 about?"))[0] == "old"
+    assert (await hits(store, threads, "what did we talk about yesterday?"))[0] == "trip"

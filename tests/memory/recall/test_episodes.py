@@ -79,8 +79,8 @@ async def test_what_is_said_at_the_end_of_a_long_turn_is_quoted() -> None:
 async def test_what_a_person_said_comes_before_a_tool_s_echo_of_it() -> None:
     threads = past(("t", ["I prefer metric units", "", "Done"]))
     threads.kept["t"]["values"]["messages"][1] = {"type": "tool", "id": "b", "content": "metric units metric units"}
-    (found,) = (await search(InMemoryStore(), threads, ACTOR, "metric units", 5)).found
-    assert found.turns[0][0] == 0
+    (match,) = (await search(InMemoryStore(), threads, ACTOR, "metric units", 5)).matches
+    assert match.turns[0][0] == 0
 
 
 async def test_that_older_conversations_are_not_indexed_yet_is_said() -> None:

@@ -20,7 +20,7 @@ from memory.recall.index import catch_up, forget, index_conversations, rebuild
 from memory.recall.postings import DamagedError, merged, read_bucket, stored
 from memory.recall.retrieval import CANDIDATES, search
 from testing.threads import Threads
-from tests.memory.recall.talks import ALICE, NOW, found, human, left, many, say, threads_of
+from tests.memory.recall.talks import ALICE, NOW, hits, human, left, many, say, threads_of
 
 
 async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Threads) -> None:
@@ -31,12 +31,12 @@ async def test_many_conversations_are_in_few_items_and_each_is_found(store: Base
     assert len(new) < segments.MERGE_AT
     assert len(headers) < 3 * segments.FANOUT
     for number in (0, 63, 64, 350, 699):
-        assert await found(store, threads, f"Word{number}") == [f"t{number}"]
-    assert len(await found(store, threads, "thing3", limit=20)) == 20
+        assert await hits(store, threads, f"Word{number}") == [f"t{number}"]
+    assert len(await hits(store, threads, "thing3", limit=20)) == 20
     # What is said in one of them later is found, what is no longer said in it is not, and each is there once.
     say(threads, "t64", "a zebra", days=0)
-    assert await found(store, threads, "zebra") == ["t64"]
-    assert await found(store, threads, "word64") == []
+    assert await hits(store, threads, "zebra") == ["t64"]
+    assert await hits(store, threads, "word64") == []
     many(threads, 100)
     assert (await search(store, threads, ALICE, "word64", 5)).searched == 703
 
@@ -45,12 +45,12 @@ async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(st
     threads = Threads()
     many(threads, 230)
     first = await search(store, threads, ALICE, "word229", 5)
-    assert [item.conversation.thread_id for item in first.found] == ["t229"]
+    assert [item.conversation.thread_id for item in first.matches] == ["t229"]
     assert first.outstanding == 130
     await search(store, threads, ALICE, "x", 5)
-    assert await found(store, threads, "word0") == ["t0"]
+    assert await hits(store, threads, "word0") == ["t0"]
     threads.messages = threads.asked = 0
-    await found(store, threads, "word7")
+    await hits(store, threads, "word7")
     assert (threads.asked, threads.messages) == (2, 2)
 
 
@@ -60,7 +60,7 @@ async def test_two_who_index_and_merge_at_once_lose_nothing() -> None:
     talks = [conversation(threads.kept[f"t{number}"]) for number in range(200)]
     await asyncio.gather(*(index_conversations(store, ALICE, [talk]) for talk in talks))
     assert int((await segments.load(store, ALICE)).live().sum()) == 200
-    assert await found(store, threads, "word100") == ["t100"]
+    assert await hits(store, threads, "word100") == ["t100"]
 
 
 async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
@@ -80,9 +80,9 @@ async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
 
     with monkeypatch.context() as patched:
         patched.setattr(retrieval, "catch_up", stale)
-        assert await found(store, threads, "word7") == ["t7"]
+        assert await hits(store, threads, "word7") == ["t7"]
     threads.messages = 0
-    assert await found(store, threads, "word8") == ["t8"]
+    assert await hits(store, threads, "word8") == ["t8"]
     assert threads.messages == 2, "of the thread shown: none was read to be indexed again"
 
 
@@ -100,8 +100,8 @@ async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: 
     for item in items:
         await store.aput(item.namespace, item.key, {**item.value, **damage} if damage else {}, index=False)
     for number in (0, segments.MERGE_AT + 9):
-        await found(store, threads, f"word{number}")  # notices
-        assert await found(store, threads, f"word{number}") == [f"t{number}"]
+        await hits(store, threads, f"word{number}")  # notices
+        assert await hits(store, threads, f"word{number}") == [f"t{number}"]
     assert (await search(store, threads, ALICE, "usual", 5)).searched == segments.MERGE_AT + 10
 
 
@@ -117,13 +117,13 @@ async def test_what_no_item_may_look_like_is_refused() -> None:
 async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore, threads: Threads) -> None:
     many(threads, 100)
     say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
-    await found(store, threads, "puppies", Actor("bob", "acme"))
+    await hits(store, threads, "puppies", Actor("bob", "acme"))
     await catch_up(store, threads, ALICE)
     assert await forget(store, ALICE) == 103
     assert await left(store) == []
     assert await forget(store, ALICE) == 0
     assert await rebuild(store, threads, ALICE) == 103
-    assert await found(store, threads, "puppies") == ["dog"]
+    assert await hits(store, threads, "puppies") == ["dog"]
 
 
 async def test_making_an_index_anew_goes_on_where_it_was_interrupted() -> None:

@@ -7,14 +7,14 @@ from langgraph.store.base import BaseStore
 
 from memory.recall.lexical import language, rank, stem_groups, stems
 from testing.threads import Threads
-from tests.memory.recall.talks import found, say
+from tests.memory.recall.talks import hits, say
 
 
 async def test_words_that_begin_alike_rank_what_is_found_and_find_nothing_alone(store: BaseStore, threads: Threads) -> None:
     say(threads, "chess", "Nate enjoyed the chess tourney in Berlin with Anna", days=3)
     say(threads, "club", "Nate enjoyed the chess clubhouse", days=0)
-    assert await found(store, threads, "chess tournament") == ["chess", "club"]
-    assert await found(store, threads, "tournament") == []
+    assert await hits(store, threads, "chess tournament") == ["chess", "club"]
+    assert await hits(store, threads, "tournament") == []
 
 
 async def test_conversations_in_other_languages_are_found(store: BaseStore, threads: Threads) -> None:
@@ -27,7 +27,7 @@ async def test_conversations_in_other_languages_are_found(store: BaseStore, thre
         ("Haus", "de"), ("Welches Haus war in der Altstadt?", "de"),
         ("züge", "de"), ("puppy", "dog"),
     ]:  # fmt: skip
-        assert (await found(store, threads, query))[:1] == [thread_id], query
+        assert (await hits(store, threads, query))[:1] == [thread_id], query
 
 
 @pytest.mark.parametrize(

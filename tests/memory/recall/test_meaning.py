@@ -10,18 +10,18 @@ from memory.recall import retrieval
 from memory.recall.index import forget
 from testing.embedding import SUBJECTS, LatentSemanticAnalysis, embed
 from testing.threads import Threads
-from tests.memory.recall.talks import ALICE, found, left, say
+from tests.memory.recall.talks import ALICE, hits, left, say
 
 
 async def test_meaning_is_asked_where_the_store_knows_it(threads: Threads) -> None:
     store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
-    assert (await found(store, threads, "vehicle"))[0] == "car"
-    assert (await found(store, threads, "pet"))[0] == "dog"
-    assert (await found(store, threads, "lisbon"))[0] == "trip"
+    assert (await hits(store, threads, "vehicle"))[0] == "car"
+    assert (await hits(store, threads, "pet"))[0] == "dog"
+    assert (await hits(store, threads, "lisbon"))[0] == "trip"
     threads.delete("car")
-    assert "car" not in await found(store, threads, "vehicle")
+    assert "car" not in await hits(store, threads, "vehicle")
     say(threads, "dog", "nothing", days=0)
-    await found(store, threads, "pet")
+    await hits(store, threads, "pet")
     texts = await store.asearch(namespaces.recall(ALICE, "texts"), limit=100)
     assert "puppies" not in str([item.value for item in texts])
     await forget(store, ALICE)
@@ -29,7 +29,7 @@ async def test_meaning_is_asked_where_the_store_knows_it(threads: Threads) -> No
 
 
 async def test_without_a_semantic_index_nothing_is_stored_for_it(store: BaseStore, threads: Threads) -> None:
-    assert await found(store, threads, "vehicle") == []
+    assert await hits(store, threads, "vehicle") == []
     assert await store.asearch(namespaces.recall(ALICE, "texts"), limit=10) == []
 
 
@@ -37,7 +37,7 @@ async def test_what_was_said_twice_is_embedded(threads: Threads) -> None:
     store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
     for name in ("again", "once more"):
         say(threads, name, *["the oven is hot"] * 60, days=0)
-    assert set(await found(store, threads, "baking", limit=2)) == {"again", "once more"}
+    assert set(await hits(store, threads, "baking", limit=2)) == {"again", "once more"}
 
 
 SAID = {
@@ -55,7 +55,7 @@ async def test_vectors_of_realistic_shape_add_what_words_miss_and_lose_nothing()
     lsa = LatentSemanticAnalysis([text for said in SAID.values() for text in said], dims=8)
     store = InMemoryStore(index=IndexConfig(embed=lsa.embed, dims=lsa.dims, fields=["text"]))
     for question, name in (("Who lent a pump?", "sail"), ("blight", "garden"), ("what did I appeal?", "tax")):
-        assert (await found(InMemoryStore(), threads, question))[0] == (await found(store, threads, question))[0] == name
+        assert (await hits(InMemoryStore(), threads, question))[0] == (await hits(store, threads, question))[0] == name
 
 
 def test_in_the_fusion_a_clear_hit_of_words_stays_first() -> None:

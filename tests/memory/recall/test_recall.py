@@ -17,7 +17,7 @@ from memory.recall.documents import key_of
 from memory.recall.index import index_conversations
 from memory.recall.retrieval import search
 from testing.threads import Threads
-from tests.memory.recall.talks import ALICE, NOW, found, human, say, threads_of
+from tests.memory.recall.talks import ALICE, NOW, hits, human, say, threads_of
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from tests.memory.recall.talks import ALICE, NOW, found, human, say, threads_of
 async def test_the_conversation_in_which_it_was_said_comes_first(
     store: BaseStore, threads: Threads, query: str, thread_id: str
 ) -> None:
-    assert (await found(store, threads, query))[0] == thread_id
+    assert (await hits(store, threads, query))[0] == thread_id
 
 
 HOSTILE = [
@@ -46,11 +46,11 @@ HOSTILE = [
 
 async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads: Threads) -> None:
     for query in HOSTILE:
-        assert await found(store, threads, query) == []
-        assert await found(store, Threads(), query) == []
-    assert await found(store, threads, "x" * 100_000 + " puppies") == []
-    assert await found(store, threads, "puppies " * 12_500) == ["dog"]
-    assert await found(store, threads, "umbrella") == ["trip"]
+        assert await hits(store, threads, query) == []
+        assert await hits(store, Threads(), query) == []
+    assert await hits(store, threads, "x" * 100_000 + " puppies") == []
+    assert await hits(store, threads, "puppies " * 12_500) == ["dog"]
+    assert await hits(store, threads, "umbrella") == ["trip"]
 
 
 async def test_only_one_s_own_past_conversations_are_found(store: BaseStore, threads: Threads) -> None:
@@ -59,40 +59,40 @@ async def test_only_one_s_own_past_conversations_are_found(store: BaseStore, thr
     say(threads, "now", "where are the puppies", days=0)
     threads.put(ALICE, "inner", NOW.isoformat(), [human("puppies in consolidation")])
     threads.kept["inner"]["metadata"]["graph_id"] = "consolidation_agent"
-    assert await found(store, threads, "puppies", current="now") == ["dog"]
-    assert await found(store, threads, "puppies", Actor("bob", "acme")) == ["other"]
+    assert await hits(store, threads, "puppies", current="now") == ["dog"]
+    assert await hits(store, threads, "puppies", Actor("bob", "acme")) == ["other"]
     # Where the index says otherwise, the thread's owner decides.
     stolen = conversation(threads.kept["other"])
     await index_conversations(store, ALICE, [stolen])
-    assert await found(store, threads, "puppies", current="now") == ["dog"]
+    assert await hits(store, threads, "puppies", current="now") == ["dog"]
 
 
 async def test_what_was_said_a_moment_ago_is_found(store: BaseStore, threads: Threads) -> None:
-    assert await found(store, threads, "zebra") == []
+    assert await hits(store, threads, "zebra") == []
     say(threads, "zoo", "my zebra is called Zoe", days=0)
-    assert await found(store, threads, "zebra") == ["zoo"]
+    assert await hits(store, threads, "zebra") == ["zoo"]
     say(threads, "zoo", "my zebra is called Zoe", "and my giraffe Gina", days=-0.001)
-    assert await found(store, threads, "giraffe") == ["zoo"]
+    assert await hits(store, threads, "giraffe") == ["zoo"]
     # Two at the same microsecond, and one that a slower clock dates before what is indexed already.
     say(threads, "equal", "an okapi", days=-0.001)
     say(threads, "late", "an ocelot", days=0.004)
-    assert set(await found(store, threads, "okapi ocelot")) == {"equal", "late"}
+    assert set(await hits(store, threads, "okapi ocelot")) == {"equal", "late"}
 
 
 async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(store: BaseStore, threads: Threads) -> None:
     say(threads, "now", "a zebra", days=0.02)
     say(threads, "newer", "an okapi", days=0)
-    assert await found(store, threads, "zebra", current="now") == []
+    assert await hits(store, threads, "zebra", current="now") == []
     for number in range(30):  # the first page of what changed is full, so the watermark moves
         say(threads, f"more-{number}", "nothing", days=0)
-    await found(store, threads, "zebra", current="now")
-    assert await found(store, threads, "zebra") == ["now"]
+    await hits(store, threads, "zebra", current="now")
+    assert await hits(store, threads, "zebra") == ["now"]
 
 
 async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: BaseStore, threads: Threads) -> None:
-    assert await found(store, threads, "puppies") == ["dog"]
+    assert await hits(store, threads, "puppies") == ["dog"]
     threads.delete("dog")
-    assert await found(store, threads, "puppies") == []
+    assert await hits(store, threads, "puppies") == []
     documents = namespaces.recall(ALICE, "documents")
     assert await store.aget(documents, segments.document_key(key_of("dog"))) is None
     assert len(await store.asearch(documents, limit=100)) == 3  # two conversations, and the watermark
@@ -114,26 +114,26 @@ class Changing:
 
 async def test_a_conversation_that_changes_meanwhile_is_shown_as_it_is(store: BaseStore, threads: Threads) -> None:
     """A conversation that changes between ranking and showing is shown as it is."""
-    await found(store, threads, "puppies")
-    (item,) = (await search(store, Changing(threads), ALICE, "puppies", 5)).found
+    await hits(store, threads, "puppies")
+    (item,) = (await search(store, Changing(threads), ALICE, "puppies", 5)).matches
     assert item.turns[0][0] == 3
     assert item.conversation.turns[3].text == "Our puppies are sold"
 
 
 async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store: BaseStore, threads: Threads) -> None:
-    assert await found(store, threads, "vehicle") == []
-    assert await found(store, threads, "vehicle", alternatives=["engine trouble", "brakes"]) == ["car"]
-    assert await found(store, threads, "umbrella", alternatives=["engine", "belt"]) == ["trip", "car"]
+    assert await hits(store, threads, "vehicle") == []
+    assert await hits(store, threads, "vehicle", alternatives=["engine trouble", "brakes"]) == ["car"]
+    assert await hits(store, threads, "umbrella", alternatives=["engine", "belt"]) == ["trip", "car"]
     # What repeats the query changes nothing, and no amount of them does harm.
     many_words = [f"word{number}" for number in range(50_000)]
-    assert await found(store, threads, "puppies", alternatives=["puppies", *many_words, "engine"]) == ["dog"]
+    assert await hits(store, threads, "puppies", alternatives=["puppies", *many_words, "engine"]) == ["dog"]
 
 
 async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore, threads: Threads) -> None:
     say(threads, "paste", "filler " * 7_000 + "the zebra is striped", "ok", *["lorem ipsum " * 4_000] * 3)
     results = await search(store, threads, ALICE, "zebra", 5)
-    assert [item.conversation.thread_id for item in results.found] == ["paste"]
-    assert results.found[0].turns[0][0] == 0
+    assert [item.conversation.thread_id for item in results.matches] == ["paste"]
+    assert results.matches[0].turns[0][0] == 0
     item = await store.aget(namespaces.recall(ALICE, "documents"), segments.document_key(key_of("paste")))
     assert item is not None
     assert len(str(item.value)) < 300_000
@@ -151,7 +151,7 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
         {"type": "strange", "content": {"x": 1}},
         "not a message",
     )  # fmt: skip
-    (item,) = (await search(InMemoryStore(), threads, ALICE, "how did we fix the build?", 5)).found
+    (item,) = (await search(InMemoryStore(), threads, ALICE, "how did we fix the build?", 5)).matches
     assert [turn.text for turn in item.conversation.turns][:5] == [
         "fix the build please",
         'called sh {"c": "make"}',
@@ -159,8 +159,8 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
         'called sh {"c": "apt install libfoo-dev"}',
         "Setting up libfoo-dev",
     ]
-    assert await found(InMemoryStore(), threads, "libfoo-dev") == ["t"]
-    assert await found(InMemoryStore(), threads, "zebra") == []
+    assert await hits(InMemoryStore(), threads, "libfoo-dev") == ["t"]
+    assert await hits(InMemoryStore(), threads, "zebra") == []
 
 
 async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseStore) -> None:
@@ -168,7 +168,7 @@ async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseS
     for number, name in enumerate(("Ann", "Bo", "Cy", "Di")):
         said = [{"type": "human", "id": "1", "name": name, "content": "I love the piano"}]
         threads.put(ALICE, name, (NOW - timedelta(number)).isoformat(), said)
-    assert (await found(store, threads, "which instrument, the piano, does Cy love?"))[0] == "Cy"
+    assert (await hits(store, threads, "which instrument, the piano, does Cy love?"))[0] == "Cy"
 
 
 async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store: BaseStore) -> None:
@@ -176,4 +176,4 @@ async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store:
     advice = "A marathon plan has a long run. " + "Each week you rest, eat well and stretch your legs in the morning. " * 20
     threads.put(ALICE, "told", NOW.isoformat(), [human("I train for a marathon"), {"type": "ai", "id": "2", "content": "Good"}])
     threads.put(ALICE, "asked", NOW.isoformat(), [human("What now?"), {"type": "ai", "id": "2", "content": advice}])
-    assert await found(store, threads, "marathon") == ["told", "asked"]
+    assert await hits(store, threads, "marathon") == ["told", "asked"]

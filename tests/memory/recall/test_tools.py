@@ -89,7 +89,7 @@ async def test_an_operator_makes_an_index_anew_by_one_command(
     assert capfd.readouterr().out == f"1 conversations of {alice} are indexed.\n"
     operator = server.as_operator()
     namespace = namespaces.recall(identity.Actor(alice, "acme"), "documents")
-    found = await operator.store.search_items(namespace)
-    assert own in [item["value"].get("thread_id") for item in found["items"]]
+    indexed = await operator.store.search_items(namespace)
+    assert own in [item["value"].get("thread_id") for item in indexed["items"]]
     with pytest.raises(PermissionDeniedError):
         await server.as_user(alice).store.search_items(namespace)
