@@ -5,7 +5,7 @@ from consolidation_agent import build_consolidation_agent
 from models import CallLimits
 from settings import load_settings
 
-LIMITS = CallLimits(silence_seconds=2, retries=2, retry_delay_seconds=0.05, run_seconds=10)
+LIMITS = CallLimits(silence_seconds=4, retries=2, retry_delay_seconds=0.05, run_seconds=15)
 
 agent = build_agent(load_settings(), limits=LIMITS)
 consolidation_agent = build_consolidation_agent(load_settings(), limits=LIMITS)

@@ -137,7 +137,8 @@ async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> Outco
     status = (await client.runs.get(thread, run["run_id"]))["status"]
     state = await client.threads.get(thread)
     requests = len(model.requests_for(text)) + (len(model.requests_for("note it")) - before if "subagent" in name else 0)
-    after = await run_turn(client, thread, "and now?")
+    model.script(f"and now, {who}", [Text("ok")])  # before what a run that gave up early left of the fault
+    after = await run_turn(client, thread, f"and now, {who}?")
     return Outcome(
         status,
         str(state.get("error")),
