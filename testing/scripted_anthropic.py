@@ -72,6 +72,16 @@ Answer = Reply | Failure | Changed | Slow | Callable[[Body], "Answer"]
 Match = str | Callable[[Body], bool]
 
 
+def after(event: threading.Event, reply: Reply) -> Callable[[Body], Reply]:
+    """A reply that is given once the event is set, or after MAX_DELAY_SECONDS."""
+
+    def wait(_: Body) -> Reply:
+        event.wait(MAX_DELAY_SECONDS)
+        return reply
+
+    return wait
+
+
 class ScriptedAnthropic:
     """Context manager serving POST /v1/messages (JSON and SSE) on 127.0.0.1, with answers set by `script`.
 

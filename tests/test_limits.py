@@ -38,7 +38,7 @@ async def status(call: Awaitable[Any]) -> int:
 
 async def no_busy_thread(client: LangGraphClient) -> None:
     """Return when no thread of the client's is busy any more."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await client.threads.count(status="busy")) > 0:  # noqa: ASYNC110  # the server's state
             await asyncio.sleep(0.1)
 
@@ -79,7 +79,7 @@ async def test_who_cancels_all_runs_stops_them_and_nobody_else_s(
     model.script(f"slow {alice}", *[Slow(4, [write])] * 2)
     message: Any = {"messages": [{"role": "user", "content": f"slow {alice}"}]}
     runs = [await client.runs.create(thread, "agent", input=message) for client, thread in zip(clients, threads, strict=True)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(model.requests_for(f"slow {alice}")) != 2:  # noqa: ASYNC110  # the scripted server's
             await asyncio.sleep(0.1)
     await clients[0].http.post(f"/runs/cancel?action={action}", json={"status": "all"})
@@ -97,7 +97,7 @@ async def test_a_run_that_is_rolled_back_leaves_its_thread_idle(
     thread = await new_thread(client)
     message: Any = {"messages": [{"role": "user", "content": f"slow {alice}"}]}
     run = await client.runs.create(thread, "agent", input=message)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not model.requests_for(f"slow {alice}"):  # noqa: ASYNC110  # the scripted server's
             await asyncio.sleep(0.1)
     await client.runs.cancel(thread, run["run_id"], action="rollback")

@@ -160,7 +160,7 @@ async def smuggled(victim: World, me: World, echo: Echo, attempt: str, route: st
     headers = given.pop("headers", {})
     row = Row(route, attempt, signed_in(), ASKING[route](question, given), headers=headers)
     answer = await me.send("owner", row, until=me.names["kept"])
-    for _ in range(100):
+    for _ in range(400):
         if echo.asked[question] or answer.status >= 400 or (attempt, route) in REFUSED:
             break
         await asyncio.sleep(0.05)

@@ -85,7 +85,7 @@ async def websocket(it: Paused) -> httpx.Response:
     headers = {"Authorization": f"Bearer {dev_token('acme', it.owner)}"}
     async with websockets.connect(url, additional_headers=headers, proxy=None) as socket:
         await socket.send(json.dumps(respond(it)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (reply := json.loads(await socket.recv())).get("id") != respond(it)["id"]:
                 pass
     return httpx.Response(200, json=reply)

@@ -215,7 +215,7 @@ async def test_a_run_that_waits_in_the_queue_cannot_be_put_under_an_approval(
     thread = str((await client.threads.create())["thread_id"])
     name = f"skill-{uuid.uuid4().hex[:8]}"
     message: Any = {"messages": [{"role": "user", "content": f"learn {name}"}]}
-    model.script(f"learn {name}", Slow(2, [write_skill(name)]))
+    model.script(f"learn {name}", Slow(4, [write_skill(name)]))
     run = await client.runs.create(thread, "agent", input=message)
     with pytest.raises(httpx.HTTPStatusError, match="has a run going"):
         await client.runs.create(thread, "agent", input=message)
@@ -247,7 +247,7 @@ async def test_every_way_to_resume_approves_what_it_names(pause: Pause) -> None:
     answers = await asyncio.gather(*(send(it) for it, send in zip(paused, NAMED.values(), strict=True)))
     assert {name: answer.status_code for name, answer in zip(NAMED, answers, strict=True)} == dict.fromkeys(NAMED, 200)
     missing = list(NAMED)
-    for _ in range(100):
+    for _ in range(300):
         missing = [name for name, it in zip(NAMED, paused, strict=True) if not await it.written()]
         if not missing:
             break

@@ -99,7 +99,7 @@ on_every_route = pytest.mark.parametrize(
 
 async def run_ends(caller: Caller, thread: str) -> None:
     """Wait until nothing runs on the thread."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await caller.get(f"/threads/{thread}"))["status"] == "busy":  # noqa: ASYNC110  # the server's state
             await asyncio.sleep(0.05)
 
@@ -110,7 +110,7 @@ async def try_run(caller: Caller, route: str, body: Body) -> tuple[httpx.Respons
     answer = await caller.send("POST", route.replace("<thread>", thread), ROUTES[route](body))
     if "<thread>" in route:
         await run_ends(caller, thread)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await caller.post("/threads/count", {"status": "busy"}):  # noqa: ASYNC110  # the server's state
             await asyncio.sleep(0.05)
     return answer, thread
@@ -157,7 +157,7 @@ async def test_an_assistant_hidden_in_a_run_shows_none_of_its_skills(
     question = f"ask-{uuid.uuid4().hex}"
     config = {"assistant_id": tutor, "configurable": {"assistant_id": tutor}, "metadata": {"assistant_id": tutor}}
     await try_run(mallory, route, asked(question, config=config, metadata={"assistant_id": tutor}))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not model.requests_for(question):  # noqa: ASYNC110  # the server's state
             await asyncio.sleep(0.05)
     assert secret not in json.dumps(model.requests_for(question))

@@ -222,7 +222,7 @@ def test_a_key_the_provider_changes_to_is_believed_soon(by_keys: DevServer, keys
     keys.serve("two")
     asked, started = keys.asked, time.monotonic()
     while ask(rsa_signed("two")).status_code != 200:
-        assert time.monotonic() - started < tokens.KeyTimes().cooldown + 2
+        assert time.monotonic() - started < tokens.KeyTimes().cooldown + 10
         time.sleep(0.1)
     assert keys.asked - asked <= 2
     assert ask(rsa_signed("one")).status_code == 401, "the key it changed from is not believed any more"

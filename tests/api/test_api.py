@@ -84,7 +84,7 @@ async def test_somebody_forgotten_leaves_nothing(server: DevServer, model: Scrip
     model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
     await run_turn(sdk, await new_thread(sdk), "", assistant="consolidation_agent")
     slow, waiting = await new_thread(sdk), await new_thread(sdk)
-    model.script("take your time", Slow(3, [note("- after")]))
+    model.script("take your time", Slow(5, [note("- after")]))
     question: Any = {"messages": [{"role": "user", "content": "take your time"}]}
     await sdk.runs.create(slow, "agent", input=question)
     await sdk.runs.create(slow, "agent", input=question, multitask_strategy="enqueue")
@@ -101,7 +101,7 @@ async def test_somebody_forgotten_leaves_nothing(server: DevServer, model: Scrip
         assert deleted["memories"] == 2, "what was seeded, and the notes"
         assert deleted["consolidation"] == 1
         assert any("Traces" in reason for reason in answer.json()["kept"])
-        await asyncio.sleep(3)  # by now the model has answered
+        await asyncio.sleep(5)  # by now the model has answered
         assert (await client.get("/memory")).json()["files"] == []
         assert (await client.get("/memory/history", params=NOTES)).status_code == 404
         assert (await client.get("/memory/export")).json()["conversations"] == []

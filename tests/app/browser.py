@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
-from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Playwright, expect, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = [
@@ -25,8 +25,9 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-_WAIT_MILLISECONDS = 15_000
+_WAIT_MILLISECONDS = 30_000  # on a busy machine
 _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+expect.set_options(timeout=_WAIT_MILLISECONDS)
 MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
 # Nodes of the accessibility tree that only hold the text of another node.
 _TEXT_ROLES = {"StaticText", "InlineTextBox", "LabelText", "RootWebArea"}

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,7 @@ from memory import identity, namespaces
 from settings import MAX_BUSY_THREADS, PROJECT, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.embedding import SUBJECTS
-from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
+from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
 from tests.conftest import model_env
 
 pytestmark = pytest.mark.postgres
@@ -147,7 +148,8 @@ async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
     """Somebody forgotten on one server is so on the other, and leaves no checkpoint."""
     one, two = (server.as_user(alice) for server in pair)
     append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- late"})
-    model.script("take your time", Slow(3, [append]), [Text("done")])
+    forgotten = threading.Event()
+    model.script("take your time", after(forgotten, [append]), [Text("done")])
     thread, elsewhere = [str((await client.threads.create())["thread_id"]) for client in (one, two)]
     await run_turn(one, thread, "hello")
     going = asyncio.create_task(run_turn(two, elsewhere, "take your time"))
@@ -158,6 +160,7 @@ async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
         assert [file["path"] for file in (await http.get("/memory")).json()["files"]] == ["/memories/preferences.md"]
         deleted = (await http.delete("/memory")).json()["deleted"]
         assert (deleted["threads"], deleted["memories"], deleted["runs"]) == (1, 1, 0)
+        forgotten.set()
         await going
         assert "was deleted since this run began" in tool_results(model.requests_for("take your time")[-1])[0]
         assert (await http.get("/memory")).json()["files"] == []

@@ -220,7 +220,7 @@ async def test_a_person_sees_what_it_would_change_and_has_it_done(
         model.clear()
         model.script(TASK, [add], [Text("done")])
         assert (await http.post("/memory/consolidate")).json() == {"queued": True}
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (done := (await http.get("/memory/consolidations")).json()["consolidations"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         assert (done[0]["status"], done[0]["conversations"], done[0]["model_calls"]) == ("done", 1, 2)
@@ -238,7 +238,7 @@ async def test_a_dry_run_that_fails_says_so_and_a_long_one_gives_signs_of_life(
     await chat(server.as_user(alice), "I like dill")
     headers = {"authorization": f"Bearer {dev_token('acme', alice)}"}
     failure = Failure(400, "invalid_request_error", "no")
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=7) as http:
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=10) as http:
 
         async def rehearsed(*replies: Answer) -> tuple[int, bytes]:
             model.clear()

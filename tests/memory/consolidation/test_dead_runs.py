@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -21,7 +22,7 @@ from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
 from memory.journal.runners import acarry_out
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES
-from testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, ToolCall, last_user_text
+from testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, ToolCall, after, last_user_text
 from tests.memory.consolidation.runs import (
     A_BATCH,
     AGAIN,
@@ -98,12 +99,14 @@ async def test_what_a_dead_run_had_decided_is_committed_and_not_shown_again(
 async def test_of_two_runs_at_once_both_ask_the_model_and_one_is_applied(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    model.script(TASK, [append("- dill")], Slow(2, [append("- late")]))
+    applied = threading.Event()
+    model.script(TASK, [append("- dill")], after(applied, [append("- late")]))
     slow = asyncio.create_task(run("slow", [talk("t", "dill")]))
     while len(model.requests) < 2:  # noqa: ASYNC110  # another thread's
         await asyncio.sleep(0.02)
     model.script(TASK, [append("- dill again")], READY)
     await run("quick", [talk("t", "dill")])
+    applied.set()
     await slow
     assert await text(store) == "- dill again\n"
     history = await acarry_out(store, Journal(LoggedFile(FILES, "/topics/food.md")).history())

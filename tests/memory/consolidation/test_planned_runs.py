@@ -33,7 +33,7 @@ async def consolidation_thread(server: DevServer, user: str) -> str:
     """The thread, once it has a run: its id is written before it is made, so that two triggers choose one."""
     namespace = list(namespaces.schedule(Actor(user, "acme")))
     operator = server.as_operator()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (item := await operator.store.get_item(namespace, "all")):  # noqa: ASYNC110  # the server's
             await asyncio.sleep(0.1)
         thread = str(item["value"]["thread_id"])
@@ -48,7 +48,7 @@ async def statuses(client: LangGraphClient, thread: str) -> list[str]:
 
 async def until(client: LangGraphClient, thread: str, *expected: str) -> None:
     """Wait until the thread's runs, newest first, are in these states."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (states := await statuses(client, thread)) != list(expected):
             assert {"pending", "running"} & {*states}, f"{states} will not become {expected}"
             await asyncio.sleep(0.1)
@@ -56,7 +56,7 @@ async def until(client: LangGraphClient, thread: str, *expected: str) -> None:
 
 async def ended(client: LangGraphClient, thread: str) -> list[str]:
     """The states of the thread's runs once all have ended, newest first."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while {"pending", "running"} & {*(states := await statuses(client, thread))}:  # noqa: ASYNC110  # the server's
             await asyncio.sleep(0.1)
     return states
@@ -177,7 +177,7 @@ async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone
         model.script(TASK, [READ], [Text("done")])
         await chat(client, f"I like dill {number}")
         thread = await consolidation_thread(idle, alice)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(await statuses(client, thread)) <= number:  # noqa: ASYNC110  # the server's
                 await asyncio.sleep(0.1)
         assert set(await ended(client, thread)) == {"success"}
