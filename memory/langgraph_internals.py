@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -116,19 +115,6 @@ def deliver_cancels() -> None:
     StreamManager.get_queues = lambda manager, run_id, thread_id: queues(
         manager, run_id, thread_id or thread_of(manager, run_id)
     )
-
-
-def run_created_at(run_id: str | None) -> datetime | None:
-    """When the platform accepted a run, to the millisecond; None for a run that is not the platform's. It may begin much later.
-
-    The platform's ids of runs are UUIDs of version 7, which begin with the time.
-    """
-    try:
-        uuid = UUID(run_id or "")
-        created_at = datetime.fromtimestamp((uuid.int >> 80) / 1_000, UTC)
-    except (OverflowError, ValueError):
-        return None
-    return created_at if uuid.version == 7 else None  # noqa: PLR2004  # as the name says
 
 
 async def drop_checkpoints() -> None:
