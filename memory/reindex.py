@@ -20,7 +20,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, Result, Sear
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from environment import SettingsError, dev_address
+from environment import SettingsError, check_server, dev_address
 from memory import identity
 from memory.recall import rebuild
 from settings import load_settings, local_environ
@@ -93,6 +93,7 @@ async def main() -> int:
     args = parser.parse_args()
     client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
+        check_server(args.url)
         actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
         count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
     except (SettingsError, identity.IdentityError) as error:

@@ -21,7 +21,7 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 from rich.progress import Progress
 
-from environment import CONSOLIDATION_GRAPH, SettingsError, dev_address
+from environment import CONSOLIDATION_GRAPH, SettingsError, check_server, dev_address
 from memory import namespaces
 from memory.files import ScopedFiles
 from memory.identity import Actor, Author
@@ -221,6 +221,7 @@ async def main(folder: Path = PROJECT) -> int:
     parts = PARTS if args.part == "all" else (args.part,)
     client = get_client(url=args.url, headers={"x-auth-scheme": "langsmith"})
     try:
+        check_server(args.url)
         changes = await seed(client, parts, load_settings(local_environ()), prune=args.prune, folder=folder)
     except (files.SeedError, SettingsError) as error:
         sys.stderr.write(f"{error} Nothing was written.\n")
