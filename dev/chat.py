@@ -125,8 +125,8 @@ def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> No
 
 def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
     """Check that a server answers, then converse. Returns 1 after printing the fix if none answers."""
-    if not org.isascii():
-        sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII.\n")
+    if not org.isascii() or ":" in org:
+        sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.\n")
         return 1
     client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"})
     with asyncio.Runner() as runner:
