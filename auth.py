@@ -7,9 +7,11 @@ handlers stamp the evidence where clients cannot write.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from langgraph_sdk import Auth
+from langgraph_sdk.schema import Thread
 
 from access import run_requests
 from access.acting import act_as, operator_claims, stamp_claims
@@ -18,9 +20,9 @@ from access.approvals import check_approval, check_idle, check_nothing_awaits_ap
 from access.limits import check_run, check_thread
 from access.tokens import Tokens
 from access.visits import VISITS
-from memory import identity, namespaces
+from memory import identity, langgraph_internals, namespaces
 from memory.blocks import check_policy
-from memory.controls import TEMPORARY, is_temporary
+from memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, is_temporary, keep_out
 from memory.identity import User, acting
 from memory.validation import RefusedWriteError, check_text
 from settings import Settings, load_settings
@@ -101,6 +103,8 @@ async def update_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
         run_requests.rebuild_thread_metadata(value["metadata"], new=False)
     elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
         _check_state_write(ctx.user)
+        if thread := await thread_of(value.get("thread_id")):
+            await _note_pause({**_owner(ctx.user), **(thread["metadata"] or {})}, thread)
     return _own_only(ctx.user)
 
 
@@ -129,15 +133,28 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
         await check_run(owner, value, settings, consolidates=consolidates)
         if approvals:
             await check_nothing_awaits_approval(thread_id, value.get("after_seconds"), consolidates=consolidates)
-        value["metadata"].update(owner)
-        return owner
-    resumes = command.get("resume") is not None
-    if resumes:
-        await check_idle(thread_id)
-    value["metadata"].update(await act_as(ctx.user, thread_id, kwargs, settings))
-    if resumes and approvals:
-        await check_approval(thread_id, kwargs)
-    return None
+    else:
+        resumes = command.get("resume") is not None
+        if resumes:
+            await check_idle(thread_id)
+        owner = await act_as(ctx.user, thread_id, kwargs, settings)
+        if resumes and approvals:
+            await check_approval(thread_id, kwargs)
+    value["metadata"].update(owner)
+    if await _note_pause(owner, thread):
+        value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
+    return None if operator else owner
+
+
+async def _note_pause(owner: Mapping[str, Any], thread: Thread | None) -> bool:
+    """Whether the person's memory is paused. What reaches a thread then keeps it out of memory, whenever its run begins, and
+    however that ends.
+    """
+    actor = identity.Actor(owner["user_id"], owner["org_id"])
+    paused = (await controls(await langgraph_internals.store(), actor, settings)).paused
+    if paused and thread:
+        await keep_out(thread["thread_id"], thread["metadata"])
+    return paused
 
 
 def _check_state_write(user: User) -> None:

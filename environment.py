@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
+import httpx
 from croniter import croniter
 
 PROJECT = Path(__file__).parent
@@ -152,3 +153,8 @@ def parse_graphs(text: str) -> tuple[str, ...]:
 def dev_address() -> str:
     """The address at which `make dev` last started a server."""
     return DEV_ADDRESS.read_text("utf-8") if DEV_ADDRESS.exists() else "http://127.0.0.1:2024"
+
+
+def check_server(url: str) -> None:
+    """Raise `httpx.TransportError` at once if no server answers at `url`. A client of the SDK tries to connect six times."""
+    httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False)

@@ -10,6 +10,7 @@ const LOST = "The connection was lost; it is being taken up again.";
 const FAILED = "The answer failed. Send your message again.";
 const WAITS = "This waits for an operator's approval; it goes on by itself once there is one.";
 const GONE = "There is no such conversation; this is a new one.";
+const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little later
 
 /** Calls `changed()` when there is something new to show, `wrote()` after a tool was used, `answered()` at the end. */
 export function conversation(client, { changed, wrote, answered }) {
@@ -20,6 +21,9 @@ export function conversation(client, { changed, wrote, answered }) {
   let leaving = new AbortController();
 
   const set = (changes) => (Object.assign(talk, changes), changed());
+  /** Why it does not go on; in place of a conversation that is not there, a new one. */
+  const ended = (error, statuses = [404]) =>
+    statuses.includes(error.status) ? { id: null, messages: new Map(), note: GONE } : { note: reason(error) };
   const unsent = () => [pending, talk.draft].filter(Boolean).join("\n");
 
   /** Stop following; the run goes on. */
@@ -39,8 +43,7 @@ export function conversation(client, { changed, wrote, answered }) {
       if (id && !(await load(signal))) await follow(signal);
     } catch (error) {
       if (signal.aborted) return;
-      const isGone = [403, 404, 422].includes(error.status);
-      Object.assign(talk, isGone ? { id: null, note: GONE } : { note: reason(error) });
+      Object.assign(talk, ended(error, [403, 404, 422]));
     }
     changed();
   }
@@ -69,7 +72,7 @@ export function conversation(client, { changed, wrote, answered }) {
       if (signal.aborted) return;
       if (error.status || !(await going().catch(() => null))) { // without an answer it may have arrived all the same
         talk.messages.delete("sent");
-        Object.assign(talk, { draft: unsent(), note: reason(error), isGoing: false });
+        Object.assign(talk, { draft: unsent(), isGoing: false }, ended(error));
       }
     }
     pending = "";
@@ -103,8 +106,8 @@ export function conversation(client, { changed, wrote, answered }) {
         isOver = await load(signal);
       } catch (error) {
         if (signal.aborted) return;
-        isOver = error.status || ++tries > RETRIES;
-        talk.note = isOver ? reason(error) : LOST;
+        isOver = (error.status && !NOW.includes(error.status)) || ++tries > RETRIES;
+        Object.assign(talk, isOver ? ended(error) : { note: LOST });
       }
       changed();
       if (!isOver) await pause(Math.min(300 * 2 ** tries, 5000));
@@ -128,9 +131,10 @@ export function conversation(client, { changed, wrote, answered }) {
     if (!isOver && talk.messages.size) return false;
     const kept = (thread.values?.messages ?? []).filter((message) => message?.id);
     const sent = talk.messages.get("sent");
+    const isSent = ({ id, content }) => content === sent?.content && !talk.messages.has(id);
+    const isLost = sent && !kept.some(isSent);
     talk.messages = new Map(kept.map((message) => [message.id, message]));
-    const said = kept.findLast(({ type }) => type === "human")?.content;
-    if (sent && sent.content !== said) talk.messages.set("sent", sent);
+    if (isLost) talk.messages.set("sent", sent);
     talk.metadata = thread.metadata?.temporary ? { temporary: true } : {};
     if (talk.note === LOST) talk.note = "";
     if (Object.keys(thread.interrupts ?? {}).length) talk.note ||= WAITS;

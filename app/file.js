@@ -1,14 +1,15 @@
 // One file: read it, change it without overwriting anybody, delete it, see what became of it and why a line is known.
 
 import { instead } from "./client.js";
-import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
 import { Form, Toggle, useAct, useTold } from "./parts.js";
 import { Diff, Lines, Problem, author, isId, plural, when } from "./text.js";
 
 const LINES_SHOWN = 400;
 const ifAt = (revision) => ({ "if-match": String(revision) });
 
-export function File({ session, path, revision, onGone }) {
+/** `isGone`: somebody else deleted it. What is being written is not lost with it. */
+export function File({ session, path, revision, isGone, onGone }) {
   const { client, memory } = session;
   const [view, setView] = useState(null);
   const { told: file, problem } = useTold(client, "/memory/file", { path }, revision);
@@ -16,6 +17,9 @@ export function File({ session, path, revision, onGone }) {
   const headers = file?.revision ? ifAt(file.revision) : {};
   const remove = act(() => memory.change("DELETE", "/memory/file", { query: { path }, headers }).then(onGone));
   const opener = (name) => html`<${Toggle} of=${name} open=${view} set=${setView} />`;
+  useEffect(() => {
+    if (isGone && view !== "Edit") onGone();
+  });
   const isText = file?.encoding === "utf-8";
   const editor = () => html`<${Editor} session=${session} file=${file} onClose=${() => setView(null)} />`;
   if (view === "Edit") return html`<div class="file">${editor()}</div>`;

@@ -37,6 +37,8 @@ function Files({ session }) {
   const gone = [...changes.values()].filter(({ deleted, path }) => deleted && !isKnown(path));
   const files = [...gone, ...known.toSorted((a, b) => changes.has(b.path) - changes.has(a.path))];
   const newest = [...changes.keys()].at(-1);
+  if (open && !files.some(({ path }) => path === open)) files.unshift({ path: open, deleted: true });
+  const close = () => setOpen(null);
   const entry = ({ path, deleted, error, bytes, modified_at: at, revision }) => {
     const change = changes.get(path);
     return html`<li key=${path} class=${change ? "changed" : ""}>
@@ -44,8 +46,8 @@ function Files({ session }) {
       ${!deleted && html`<${Toggle} class="path" of=${path} open=${open} set=${setOpen} />
         <p class="quiet">${error ?? `${size(bytes)}, ${when(at)}`}</p>`}
       ${change && html`<${Change} ...${change} isNewest=${path === newest} undo=${act(() => memory.undo(change))} />`}
-      ${open === path && !deleted &&
-      html`<${File} session=${session} path=${path} revision=${revision} onGone=${() => setOpen(null)} />`}
+      ${open === path &&
+      html`<${File} session=${session} path=${path} revision=${revision} isGone=${deleted} onGone=${close} />`}
     </li>`;
   };
   return html`<${Problem} text=${refused || memory.problem} />

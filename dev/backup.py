@@ -19,6 +19,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError
 
+from environment import check_server
 from memory.identity import Actor, label, part_of
 
 _PAGE = 1_000
@@ -94,6 +95,7 @@ def main() -> None:
     if documents == []:
         sys.exit(f"FROM is {str(given.folder)!r}, which has no backup in it; name a backup's folder.")
     try:
+        check_server(given.url)
         print(asyncio.run(_run(given.url, given.folder, sys.stdin.read().strip(), documents=documents)))
     except (APIStatusError, httpx.HTTPStatusError) as error:
         sys.exit(f"{error.request.url} answered {error.response.status_code}; is the token an operator's?")

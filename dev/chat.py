@@ -16,7 +16,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from dev.commands import FORGET, HELP, Commands, out
-from environment import dev_address
+from environment import check_server, dev_address
 from memory.controls import TEMPORARY
 from memory.identity import Actor
 from memory.recall import message_text
@@ -109,12 +109,13 @@ def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> No
 
 def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
     """Check that a server answers, then converse. Returns 1 after printing the fix if none answers."""
-    if not org.isascii():
-        sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII.\n")
+    if not org.isascii() or ":" in org:
+        sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.\n")
         return 1
     client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"})
     with asyncio.Runner() as runner:
         try:
+            check_server(url)
             runner.run(client.assistants.search(limit=1))
             out.print(f"Talking to {url} as {identity} of {org}. {HELP}", style="dim", markup=False)
             converse(Chat(client, Actor(identity, org), load_settings(local_environ()), graph), runner.run)

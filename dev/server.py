@@ -21,7 +21,7 @@ from dev.lock import only_server
 from environment import DEV_ADDRESS
 from settings import PROJECT, local_environ
 
-FIRST_PORT, PORTS = 2024, 100
+FIRST_PORT, PORTS, PORT_LIMIT = 2024, 100, 65_536
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
 JOBS = "10"
 START_SECONDS, STOP_SECONDS = 60, 20
@@ -53,10 +53,12 @@ def is_free(port: int) -> bool:
 
 
 def choose_port(asked: int | None) -> int:
-    """The port asked for, or the first free one. Raises `SystemExit` if it is taken, or none is free: `langgraph dev` would
-    quietly take another.
+    """The port asked for, or the first free one. Raises `SystemExit` if it is no port, it is taken, or none is free:
+    `langgraph dev` would quietly take another.
     """
     if asked is not None:
+        if not 0 < asked < PORT_LIMIT:
+            sys.exit(f"PORT is {asked}; use 1 to {PORT_LIMIT - 1}, or leave it out.")
         if not is_free(asked):
             sys.exit(f"PORT is {asked}, which is taken; choose another, or leave it out.")
         return asked

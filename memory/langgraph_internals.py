@@ -6,7 +6,6 @@ which only `langgraph.postgres.json` loads, has two more.)
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -114,19 +113,6 @@ def deliver_cancels() -> None:
         return queues(manager, run_id, thread_id or thread_of(manager, run_id))
 
     StreamManager.put, StreamManager.get_queues = put_to_thread, queues_of
-
-
-def run_created_at(run_id: str | None) -> datetime | None:
-    """When the platform accepted a run, to the millisecond; None for a run that is not the platform's. It may begin much later.
-
-    The platform's ids of runs are UUIDs of version 7, which begin with the time.
-    """
-    try:
-        uuid = UUID(run_id or "")
-        created_at = datetime.fromtimestamp((uuid.int >> 80) / 1_000, UTC)
-    except (OverflowError, ValueError):
-        return None
-    return created_at if uuid.version == 7 else None  # noqa: PLR2004  # as the name says
 
 
 async def drop_checkpoints() -> None:

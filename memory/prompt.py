@@ -12,13 +12,13 @@ from typing import Any, Generic, TypeVar, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
-from langgraph.config import get_store
+from langgraph.config import get_config, get_store
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
-from memory import consolidation, identity, journal, langgraph_internals, namespaces
+from memory import consolidation, identity, journal, namespaces
 from memory.blocks import Block, file_text, policy_block, read_all, remaining_pages, sections
-from memory.controls import controls_of, in_past_pause, in_temporary_conversation, keep_out, read_controls
+from memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
 from memory.starting import starting_items, write_starting_files
 from memory.validation import PROFILE_PATH
 from settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, PROJECT, Settings
@@ -111,12 +111,10 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             *read_controls(actor),
         ]
         rules, marks, epoch, acceptance, paused, review, *files = await read_all(store, [*ops, *reads])
-        decided = (paused, review)
-        is_paused = controls_of(decided, self._settings).paused
-        # A run may begin after the pause in which its message was sent.
-        was_paused = in_past_pause(decided, langgraph_internals.run_created_at(identity.current_run_id()))
-        if (is_paused or was_paused) and not temporary and not preview and identity.on_server():
-            await keep_out()
+        is_paused = controls_of((paused, review), self._settings).paused
+        if is_paused and not temporary and not preview and identity.on_server():
+            config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
+            await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
         if not isinstance(epoch, BaseException):
             journal.note_epoch(epoch)
         if not temporary and not preview:

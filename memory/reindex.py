@@ -18,7 +18,7 @@ from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from environment import SettingsError, dev_address
+from environment import SettingsError, check_server, dev_address
 from memory import identity
 from memory.recall import rebuild
 from settings import load_settings, local_environ
@@ -97,6 +97,7 @@ async def main() -> int:
     parser.add_argument("--restart", action="store_true", help="drop what an interrupted call left, and begin anew")
     args = parser.parse_args()
     try:
+        check_server(args.url)
         actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
             count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)

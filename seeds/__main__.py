@@ -20,7 +20,7 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 from rich.progress import Progress
 
-from environment import CONSOLIDATION_GRAPH, SettingsError, dev_address
+from environment import CONSOLIDATION_GRAPH, SettingsError, check_server, dev_address
 from memory import namespaces
 from memory.files import ScopedFiles
 from memory.identity import Actor, Author
@@ -198,6 +198,7 @@ async def main(folder: Path = PROJECT) -> int:
     args = parser.parse_args()
     parts = PARTS if args.part == "all" else (args.part,)
     try:
+        check_server(args.url)
         settings = load_settings(local_environ())
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
             changes = await seed(client, parts, settings, prune=args.prune, folder=folder)

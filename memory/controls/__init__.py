@@ -11,7 +11,6 @@ from memory.controls.decided import (
     check_not_paused,
     controls,
     controls_of,
-    in_past_pause,
     read_controls,
     set_controls,
 )
@@ -34,6 +33,6 @@ from memory.controls.usage import NEARLY_FULL, SHORTEN_ABOVE_BYTES, Usage, usage
 __all__ = [
     "HELD_WHILE_PAUSED", "NAMES", "NEARLY_FULL", "PAUSED", "RUN_METADATA", "SHORTEN_ABOVE_BYTES", "TEMPORARY",
     "Controls", "TemporaryTools", "Usage", "check_not_paused", "controls", "controls_of", "creating_run", "delete_idle",
-    "delete_temporary", "in_past_pause", "in_temporary_conversation", "is_temporary", "keep_out", "read_controls",
+    "delete_temporary", "in_temporary_conversation", "is_temporary", "keep_out", "read_controls",
     "set_controls", "stamping", "stays_out", "usage_of",
 ]  # fmt: skip

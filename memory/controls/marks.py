@@ -40,15 +40,14 @@ def stays_out(thread: Mapping[str, Any]) -> bool:
     return is_temporary(thread) or bool((thread.get("metadata") or {}).get(HELD_WHILE_PAUSED))
 
 
-async def keep_out() -> None:
-    """Keep the current run's conversation out of consolidation, for ever."""
-    config = get_config()
-    if (config.get("metadata") or {}).get(HELD_WHILE_PAUSED):
+async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
+    """Keep a conversation out of consolidation, for ever. `metadata`: the thread's, or that of a run on it."""
+    if (metadata or {}).get(HELD_WHILE_PAUSED):
         return
     token = stamping.set(True)
     try:
         with suppress(NotFoundError):  # a stateless run, whose thread is gone
-            await get_client().threads.update(str(config["configurable"]["thread_id"]), metadata={HELD_WHILE_PAUSED: True})
+            await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
     finally:
         stamping.reset(token)
 

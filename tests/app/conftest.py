@@ -68,6 +68,18 @@ class Elsewhere:
     def write(self, path: str, content: str) -> None:
         self._http.put("/memory/file", params={"path": path}, json={"content": content}).raise_for_status()
 
+    def delete(self, path: str) -> None:
+        self._http.delete("/memory/file", params={"path": path}).raise_for_status()
+
+    def say(self, thread_id: str, text: str) -> None:
+        """Send a message after all others, and wait until it is answered."""
+        message = {"messages": [{"role": "user", "content": text}]}
+        body = {"assistant_id": "agent", "input": message, "multitask_strategy": "enqueue"}
+        self._http.post(f"/threads/{thread_id}/runs/wait", json=body).raise_for_status()
+
+    def remove(self, thread_id: str) -> None:
+        self._http.delete(f"/threads/{thread_id}").raise_for_status()
+
     def rename(self, thread_id: str, title: str) -> None:
         self._http.patch(f"/threads/{thread_id}", json={"metadata": {"title": title}}).raise_for_status()
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from dev.chat import main
 from settings import PROJECT
 from testing.dev_server import DevServer
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
@@ -99,6 +100,15 @@ def test_without_a_server_it_says_what_to_do() -> None:
     result = chat("http://127.0.0.1:9", "hello\n")
     assert result.returncode == 1
     assert result.stderr == "No server answers at http://127.0.0.1:9; start it with `make dev` in another terminal.\n"
+
+
+@pytest.mark.parametrize("org", ["a:b", "caf\u00e9"])
+def test_an_organization_that_a_token_cannot_carry_is_refused(org: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a colon it would be another person of another organization."""
+    assert main("alice", org, "http://127.0.0.1:9") == 1
+    assert capsys.readouterr().err == (
+        f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.\n"
+    )
 
 
 @pytest.mark.server

@@ -90,6 +90,12 @@ def test_a_port_that_is_taken_is_refused_and_nothing_is_seeded(start: Start) -> 
         assert output(process) == f"PORT is {port}, which is taken; choose another, or leave it out.\n"
 
 
+@pytest.mark.parametrize("port", [-1, 0, 65_536, 10**20])
+def test_a_number_that_is_no_port_is_one_line(port: int) -> None:
+    with pytest.raises(SystemExit, match=f"^PORT is {port}; use 1 to 65535, or leave it out.$"):
+        server.choose_port(port)
+
+
 @pytest.mark.server
 def test_it_starts_seeds_and_goes_down_with_its_terminal(project: Path, start: Start, free_port: Callable[[], int]) -> None:
     """It starts, seeds, reads `.env`, runs once a folder, and goes down with its terminal."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,13 +14,11 @@ from langgraph.store.memory import InMemoryStore
 from memory import namespaces
 from memory.consolidation import trigger
 from memory.consolidation.trigger import Owner, is_stray
-from memory.controls import in_past_pause, read_controls, set_controls
 from memory.identity import Actor, Author
 from memory.journal import stored
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile, Revision
 from memory.journal.runners import acarry_out
-from memory.langgraph_internals import run_created_at
 from settings import Settings
 from testing.fake_platform import FakePlatform
 
@@ -114,25 +110,3 @@ async def test_a_schedule_that_names_no_thread_is_none(store: BaseStore, value: 
     assert await trigger.start(owner, platform.client, store)
     (item,) = await store.asearch(namespaces.schedule(owner.actor))
     assert list(platform.runs) == [str(UUID(item.value["thread_id"]))]
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [1, "x", ["x"], [["x", "y"]], [[1, 2]], [[None, "2026-01-01"]], [["0001-01-01", "0001-01-01T00:00:00+09:00"]], {"a": 1}],
-)
-async def test_past_pauses_that_are_malformed_are_none(damage: Any) -> None:
-    store, actor = InMemoryStore(), Actor("alice", "acme")
-    await store.aput(namespaces.controls(actor), "paused", {"on": True, "pauses": damage}, index=False)
-    assert not in_past_pause(await store.abatch(read_controls(actor)), datetime.now(UTC))
-    await set_controls(store, actor, {"paused": False})
-    assert not in_past_pause(await store.abatch(read_controls(actor)), datetime.now(UTC))
-    await set_controls(store, actor, {"paused": True})
-    said = datetime.now(UTC)
-    await asyncio.sleep(0.002)
-    await set_controls(store, actor, {"paused": False})
-    assert in_past_pause(await store.abatch(read_controls(actor)), said)
-
-
-@pytest.mark.parametrize("run_id", [None, "", "new", str(UUID(int=0)), "ffffffff-ffff-7fff-8fff-ffffffffffff"])
-def test_a_run_whose_id_says_no_time_has_none(run_id: str | None) -> None:
-    assert run_created_at(run_id) is None

@@ -127,7 +127,7 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_aft
     waiting = [await queue(before, "sent before the pause")]
     await control(client, paused=True)
     waiting.append(await queue(held, "sent in the pause"))
-    for paused in (True, False, False, True, False):
+    for paused in (True, False, False, *([True, False] * 25)):
         await control(client, paused=paused)
     waiting.append(await queue(after, "sent after the pause"))
     over.set()
@@ -138,6 +138,33 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_aft
     assert "sent before the pause" in shown
     assert "sent after the pause" in shown
     assert "sent in the pause" not in shown
+
+
+async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_never_gets_to_the_model(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    """Its run is stopped or fails at once, or the message is written into the thread's state."""
+    client = server.as_user(alice)
+    threads = [await new_thread(client, {"graph_id": "agent"}) for _ in range(4)]
+    kept, stopped, failed, written = threads
+    for thread in threads:
+        await run_turn(client, thread, "said before it was paused")
+    await consolidate(client, model)
+    await control(client, paused=True)
+    said: Any = {"messages": [{"role": "user", "content": "sent in the pause"}]}
+    for _ in range(3):
+        run = await client.runs.create(stopped, "agent", input=said)
+        await client.runs.cancel(stopped, run["run_id"], wait=True)
+    await client.runs.wait(failed, "agent", input=said, config={"recursion_limit": 1}, raise_error=False)
+    await server.as_operator().threads.update_state(written, said)
+    copied: Any = await client.http.post(f"/threads/{written}/copy", json={})
+    await control(client, paused=False)
+    for thread in (*threads, copied["thread_id"]):
+        await run_turn(client, thread, "said after it was resumed")
+    text, shown = await consolidate(client, model)
+    assert text == "1 conversations were consolidated."
+    assert "sent in the pause" not in shown
+    assert "held_while_paused" not in str(await client.threads.get(kept))
 
 
 async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(
