@@ -94,7 +94,7 @@ def front_end(fork: Fork) -> None:
 
 def tool(fork: Fork) -> None:
     fork.write("library.py", LIBRARY)
-    fork.insert("agent.py", "from library import find_book\n", "from memory.consolidation import IdleTrigger\n")
+    fork.insert("agent.py", "from library import find_book\n", "from memory.controls import TemporaryTools\n")
     fork.edit("agent.py", ("tools=[*build_memory_tools", "tools=[find_book, *build_memory_tools"))
     fork.insert("pyproject.toml", '"library", ', '"models", "settings"')
     in_tree(fork, "library.py")
