@@ -17,6 +17,7 @@ from memory.consolidation import guard
 from memory.consolidation.guard import Changed, objection, objections
 from memory.validation import RefusedWriteError
 from settings import MAX_FILE_BYTES
+from tests.test_hostile import ENDURED, SHUFFLED
 
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 FACTS = [
@@ -345,3 +346,9 @@ def test_headings_and_comments_are_nothing_to_lose() -> None:
 
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
     assert "skill" in (objection(Changed("/skills/x/SKILL.md", "one\n", ""), ["one"]) or "")
+
+
+def test_shuffled_lines_take_no_longer_than_any_text() -> None:
+    began = time.thread_time()
+    objection(Changed("/a.md", "\n".join(sorted(SHUFFLED, key=int)), "\n".join(SHUFFLED)), [])
+    assert time.thread_time() - began < ENDURED
