@@ -9,9 +9,9 @@ from typing import Any
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langgraph.config import get_store
 
-from memory import identity, journal, namespaces
+from memory import identity, namespaces
 from memory.blocks import PerRun
-from memory.consolidation.acceptance import finish_accepted, get_acceptance, is_acceptance_pending
+from memory.consolidation.acceptance import finish_accepted
 from memory.consolidation.trigger import IdleTrigger
 from memory.controls import in_temporary_conversation
 from settings import Settings
@@ -45,9 +45,6 @@ class FinishesAccepted(AgentMiddleware[Any, Any, Any]):
         store, actor = get_store(), identity.current_actor(self._settings)
         files = namespaces.memories(actor, identity.current_assistant(), self._settings)
         try:
-            (acceptance,) = await store.abatch([get_acceptance(actor, files)])
-            if is_acceptance_pending(acceptance):
-                await journal.begin_epoch(store, actor)  # before the batch is read again: the person may be forgotten meanwhile
-                await finish_accepted(store, actor, files)
+            await finish_accepted(store, actor, files)
         except Exception:  # a store raises what its driver raises, and the run goes on
             logger.exception("A consolidation could not be finished; memory may lack its changes until the next run.")

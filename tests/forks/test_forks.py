@@ -94,7 +94,7 @@ def front_end(fork: Fork) -> None:
 
 def tool(fork: Fork) -> None:
     fork.write("library.py", LIBRARY)
-    fork.insert("agent.py", "from library import find_book\n", "from memory.controls import TemporaryTools\n")
+    fork.insert("agent.py", "from library import find_book\n", "from memory.consolidation import agent_hooks\n")
     fork.edit("agent.py", ("tools=[*build_memory_tools", "tools=[find_book, *build_memory_tools"))
     fork.insert("pyproject.toml", '"library", ', '"models", "settings"')
     in_tree(fork, "library.py")
@@ -175,13 +175,8 @@ AGENT = ("tests/test_agent.py", "tests/memory/test_prompt.py", "tests/memory/tes
 SHOWN = ("tests/test_shared_text.py", "tests/test_hostile.py", "tests/api", *AGENT)
 CONFIGURED = ("tests/test_deploy.py", *DOCS)
 SERVED = (
-    "tests/faults",
-    "tests/test_graphs.py",
-    "tests/test_injection.py",
-    "tests/test_seeds.py",
-    "tests/test_v01.py",
-    *SHOWN,
-    *CONFIGURED,
+    *("tests/faults", "tests/memory/journal/test_journal_cost.py", "tests/memory/usage", "tests/memory/test_usage.py"),
+    *("tests/test_graphs.py", "tests/test_injection.py", "tests/test_seeds.py", "tests/test_v01.py", *SHOWN, *CONFIGURED),
 )
 ROWS = [
     Row("the model", model, ("tests/test_models.py", "tests/test_settings.py")),
@@ -206,7 +201,7 @@ ROWS = [
     Row("no semantic search", parts.no_semantic_search, ("tests/memory/recall", *DOCS)),
     Row("no skills", parts.no_skills, (*SHOWN, "tests/test_seeds.py", "tests/faults/test_hostile_input.py", *DOCS)),
     Row("no page", parts.no_page, ("tests/access", "tests/dev", *SHOWN, *CONFIGURED)),
-    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", "tests/memory", *SERVED), most=7),
+    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", *SERVED), most=7),
     Row("no Postgres for development", parts.no_postgres, ("tests/dev", "tests/test_settings.py", *SHOWN, *CONFIGURED)),
 ]
 

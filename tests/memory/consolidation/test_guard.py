@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -14,7 +15,7 @@ from deepagents.backends.utils import create_file_data
 
 from evals.cases import Case, Thread, load_cases
 from memory.consolidation import guard
-from memory.consolidation.guard import Changed, objection, objections
+from memory.consolidation.guard import Changed, objections
 from memory.validation import RefusedWriteError
 from settings import MAX_FILE_BYTES
 from tests.test_hostile import ENDURED, SHUFFLED
@@ -28,6 +29,10 @@ FACTS = [
 LINES = [f"- {fact} {SOURCE}" for fact in FACTS]
 BEFORE = "# Facts\n\n" + "\n".join(LINES) + "\n"
 BODY = "\n".join(LINES)
+
+
+def objection(changed: Changed, given_up: Sequence[str]) -> str | None:
+    return objections([changed], {changed.path: given_up})
 
 
 def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md") -> str | None:
