@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
-from memory.consolidation import acceptance
+from memory.consolidation import acceptance, hooks
 from memory.consolidation.acceptance import Acceptance, OvertakenError, accept, finish_accepted
 from memory.consolidation.guard import Changed
 from memory.consolidation.positions import Position, positions
@@ -244,3 +244,14 @@ async def test_no_conversation_begins_with_half_a_batch(graph: BuildGraph, model
     prompt = system_text(model.requests[-1])
     assert "two" in prompt
     assert "x and y and z" in prompt
+
+
+async def test_a_conversation_goes_on_where_a_batch_cannot_be_finished(
+    graph: BuildGraph, store: BaseStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> str:
+        raise ConnectionError
+
+    monkeypatch.setattr(hooks, "finish_accepted", fail)
+    assert await graph().turn("hello")
+    assert "could not be finished" in caplog.text

@@ -19,8 +19,8 @@ from memory.recall import catch_up
 from testing.dev_server import DevServer, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from testing.threads import Threads
+from tests.memory.test_quota import NOW, topic
 from tests.memory.test_temporary import new_thread
-from tests.memory.test_usage import NOW, topic
 
 ALICE, BOB = identity.Actor("alice", "acme"), identity.Actor("bob", "acme")
 DAYS = 30
