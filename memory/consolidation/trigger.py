@@ -160,7 +160,7 @@ async def is_stray(owner: Owner, store: BaseStore, config: RunnableConfig | None
 async def _queue(owner: Owner, client: LangGraphClient, store: BaseStore) -> tuple[str, list[Run]]:
     """Id of the owner's consolidation thread, which its first run creates, and its pending runs."""
     thread_id = await _thread_id(owner, store)
-    if thread_id is None:
+    if thread_id is None or not _is_uuid(thread_id):
         return await _new_thread(owner, store), []
     try:
         select: list[RunSelectField] = ["run_id", "created_at", "metadata"]
@@ -170,11 +170,17 @@ async def _queue(owner: Owner, client: LangGraphClient, store: BaseStore) -> tup
 
 
 async def _thread_id(owner: Owner, store: BaseStore) -> str | None:
-    """Id of the owner's consolidation thread; None if there is none, or what is kept is no id."""
+    """Id of the owner's consolidation thread, or None."""
     item = await store.aget(namespaces.schedule(owner.actor), owner.key)
-    with contextlib.suppress(AttributeError, TypeError, ValueError):
-        return str(UUID(item.value.get("thread_id"))) if item else None
-    return None
+    thread_id = item.value.get("thread_id") if item else None
+    return thread_id if isinstance(thread_id, str) else None
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return bool(UUID(text))
+    except ValueError:
+        return False
 
 
 async def _new_thread(owner: Owner, store: BaseStore) -> str:
