@@ -206,7 +206,8 @@ MATRIX: dict[str, list[Row]] = {
         Row("GET /mcp", "events (there are none)", signed_in(405, "refused")),
         Row("DELETE /mcp", "end a session (there are none)", signed_in(404, "refused")),
         Row("POST /mcp", "open a session", signed_in(), rpc("initialize"), shows="protocolVersion"),
-        Row("POST /mcp", "list tools", signed_in(), rpc("tools/list"), shows="inputSchema"),
+        # The platform leaves out graphs for whose input it can make no schema: `agent`.
+        Row("POST /mcp", "list tools", signed_in(), rpc("tools/list"), shows="inputSchema" if CONSOLIDATION else "tools"),
         Row("POST /mcp", "call the agent", each_their_own(), rpc("tools/call", name="agent", arguments=HELLO),
             acts=True),
         Row("POST /mcp", "call the agent in the owner's name", each_their_own(), rpc(
