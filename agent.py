@@ -7,7 +7,7 @@ from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
-from memory.consolidation import IdleTrigger
+from memory.consolidation import agent_hooks
 from memory.controls import TemporaryTools
 from memory.identity import Context
 from memory.prompt import PromptBlocks, memory_files
@@ -43,9 +43,6 @@ def build_agent(
     middleware: list[Any] = [PromptBlocks(settings, files), *tools]
     middleware.append(build_skills(settings, backend))
     bounded = [TokenBudget(settings), limits.retry()]
-    # Private conversations must not flow into shared memory.
-    consolidates = settings.consolidate_after_seconds and settings.memory_scope != "assistant"
-    triggers = [IdleTrigger(settings)] if consolidates else []
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, *bounded]}
     graph = create_deep_agent(
@@ -57,7 +54,7 @@ def build_agent(
         permissions=build_permissions(settings),
         interrupt_on=interrupted_tools(settings),
         memory=files,  # deepagents adds its own middleware, which `PromptBlocks` replaces by name
-        middleware=[*middleware, *triggers, Titles(), RunBound(limits.run_seconds), *bounded],
+        middleware=[*middleware, *agent_hooks(settings), Titles(), RunBound(limits.run_seconds), *bounded],
         subagents=[helper, build_writer(settings, files, [*tools, *bounded])],
         context_schema=Context,
     )

@@ -40,7 +40,7 @@ def build_consolidation_agent(
         middleware=[
             KeepsSlot(),
             consolidation,
-            PromptBlocks(settings, MEMORY_FILES, consolidation.drafts),
+            PromptBlocks(settings, MEMORY_FILES, consolidation.drafts.store),
             RunBound(limits.run_seconds),
             TokenBudget(settings, consolidating=True),
             limits.retry(),

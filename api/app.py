@@ -16,17 +16,15 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from access.request_bounds import RequestBounds
-from api.consolidate import consolidate, consolidations
+from api.consolidation import consolidation, shown_proposals
 from api.controls import read_controls, write_controls
 from api.export import export
 from api.files import delete_file, list_files, read_file, read_history, undo, write_file
 from api.forget import forget_me
 from api.imports import import_files
 from api.me import me
-from api.operations import operations
 from api.page import page
 from api.prompt import policies, prompt
-from api.proposals import decide_proposal, list_proposals
 from api.search import search
 from dev.guard import DevGuard
 from dev.lock import share
@@ -56,20 +54,16 @@ def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = la
             Route("/memory/file", delete_file, methods=["DELETE"]),
             Route("/memory/history", read_history, methods=["GET"]),
             Route("/memory/undo", undo, methods=["POST"]),
-            Route("/memory/export", export, methods=["GET"]),
+            Route("/memory/export", export(shown_proposals), methods=["GET"]),
             Route("/memory/import", import_files, methods=["POST"]),
             Route("/memory/controls", read_controls, methods=["GET"]),
             Route("/memory/controls", write_controls, methods=["PUT"]),
-            Route("/memory/proposals", list_proposals, methods=["GET"]),
-            Route("/memory/proposals/{proposal_id}", decide_proposal, methods=["POST"]),
-            Route("/memory/consolidate", consolidate, methods=["POST"]),
-            Route("/memory/consolidations", consolidations, methods=["GET"]),
             Route("/memory/me", me, methods=["GET"]),
             Route("/memory/search", search, methods=["GET"]),
             Route("/memory/policies", policies, methods=["GET"]),
             Route("/memory/prompt", prompt, methods=["GET"]),
+            *consolidation(),
             *page(),
-            Route("/memory/operations", operations, methods=["GET"]),
         ],
         middleware=[*guard, bounds],
         lifespan=_migrated,

@@ -10,7 +10,7 @@ conversation is a thread of the platform: `thread_id`, `created_at`, `updated_at
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -18,12 +18,12 @@ from typing import Any
 from langgraph.store.base import BaseStore, Item
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from api.person import ROUTE, conversations, memory_namespaces, owner, revision_summary
 from api.requests import PRIVATE, PersonRequest, person_route
 from memory import identity, journal, namespaces
-from memory.consolidation import shown_proposals
 from memory.controls import controls
 from memory.journal import Revision, all_items, deleted_files
 from memory.validation import stored_file
@@ -32,14 +32,24 @@ from settings import Settings
 VERSION = 1
 _PAGE = 20
 _CHUNK_BYTES = 65_536
+# What waits for the person's decision in one memory, where there is consolidation.
+ShownProposals = Callable[[BaseStore, identity.Actor, namespaces.Namespace, journal.Epoch], Awaitable[list[dict[str, Any]]]]
+
+
+async def no_proposals(*_: object) -> list[dict[str, Any]]:
+    return []
 
 
 async def document(
-    store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings
+    store: BaseStore,
+    client: LangGraphClient,
+    actor: identity.Actor,
+    settings: Settings,
+    shown_proposals: ShownProposals = no_proposals,
 ) -> AsyncIterator[bytes]:
     """The document in chunks, with one file's history or `_PAGE` conversations in memory at a time."""
     chunk = b""
-    async for part in _parts(store, client, actor, settings):
+    async for part in _parts(store, client, actor, settings, shown_proposals):
         chunk += part
         if len(chunk) >= _CHUNK_BYTES:
             yield chunk
@@ -47,7 +57,13 @@ async def document(
     yield chunk
 
 
-async def _parts(store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings) -> AsyncIterator[bytes]:
+async def _parts(
+    store: BaseStore,
+    client: LangGraphClient,
+    actor: identity.Actor,
+    settings: Settings,
+    shown_proposals: ShownProposals,
+) -> AsyncIterator[bytes]:
     own = await memory_namespaces(store, actor, settings)
     head: dict[str, Any] = {
         "version": VERSION,
@@ -104,21 +120,26 @@ def _assistant(files: namespaces.Namespace, settings: Settings) -> dict[str, str
     return {"assistant_id": identity.part_of(files[1].split(":")[0])} if by_assistant else {}
 
 
-@person_route()
-async def export(request: PersonRequest) -> Response:
-    """
-    summary: Everything of yours as one JSON document
-    responses:
-      "200":
-        description: >
-          version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, files and
-          deleted_files with revisions, conversations with values
-    """
+def export(shown_proposals: ShownProposals = no_proposals) -> Callable[[Request], Awaitable[Response]]:
+    """The endpoint, with proposals where there are any."""
 
-    async def parts() -> Any:
-        async with get_client() as client:
-            async for part in document(request.store, client, request.actor, request.settings):
-                yield part
+    @person_route()
+    async def everything(request: PersonRequest) -> Response:
+        """
+        summary: Everything of yours as one JSON document
+        responses:
+          "200":
+            description: >
+              version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, files and
+              deleted_files with revisions, conversations with values
+        """
 
-    attached = {**PRIVATE, "content-disposition": 'attachment; filename="memory.json"'}
-    return StreamingResponse(parts(), media_type="application/json", headers=attached)
+        async def parts() -> Any:
+            async with get_client() as client:
+                async for part in document(request.store, client, request.actor, request.settings, shown_proposals):
+                    yield part
+
+        attached = {**PRIVATE, "content-disposition": 'attachment; filename="memory.json"'}
+        return StreamingResponse(parts(), media_type="application/json", headers=attached)
+
+    return everything

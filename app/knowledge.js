@@ -1,9 +1,8 @@
 // What the agent knows, beside the chat: the files, with what has just changed lit up, and what one decides about them.
 
-import { refusal } from "./client.js";
 import { File, NewFile } from "./file.js";
 import { html, useState } from "./lib/preact.js";
-import { Dialog, Toggle, useAct, useTold } from "./parts.js";
+import { Toggle, useAct, useTold } from "./parts.js";
 import { Diff, Problem, author, plural, size, when } from "./text.js";
 
 const SCOPES = {
@@ -15,7 +14,8 @@ const BACKGROUND = `The agent does not write while you talk. What you say become
   consolidation.`;
 const PAUSED = "Memory is paused: nothing new is remembered, and what you say now never will be.";
 
-export function Knowledge({ session }) {
+/** `switches` are further controls, by name, and `Below` what stands below them. */
+export function Knowledge({ session, switches, Below }) {
   const { memory, me } = session;
   const isOwn = me.memory_scope !== "assistant";
   return html`<section class="knowledge" aria-labelledby="knows">
@@ -23,7 +23,8 @@ export function Knowledge({ session }) {
       ${memory.files && html`<span class="quiet">${plural(memory.files.length, "file")}</span>`}</header>
     ${SCOPES[me.memory_scope] && html`<p class="note">${SCOPES[me.memory_scope]}</p>`}
     ${isOwn && me.memory_writes === "background" && html`<p class="note">${BACKGROUND}</p>`}
-    ${isOwn && html`<${Files} session=${session} /><${Decisions} session=${session} />`}
+    ${isOwn && html`<${Files} session=${session} />
+      <${Decisions} session=${session} switches=${switches} Below=${Below} />`}
   </section>`;
 }
 
@@ -64,10 +65,9 @@ const Change = ({ path, revision, author: by, at, deleted, diff, isNewest, undo 
   <button onClick=${undo}>${isNewest ? "Undo" : `Take back revision ${revision} of ${path.split("/").at(-1)}`}</button>
 </div>`;
 
-function Decisions({ session: { client, memory } }) {
+function Decisions({ session, switches, Below }) {
+  const { client, memory } = session;
   const { told: stored, tell, problem } = useTold(client, "/memory/controls", {}, memory.version);
-  const waiting = useTold(client, "/memory/proposals", {}, memory.version);
-  const [isOpen, setOpen] = useState(false);
   const [refused, act] = useAct();
   const [wanted, want] = useState({}); // a switch moves at once
   const told = stored && { ...stored, ...wanted };
@@ -77,44 +77,15 @@ function Decisions({ session: { client, memory } }) {
     const done = () => want(({ [name]: _, ...others }) => others);
     await memory.change("PUT", "/memory/controls", { body }).then(tell).finally(done);
   });
-  const option = (name, label) => html`<label class="switch">
+  const option = ([name, label]) => html`<label class="switch">
     <input type="checkbox" role="switch" checked=${told[name]} onChange=${decide(name)} />${label}</label>`;
-  const proposals = waiting.told?.proposals ?? [];
   const { nearly_full: isFull, bytes, max_bytes: maxBytes, files, max_files: maxFiles } = memory.usage ?? {};
   return html`<div class="decisions">
     ${isFull && html`<p class="note">Memory is nearly full: ${size(bytes)} of ${size(maxBytes)},
       ${` ${plural(files, "file")}`} of ${maxFiles}. Delete what is no longer needed.</p>`}
     ${told?.paused && html`<p class="note">${PAUSED}</p>`}
-    ${told && html`<p class="row">${option("paused", "Pause memory")}${option("review", "Show me changes first")}</p>`}
-    ${proposals.length > 0 && html`<p><button onClick=${() => setOpen(true)}>Proposed changes
-      ${" "}<span class="badge">${proposals.length}</span></button></p>`}
-    <${Problem} text=${refused || problem || waiting.problem} />
-    ${isOpen && html`<${Proposals} memory=${memory} proposals=${proposals} onClose=${() => setOpen(false)} />`}
+    ${told && html`<p class="row">${Object.entries({ paused: "Pause memory", ...switches }).map(option)}</p>`}
+    <${Problem} text=${refused || problem} />
+    ${Below && html`<${Below} session=${session} />`}
   </div>`;
-}
-
-function Proposals({ memory, proposals, onClose }) {
-  const [problem, act] = useAct();
-  const decide = (id, accept, path) => act(async () => {
-    const body = { accept, ...(path && { files: [path] }) };
-    const { refused } = await memory.change("POST", `/memory/proposals/${id}`, { body });
-    const why = Object.values(refused).join(" ");
-    if (why) throw refusal(409, why);
-  });
-  const buttons = (of, id, path) => html`<p class="row">
-    <button class="main" aria-label=${`Accept${of}`} onClick=${decide(id, true, path)}>Accept</button>
-    <button aria-label=${`Decline${of}`} onClick=${decide(id, false, path)}>Decline</button></p>`;
-  const section = ({ id, at, files }, n) => {
-    const which = n ? ` proposal ${n + 1}` : "";
-    const isOne = Object.keys(files).length === 1;
-    const file = ([path, diff]) => html`<article key=${path}><h4>${path}</h4><${Diff} text=${diff} />
-      ${!isOne && buttons(` ${path}${which && `,${which}`}`, id, path)}</article>`;
-    return html`<section key=${id} aria-label=${`Proposal ${n + 1}`}><h3>${when(at)}</h3>
-      ${Object.entries(files).map(file)}${buttons(which, id)}</section>`;
-  };
-  return html`<${Dialog} title="Proposed changes" problem=${problem} onClose=${onClose}>
-    <p>What was found in your conversations. Nothing of it counts before you accept it.</p>
-    ${!proposals.length && html`<p class="quiet" role="status">Nothing waits for you any more.</p>`}
-    ${proposals.map(section)}
-  <//>`;
 }

@@ -2,6 +2,7 @@
 
 import { Chat } from "./chat.js";
 import { connect, reason } from "./client.js";
+import { Consolidation, Operations, REVIEW } from "./consolidation.js";
 import { conversation } from "./conversation.js";
 import { Conversations } from "./conversations.js";
 import { Data } from "./data.js";
@@ -10,7 +11,7 @@ import { html, render, useEffect, useMemo, useReducer, useRef, useState } from "
 import { watched } from "./memory.js";
 import { SignIn, tokenInAddress } from "./signin.js";
 import { isId } from "./text.js";
-import { Consolidation, Operations, Policies, Prompt } from "./views.js";
+import { Policies, Prompt } from "./views.js";
 
 // Each opens a dialog, and is given the session and onClose: another one is one more line.
 const DIALOGS = { Consolidation, Policies, "What the model sees": Prompt };
@@ -85,7 +86,7 @@ function Signed({ client, me, last, onSignOut }) {
   const View = dialogs[dialog];
   const opener = (name) => html`<button onClick=${() => setDialog(name)}>${name}</button>`;
   // Long lists, which are not gone through again for every word of an answer.
-  const knowledge = useMemo(() => html`<${Knowledge} session=${session} />`, [memory.version]);
+  const knowledge = useMemo(() => html`<${Knowledge} session=${session} ...${REVIEW} />`, [memory.version]);
   const version = `${answers} ${talk.id}`;
   const conversations = useMemo(
     () => html`<${Conversations} session=${session} current=${talk.id} version=${version} onOpen=${show} />`,

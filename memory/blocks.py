@@ -4,13 +4,15 @@ import asyncio
 import logging
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from langgraph.store.base import BaseStore, Item, Op, SearchOp
 
+from memory import identity
 from memory.namespaces import Namespace
 from memory.validation import RefusedWriteError, check_content, check_path, stored_file
 from settings import POLICY_BUDGET_BYTES, PROJECT
@@ -49,6 +51,31 @@ def _harmless(after: str) -> bool:
     letters = (letter for char in after for letter in unicodedata.normalize("NFKD", char).lower() if letter.isalnum())
     seen = "".join(islice(letters, _LETTERS_SEEN))
     return (seen[:1].isascii() and seen[:1].isdigit()) or (seen.isascii() and not seen.startswith(_BLOCK_NAMES))
+
+
+Loaded = TypeVar("Loaded")
+
+
+class PerRun(Generic[Loaded]):
+    """One load for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call.
+
+    A run that continues after an approval is a new run.
+    """
+
+    def __init__(self, load: Callable[[], Awaitable[Loaded]], runs_kept: int = 256) -> None:
+        self._load = load
+        self._runs_kept = runs_kept
+        self._kept: OrderedDict[str, Loaded] = OrderedDict()
+
+    async def get(self) -> Loaded:
+        run_id = identity.current_run_id()
+        if run_id is None:
+            return await self._load()
+        if run_id not in self._kept:
+            self._kept[run_id] = await self._load()
+            while len(self._kept) > self._runs_kept:
+                self._kept.popitem(last=False)
+        return self._kept[run_id]
 
 
 @dataclass(frozen=True, slots=True)

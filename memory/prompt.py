@@ -6,9 +6,8 @@ replaces the built-in one by its name, ignores thread state, and reads the store
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
@@ -16,9 +15,10 @@ from langgraph.config import get_config, get_store
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
-from memory import consolidation, identity, journal, namespaces
-from memory.blocks import Block, file_text, policy_block, read_all, remaining_pages, sections
+from memory import identity, journal, namespaces
+from memory.blocks import Block, PerRun, file_text, policy_block, read_all, remaining_pages, sections
 from memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
+from memory.files import StoreOverride
 from memory.starting import starting_items, write_starting_files
 from memory.validation import PROFILE_PATH
 from settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, PROJECT, Settings
@@ -32,30 +32,6 @@ TEMPORARY_BLOCK = (PROJECT / "prompts" / "temporary_block.md").read_text("utf-8"
 
 _PAGE = 100
 
-Loaded = TypeVar("Loaded")
-
-
-class PerRun(Generic[Loaded]):
-    """One load for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call.
-
-    A run that continues after an approval is a new run.
-    """
-
-    def __init__(self, load: Callable[[], Awaitable[Loaded]], runs_kept: int = 256) -> None:
-        self._load = load
-        self._runs_kept = runs_kept
-        self._kept: OrderedDict[str, Loaded] = OrderedDict()
-
-    async def get(self) -> Loaded:
-        run_id = identity.current_run_id()
-        if run_id is None:
-            return await self._load()
-        if run_id not in self._kept:
-            self._kept[run_id] = await self._load()
-            while len(self._kept) > self._runs_kept:
-                self._kept.popitem(last=False)
-        return self._kept[run_id]
-
 
 def memory_files(settings: Settings) -> list[str]:
     """The files under `/memories/` that every prompt shows. Shared memory has no profile."""
@@ -65,12 +41,12 @@ def memory_files(settings: Settings) -> list[str]:
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends the policies block and the memory block to the system prompt of every model call.
 
-    `files` are the paths under `/memories/` to show, in this order; `drafts` those of a consolidation.
+    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
 
-    def __init__(self, settings: Settings, files: Sequence[str], drafts: consolidation.Drafts | None = None) -> None:
+    def __init__(self, settings: Settings, files: Sequence[str], drafts: StoreOverride | None = None) -> None:
         super().__init__()
         self._settings, self._drafts = settings, drafts
         self._keys = [_key(path) for path in files]
@@ -107,24 +83,21 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             SearchOp(policies, limit=_PAGE),
             SearchOp(namespaces.unsettled(memories), limit=_PAGE),
             journal.read_epoch(actor),
-            consolidation.get_acceptance(actor, memories),
             *read_controls(actor),
         ]
-        rules, marks, epoch, acceptance, paused, review, *files = await read_all(store, [*ops, *reads])
+        rules, marks, epoch, paused, review, *files = await read_all(store, [*ops, *reads])
         is_paused = controls_of((paused, review), self._settings).paused
         if is_paused and not temporary and not preview and identity.on_server():
             config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
             await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
         if not isinstance(epoch, BaseException):
             journal.note_epoch(epoch)
-        if not temporary and not preview:
-            unsettled = marks if isinstance(marks, list) else []
-            if unsettled or consolidation.is_acceptance_pending(acceptance):
-                await _settle(store, actor, memories, unsettled)
-                files = await read_all(store, reads)
+        if isinstance(marks, list) and marks and not temporary and not preview:
+            await _settle(store, memories, marks)
+            files = await read_all(store, reads)
         if not temporary and all(file is None for file in files):
             files = await self._starting_files(store, actor, assistant, reads, preview=preview)
-        if self._drafts and (draft := self._drafts.store()):
+        if self._drafts and (draft := self._drafts()):
             files = await read_all(draft, reads)
         rules, failure = await remaining_pages(store, policies, rules, _PAGE)
         # Off the event loop: people write many and large files.
@@ -158,10 +131,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
 
 
-async def _settle(store: BaseStore, actor: identity.Actor, namespace: namespaces.Namespace, marks: Sequence[Item]) -> None:
-    """Finish what a dead writer or a dead consolidation left. A failure must not stop the run."""
+async def _settle(store: BaseStore, namespace: namespaces.Namespace, marks: Sequence[Item]) -> None:
+    """Finish what a dead writer left. A failure must not stop the run."""
     try:
-        await consolidation.finish_accepted(store, actor, namespace)
         for mark in marks:
             await journal.settle(store, namespace, mark.key)
     except Exception:  # a store raises what its driver raises

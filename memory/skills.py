@@ -14,11 +14,10 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, Mod
 from langgraph.store.base import BaseStore
 
 from memory import namespaces
-from memory.blocks import Block, shown
+from memory.blocks import Block, PerRun, shown
 from memory.files import ScopedFiles
 from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
 from memory.identity import Actor, Author, IdentityError
-from memory.prompt import PerRun
 from settings import PROJECT, SKILLS_BUDGET_BYTES, SKILLS_READ_BYTES, Settings
 
 logger = logging.getLogger(__name__)

@@ -1,18 +1,30 @@
 """Which of the parts that come off are on."""
 
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib import import_module
+from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore
 
 from settings import PROJECT, Settings
 
+CONSOLIDATION = (PROJECT / "consolidation_agent.py").is_file()
 MEANING = (PROJECT / "memory" / "recall" / "semantic.py").is_file()
 PAGE = (PROJECT / "app").is_dir()
 POSTGRES = (PROJECT / "memory" / "postgres").is_dir()
 SKILLS = (PROJECT / "memory" / "skills.py").is_file()
 SUBAGENTS = ("general-purpose", *(name for name in ("writer",) if (PROJECT / f"{name}.py").is_file()))
+
+# For tests of what others make of a consolidation.
+needs_consolidation = pytest.mark.skipif(not CONSOLIDATION, reason="consolidation is taken off")
+
+
+def graph_builders() -> dict[str, Callable[..., Any]]:
+    """What builds each graph, by its id."""
+    graphs = ["agent", *["consolidation_agent"] * CONSOLIDATION]
+    return {graph: getattr(import_module(graph), f"build_{graph}") for graph in graphs}
 
 
 def stores(*marks: pytest.MarkDecorator) -> list[object]:

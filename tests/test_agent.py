@@ -12,12 +12,12 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
 from agent import build_agent
-from consolidation_agent import build_consolidation_agent
 from memory import identity
 from memory.identity import Context, IdentityError
 from memory.validation import Profile
 from settings import MAX_SEARCH_RESULT_CHARS, Settings
 from testing.embedding import SUBJECTS, embed
+from testing.parts import graph_builders
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.conftest import BuildGraph
 
@@ -206,7 +206,10 @@ async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: Sc
 
 @pytest.mark.parametrize(
     ("build", "expected"),
-    [(build_agent, {"memory_scope": "user"}), (build_consolidation_agent, {"memory_scope": "user", "consolidation": True})],
+    [
+        (build, {"memory_scope": "user", **({} if build is build_agent else {"consolidation": True})})
+        for build in graph_builders().values()
+    ],
 )
 def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, build: Any, expected: dict[str, Any]) -> None:
     config = graph(build=build).graph.config
@@ -215,7 +218,7 @@ def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph
     assert config["recursion_limit"] > 1_000
 
 
-@pytest.mark.parametrize("build", [build_agent, build_consolidation_agent])
+@pytest.mark.parametrize("build", graph_builders().values())
 def test_a_script_that_does_not_await_the_graph_is_told_to(model: ScriptedAnthropic, build: Any) -> None:
     called = build(Settings(), ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test")))
     called.store = InMemoryStore()

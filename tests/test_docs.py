@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from settings import PROJECT, VARIABLES, load_settings
+from testing.parts import CONSOLIDATION
 
 README = PROJECT / "README.md"
 SETTINGS_PAGE = PROJECT / "docs" / "settings.md"
@@ -219,10 +220,10 @@ def test_every_other_path_a_configuration_names_is_there(config: Path) -> None:
     assert [path for path in paths if not (PROJECT / made_by_make.get(path, path)).exists()] == []
 
 
-def test_every_configuration_has_the_two_graphs_that_clients_name() -> None:
-    """The platform is given the two graphs that forks and clients name, and every configuration the same."""
+def test_every_configuration_has_the_graphs_that_clients_name() -> None:
+    """The platform is given the graphs that forks and clients name, and every configuration the same."""
     graphs = [json.loads(config.read_text())["graphs"] for config in CONFIGS]
-    assert {"agent", "consolidation_agent"} <= set(graphs[0])
+    assert {"agent", *["consolidation_agent"] * CONSOLIDATION} <= set(graphs[0])
     assert all(others == graphs[0] for others in graphs), "name the same graphs in every langgraph*.json"
 
 

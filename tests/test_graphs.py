@@ -17,6 +17,7 @@ from memory import identity, namespaces
 from memory.identity import Actor, assistant_of
 from settings import PROJECT, MemoryScope, Settings, agent_graphs
 from testing.dev_server import DevServer, run_turn
+from testing.parts import CONSOLIDATION
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from tests.conftest import model_env
 
@@ -128,6 +129,8 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
         assert skills["items"]
 
     # The sweep plans a consolidation of each memory in which something is new.
+    if not CONSOLIDATION:
+        return
     await operator.runs.wait(None, "consolidation_agent", input={"messages": []})
     planned = await operator.store.search_items(list(namespaces.schedule(actor)), limit=10)
     keys = {item["key"] for item in planned["items"]}

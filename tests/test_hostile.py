@@ -16,7 +16,6 @@ import pytest
 from api.imports import entries
 from api.requests import RefusedRequestError, key_of
 from memory import blocks
-from memory.consolidation import guard
 from memory.file_operations import pattern_error
 from memory.identity import Author
 from memory.journal import diffs
@@ -87,7 +86,6 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a diff of shuffled lines": lambda: diffs.diff(LINES, "\n".join(SHUFFLED)),
     "a diff of empty lines": lambda: diffs.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
     "empty lines to undo": lambda: diffs.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
-    "an objection": lambda: guard.objection(guard.Changed("/a.md", LINES, "\n".join(SHUFFLED)), []),
     "files beyond a prompt's room": lambda: blocks.within_budget([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
     "a profile of many fields": lambda: refused(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
     "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import posixpath
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +21,10 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
 from agent import build_agent
-from consolidation_agent import build_consolidation_agent
 from memory import identity, namespaces
 from settings import MAX_FILE_BYTES, PROJECT, Settings
 from testing.dev_server import DevServer, run_turn
+from testing.parts import graph_builders, needs_consolidation
 from testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, last_user_text, system_text, tool_results
 from tests.conftest import Graph
 
@@ -137,7 +136,7 @@ def outside_memory(system: str) -> str:
 
 # --- Without a server ------------------------------------------------------------------------------------------------
 
-BUILD: dict[str, Callable[..., Any]] = {"agent": build_agent, "consolidation_agent": build_consolidation_agent}
+BUILD = graph_builders()
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +250,7 @@ async def test_where_only_consolidation_writes_memory_no_text_changes_anything(
 
 @pytest.mark.server
 @pytest.mark.proof
+@needs_consolidation
 async def test_consolidated_texts_reach_nothing_but_the_person_s_memory(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

@@ -21,6 +21,7 @@ from seeds import files
 from settings import MAX_FILE_BYTES, PROJECT, Settings, load_settings, local_environ
 from testing.dev_server import DevServer, run_turn
 from testing.hostile import BOMB, skill
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.conftest import model_env
 
@@ -125,6 +126,7 @@ async def test_named_people_get_first_memories_and_keep_their_own(server: DevSer
     assert item["value"]["content"] == "- hers"
 
 
+@needs_consolidation
 @pytest.mark.server
 async def test_the_cron_is_made_once_follows_the_schedule_and_goes_with_it(server: DevServer) -> None:
     client = server.as_operator()
@@ -143,6 +145,7 @@ async def test_the_cron_is_made_once_follows_the_schedule_and_goes_with_it(serve
     assert await schedules() == []
 
 
+@needs_consolidation
 @pytest.mark.server
 async def test_of_two_crons_that_were_made_at_once_the_first_stays(server: DevServer) -> None:
     """Of two crons that were made at once the first stays, and so do all that others made."""
@@ -159,6 +162,7 @@ async def test_of_two_crons_that_were_made_at_once_the_first_stays(server: DevSe
     await seed(PROJECT, client, "cron")
 
 
+@needs_consolidation
 @pytest.mark.server
 async def test_the_cron_acts_as_an_operator_whoever_s_key_made_it(server: DevServer) -> None:
     """The cron acts as an operator, whoever's key made it, also after an update."""

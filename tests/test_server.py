@@ -16,6 +16,7 @@ from memory.identity import Actor
 from settings import Settings
 from testing.dev_server import DevServer, run_turn
 from testing.embedding import SUBJECTS
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
 from tests.conftest import model_env
 
@@ -39,6 +40,7 @@ async def content(server: DevServer, identity: str, key: str = "/preferences.md"
     return str(item["value"]["content"]) if item else ""
 
 
+@needs_consolidation
 async def test_consolidation_writes_what_the_agent_shows_in_another_thread(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

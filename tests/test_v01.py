@@ -2,89 +2,35 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
-from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 from api import forget as forget_module
 from api.forget import forget
-from consolidation_agent import build_consolidation_agent
 from memory import identity, namespaces
-from memory.consolidation import due
-from memory.consolidation import run as run_module
-from memory.consolidation.positions import positions
-from memory.consolidation.run_records import records
-from memory.consolidation.sweeping import sweep
 from memory.identity import Actor
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile, Revision
 from memory.journal.runners import acarry_out
 from memory.recall.index import catch_up
 from memory.schema import SCHEMA, SchemaError, migrate
-from settings import PROJECT, Settings
-from testing.fake_platform import FakePlatform
-from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
-from testing.threads import Threads
+from settings import Settings
+from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import BuildGraph
-
-RECORDED: Mapping[str, Any] = json.loads(gzip.decompress((PROJECT / "tests" / "fixtures" / "v01.json.gz").read_bytes()))
-TASK = "Conversations with something new"
-ALICE, ODD = Actor("alice@example.com", "acme"), Actor("auth0|42 Zoë/Ω", "globex.example")
-ALICE_2, BOB, GONE = Actor("alice@example.com", "globex.example"), Actor("bob", "acme"), Actor("gone", "acme")
-PEOPLE = (ALICE, ODD, ALICE_2, BOB)
-
-
-def files_of(actor: Actor) -> namespaces.Namespace:
-    return namespaces.memories(actor, identity.DEFAULT_AGENT_ASSISTANT, Settings())
-
-
-class Client:
-    """The platform's client, of everybody."""
-
-    def __init__(self) -> None:
-        self.threads = Threads()
-        self.threads.kept = {thread["thread_id"]: dict(thread) for thread in RECORDED["threads"]}
+from tests.recorded import ALICE, BOB, GONE, PEOPLE, RECORDED, Client, files_of, fill, texts
 
 
 @pytest.fixture
 async def old(store: BaseStore) -> BaseStore:
-    """A store with what was recorded."""
-    for item in RECORDED["store"]:
-        await store.aput(tuple(item["namespace"]), item["key"], item["value"], index=False)
-    return store
-
-
-async def texts(store: BaseStore, actor: Actor) -> dict[str, str]:
-    return {item.key: str(item.value["content"]) for item in await store.asearch(files_of(actor), limit=100)}
+    return await fill(store)
 
 
 async def history(store: BaseStore, actor: Actor, key: str) -> list[Revision]:
     return await acarry_out(store, Journal(LoggedFile(files_of(actor), key)).history())
-
-
-async def consolidate(
-    graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch, actor: Actor, run_id: str = "new"
-) -> str:
-    """A run for somebody, on the recorded threads. The model adds a line about dill."""
-    client = Client()
-    monkeypatch.setattr(identity, "on_server", lambda *_: True)
-    monkeypatch.setattr(identity, "names_nobody", lambda *_: False)
-    for module in (due, run_module):
-        monkeypatch.setattr(module, "get_client", lambda: client)
-    model.clear()
-    add = ToolCall("append_memory", {"path": "/memories/topics/food.md", "text": "- likes dill"})
-    model.script(TASK, [add], [Text("done")])
-    built = graph(build=build_consolidation_agent).graph
-    config: RunnableConfig = {"configurable": {"thread_id": run_id, "run_id": run_id}}
-    context = identity.Context(user_id=actor.user_id, org_id=actor.org_id)
-    result = await built.ainvoke({"messages": []}, config, context=context)
-    return str(result["messages"][-1].text)
 
 
 async def test_files_and_their_histories_are_read_and_undone(old: BaseStore) -> None:
@@ -116,59 +62,6 @@ async def test_past_conversations_are_found_in_the_index_of_then(old: BaseStore)
         assert threads.messages < 15, "only what was said after the last search"
 
 
-async def test_what_a_dead_consolidation_wrote_is_taken_back(
-    old: BaseStore, graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a dead consolidation wrote is taken back, and what it read is consolidated once."""
-    assert {"/topics/herbs.md", "/topics/food.md"} <= (await texts(old, ALICE)).keys()
-    said = await consolidate(graph, model, monkeypatch, ALICE)
-    assert "consolidated" in said
-    shown = tool_results(model.requests[0])[0]
-    assert "I like dill, too" in shown
-    assert "bee hives" not in shown, "consolidated before"
-    now = await texts(old, ALICE)
-    assert now["/topics/food.md"] == "- likes fennel\n- likes dill\n"
-    assert "/topics/herbs.md" not in now
-    assert now["/mine.md"] == "by hand\n"
-    assert "Nothing is new" in await consolidate(graph, model, monkeypatch, ALICE, "again")
-    newest = await records(old, ALICE)
-    assert [record["status"] for record in newest] == ["done", "done", "done"]
-
-
-async def test_what_a_dead_consolidation_had_decided_stands_and_is_not_read_again(
-    old: BaseStore, graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = await texts(old, BOB)
-    assert before["/topics/herbs.md"] == "- dill\n"
-    known = await positions(old, BOB)
-    assert "Nothing is new" in await consolidate(graph, model, monkeypatch, BOB)
-    assert model.requests == []
-    assert await texts(old, BOB) == before
-    assert len(await positions(old, BOB)) == len(known) + 1
-
-
-async def test_where_nothing_was_under_way_the_next_run_finds_nothing_new(
-    old: BaseStore, graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for actor in (ODD, ALICE_2):
-        assert len(await records(old, actor)) == 2
-        before = {thread["thread_id"] for thread in RECORDED["threads"]}
-        assert (await positions(old, actor)).keys() <= before
-        said = await consolidate(graph, model, monkeypatch, actor, actor.org_id + actor.user_id)
-        assert "Nothing is new" in said
-
-
-async def test_a_sweep_goes_on_where_the_last_one_was(old: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    platform = FakePlatform()
-    platform.threads = [dict(thread) for thread in RECORDED["threads"] if thread["metadata"].get("graph_id") == "agent"]
-    platform._by_id = {thread["thread_id"]: thread for thread in platform.threads}
-    await sweep(Settings(), platform.client, old)
-    started = {(run["context"]["user_id"], run["context"]["org_id"]) for run in platform.all_runs()}
-    assert {("alice@example.com", "acme"), ("bob", "acme")} <= started
-    known = {item.value["thread_id"] for item in await old.asearch(("schedule",), limit=100)}
-    assert {run["thread_id"] for run in platform.all_runs()} <= known, "on the threads there are"
-
-
 class NoThreads:
     """No threads: they are the platform's to delete."""
 
@@ -189,7 +82,7 @@ async def test_its_store_is_brought_to_this_schema_once(old: BaseStore) -> None:
     assert {namespace[0] for namespace, _ in changed} == {"consolidations"}
     assert after.keys() == before.keys()
     for actor in PEOPLE:
-        assert {record["undone"] for record in await records(old, actor)} == {0}
+        assert {item.value["undone"] for item in await old.asearch(namespaces.run_records(actor), limit=100)} == {0}
 
 
 async def test_who_is_forgotten_during_the_migration_does_not_come_back(

@@ -10,7 +10,7 @@ processes, applies nothing twice. Additions come first, removals last. Then the 
 is no longer pending.
 
 **Finishing** is up to the run itself. If it dies, the person's next run, of either graph, finishes the batch before it reads
-any file (`memory/prompt.py`, `memory/consolidation/run.py`). HTTP shows each file whole, but maybe one before its neighbour.
+any file (`hooks.py`, `run.py`). HTTP shows each file whole, but maybe one before its neighbour.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from uuid import UUID
 
-from langgraph.store.base import BaseStore, GetOp
+from langgraph.store.base import BaseStore
 from pydantic import TypeAdapter
 
 from memory import journal, namespaces
@@ -64,6 +65,10 @@ class State(Lease):
     last: str = ""
     pending: Acceptance | None = None
 
+    def is_unfinished(self) -> bool:
+        """Whether `finish_accepted` has something to do."""
+        return self.pending is not None or self.is_open()
+
 
 _STATE = KeptValue(TypeAdapter(State), State(), exclude_defaults=True)
 
@@ -72,21 +77,16 @@ class OvertakenError(RefusedWriteError):
     """Another run's batch was accepted since this one's began, or the person was forgotten."""
 
 
-def get_acceptance(actor: Actor, files: Namespace) -> GetOp:
-    """The operation whose result `is_acceptance_pending` takes."""
-    return GetOp(namespaces.lease(actor), _STATE.key(files))
-
-
-def is_acceptance_pending(item: object) -> bool:
-    """Whether `finish_accepted` has something to do."""
-    state = _STATE.of_item(item)
-    return state.pending is not None or state.is_open()
+async def read_state(store: BaseStore, actor: Actor, files: Namespace) -> State:
+    return _STATE.of_item(await store.aget(namespaces.lease(actor), _STATE.key(files)))
 
 
 async def finish_accepted(store: BaseStore, actor: Actor, files: Namespace) -> str:
     """Complete a dead run's accepted batch, or revert an unaccepted one of version 0.1. Returns the last batch's id."""
-    (item,) = await store.abatch([get_acceptance(actor, files)])
-    state = _STATE.of_item(item)
+    state = await read_state(store, actor, files)
+    if state.is_unfinished():
+        await journal.begin_epoch(store, actor)  # a person who is forgotten from now on gets nothing back
+        state = await read_state(store, actor, files)
     if state.pending:
         await _complete_dead(store, actor, files, state.pending)
     elif state.is_open():
@@ -98,12 +98,7 @@ async def finish_accepted(store: BaseStore, actor: Actor, files: Namespace) -> s
 async def accept(store: BaseStore, actor: Actor, files: Namespace, acceptance: Acceptance, follows: str) -> Record:
     """Record a batch as accepted, and apply it. Returns the report, which names changes that were refused after all.
 
-    Args:
-        store: the store.
-        actor: the person.
-        files: namespace of the files.
-        acceptance: the batch.
-        follows: id of the last accepted batch when this one began.
+    `follows` is the id of the last accepted batch when this one began.
 
     Raises:
         OvertakenError: nothing was changed.
@@ -132,7 +127,9 @@ async def complete(store: BaseStore, actor: Actor, files: Namespace, acceptance:
     """Apply the rest of an accepted batch, move the positions, and keep the record. Safe to repeat."""
     refused, epoch = dict[str, str](), await journal.run_epoch(store, actor)
     if acceptance.proposed:
-        await propose(store, actor, files, Proposal.of(acceptance), epoch)
+        threads = list(acceptance.positions)
+        proposal = Proposal(str(UUID(acceptance.id)), acceptance.at, acceptance.author, threads, acceptance.changes)
+        await propose(store, actor, files, proposal, epoch)
     for change in () if acceptance.proposed else sorted(acceptance.changes, key=growth, reverse=True):
         if reason := await apply_change(store, files, acceptance, change, epoch):
             refused[change.path] = reason

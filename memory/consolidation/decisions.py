@@ -57,16 +57,7 @@ async def decide(
     paths: Sequence[str] | None,
     epoch: journal.Epoch,
 ) -> dict[str, str]:
-    """Accept or decline a proposal, or some of its files. Safe to repeat after a crash.
-
-    Args:
-        store: the store.
-        actor: the person.
-        files: namespace of the files.
-        proposal_id: its id.
-        accept: False to decline.
-        paths: the files to decide about; None for all undecided ones.
-        epoch: the epoch in which the request began.
+    """Accept or decline a proposal, or some of its files; without `paths` all undecided ones. Safe to repeat after a crash.
 
     Returns:
         By path, the reason why an accepted change was not applied after all. It waits again.

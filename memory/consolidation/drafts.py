@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, namespaces
+from memory.consolidation.positions import Position
 from memory.validation import RefusedWriteError
 from settings import MAX_MEMORY_FILES
-
-if TYPE_CHECKING:  # it reads conversations, which the files must not depend on
-    from memory.consolidation.positions import Position
 
 # More runs than one process has at once. A run whose draft is dropped begins its batch again.
 _KEPT = 100

@@ -110,8 +110,6 @@ async def find_due(
     A conversation without new turns is noted as read.
 
     Args:
-        store: the store.
-        actor: the person.
         assistant_id: only conversations with this assistant.
         tokens: size of a batch. Reading stops beyond it, so that a backlog is read once in all, not once a batch.
         skipped: ids of threads to ignore.

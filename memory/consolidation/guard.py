@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepagents.backends.protocol import FileData
@@ -90,11 +90,6 @@ def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]
     return next(filter(None, reasons), None)
 
 
-def objection(changed: Changed, given_up: Sequence[str]) -> str | None:
-    """`objections` for one change alone."""
-    return objections([changed], {changed.path: given_up})
-
-
 def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> str | None:
     if changed.key.startswith("/skills/"):
         return f"{changed.path} is the person's own skill, which consolidation must not change."
@@ -132,11 +127,6 @@ def revert_file(key: str, current: str, before: str, after: str) -> str:
     if text:
         check_profile(text)
     return text
-
-
-def diffs(changed: Collection[Changed]) -> dict[str, str]:
-    """The diffs of changes, by path as the agent sees it."""
-    return {each.path: each.diff() for each in changed}
 
 
 def merged(earlier: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:

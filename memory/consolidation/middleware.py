@@ -35,11 +35,13 @@ from memory.consolidation.run import MAX_RESTARTS, TOOL, Batch, ConsolidationRun
 from memory.consolidation.run_records import Record, log_line
 from memory.consolidation.slots import SLOTS, Slots, no_slot
 from memory.consolidation.sweeping import sweep
-from memory.consolidation.tools import DELEGATE, forget_lines_tool, refusal
+from memory.consolidation.tools import forget_lines_tool
 from memory.consolidation.trigger import current_owner, is_stray
 from memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from settings import MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES, Settings
 
+# deepagents' tool for subagents, whose calls would be neither counted nor bounded.
+DELEGATE = "task"
 UNDECIDED = "The person has too many undecided proposals; new conversations wait until they decide."
 NOTHING_NEW = "Nothing is new since the last consolidation."
 
@@ -134,7 +136,6 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model, unless the draft is gone. A failure ends the run."""
         state: Any = request.state
-        # A subagent's calls would be neither counted nor bounded.
         request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) != DELEGATE])
         if not (given := state.get("batch")):
             return await handler(request)
@@ -150,8 +151,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
         """Refuse forbidden calls, and every call of a run whose draft is gone."""
         runtime: Any = request.runtime
-        text, given = refusal(request.tool_call), request.state.get("batch")
-        if given and self.run(runtime).draft(Batch(**given)) is None:
+        text = "Error: consolidation is not delegated; do it yourself." if request.tool_call["name"] == DELEGATE else ""
+        if (given := request.state.get("batch")) and self.run(runtime).draft(Batch(**given)) is None:
             text = "Error: this consolidation was interrupted; it begins again."
         if text:
             return ToolMessage(text, tool_call_id=request.tool_call["id"], name=request.tool_call["name"], status="error")

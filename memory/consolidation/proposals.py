@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
-from uuid import UUID
+from typing import Any
 
 from langgraph.store.base import BaseStore, Item
 from pydantic import TypeAdapter
@@ -32,27 +31,12 @@ MAX_PROPOSALS = 20
 _DECIDED_KEPT = 100
 
 
-class Proposable(Protocol):
-    """The parts of an accepted batch that a proposal keeps."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def at(self) -> str: ...
-    @property
-    def author(self) -> Author: ...
-    @property
-    def changes(self) -> list[Changed]: ...
-    @property
-    def positions(self) -> Mapping[str, Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Changes that wait for the person.
 
     Args:
-        id: unique.
+        id: a UUID with dashes, as ids in HTTP paths are spelled (`access/request_bounds.py`).
         at: ISO time in UTC.
         author: the author of their revisions.
         threads: ids of the conversations they come from.
@@ -68,11 +52,6 @@ class Proposal:
     changes: list[Changed]
     accepted: dict[str, str] = field(default_factory=dict)
     decided: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, batch: Proposable) -> Proposal:
-        """A batch as a proposal. Ids in HTTP paths are spelled with dashes (`access/request_bounds.py`)."""
-        return cls(str(UUID(batch.id)), batch.at, batch.author, list(batch.positions), batch.changes)
 
     def shown(self) -> dict[str, Any]:
         """The proposal for its person. Blocks; call it in a thread."""

@@ -158,13 +158,9 @@ class ConsolidationRun:
     async def accept(
         self, done: Batch, draft: Draft, given_up: Sequence[dict[str, Any]], report: Record
     ) -> tuple[Record, str | None]:
-        """Apply a draft's changes unless the guard objects. A dry run leaves them in its draft.
+        """Apply a draft's changes unless the guard objects to them, given the model's calls of `forget_lines`.
 
-        Args:
-            done: the batch.
-            draft: its draft.
-            given_up: the model's calls of `forget_lines`.
-            report: the run's record so far.
+        A dry run leaves them in its draft.
 
         Returns:
             The report with the batch; or the old report, and the reason of the refusal.
@@ -182,11 +178,12 @@ class ConsolidationRun:
         problem = await asyncio.to_thread(guard.objections, changes, lines)
         if problem := problem or (None if self.dry else await refusal(self._store, self._files, changes, author)):
             return report, problem
+        diffs = await asyncio.to_thread(lambda: {each.path: each.diff() for each in changes})
         report = replace(
             report,
             conversations=report.conversations + len(done.positions),
             messages=report.messages + done.messages,
-            files=guard.merged(report.files, await asyncio.to_thread(guard.diffs, changes)),
+            files=guard.merged(report.files, diffs),
         )
         if self.dry:
             return report, None

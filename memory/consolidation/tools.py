@@ -1,19 +1,16 @@
-"""The tool `forget_lines`, and the tool calls that consolidation may not make."""
+"""The tool `forget_lines`."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
 from langchain.tools import ToolRuntime
-from langchain_core.messages import ToolCall, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.types import Command
 
 from memory import identity
 from memory.validation import RefusedWriteError, check_path
-
-# deepagents' tool for subagents.
-DELEGATE = "task"
 
 
 def forget_lines_tool() -> BaseTool:
@@ -46,8 +43,3 @@ def _not_memory(path: str) -> str | None:
     except RefusedWriteError as error:
         return f"Error: {error}"
     return None if path.startswith("/memories/") else f"Error: '{path}' is not memory; use a path under /memories/."
-
-
-def refusal(call: ToolCall) -> str | None:
-    """The reason to refuse a tool call, or None."""
-    return "Error: consolidation is not delegated; do it yourself." if call["name"] == DELEGATE else None

@@ -80,7 +80,8 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
 
     def __init__(self, settings: Settings, plan_on: PlanOn | None = None, delay: float = _DELAY_SECONDS) -> None:
         super().__init__()
-        self._settings, self._plan_on, self._delay = settings, plan_on or _plan_on_platform, delay
+        self._settings, self._delay = settings, delay
+        self._plan_on: PlanOn = plan_on or (lambda owner, seconds, store: plan(owner, seconds, get_client(), store))
         self._planning: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
 
     async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> None:
@@ -104,10 +105,6 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
             await self._plan_on(owner, self._settings.consolidate_after_seconds, store)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)
-
-
-async def _plan_on_platform(owner: Owner, seconds: int, store: BaseStore) -> None:
-    await plan(owner, seconds, get_client(), store)
 
 
 async def plan(owner: Owner, seconds: int, client: LangGraphClient, store: BaseStore, begins: Begins = _BEGINS) -> None:

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from testing.dev_server import DevServer, _environment
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, ToolCall
 from tests.access import matrix
 from tests.access.forgeries import ASKING, FIRST_RUN, STATE, _rest, attempts, smuggled
@@ -301,6 +302,7 @@ def test_nothing_a_client_says_changes_whose_memory_a_run_is_shown(
     assert not smuggling[attempt, route], "\n".join(smuggling[attempt, route])
 
 
+@needs_consolidation
 async def test_only_operators_name_a_person_to_the_consolidation_agent(dev: DevServer, echoing: ScriptedAnthropic) -> None:
     """Naming a person to the consolidation agent makes it read that person's conversations for operators alone."""
     async with clients(dev) as http:

@@ -17,7 +17,6 @@ from typing_extensions import TypedDict
 from agent import build_agent
 from api import forget as forget_module
 from api.forget import StillWrittenError
-from consolidation_agent import build_consolidation_agent
 from memory import namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
 from memory.journal import epochs
@@ -25,7 +24,7 @@ from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
 from memory.journal.runners import acarry_out
 from settings import Settings
-from testing.parts import SUBAGENTS
+from testing.parts import SUBAGENTS, graph_builders
 from testing.runs import in_run
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
 from tests.conftest import BuildGraph, Graph
@@ -199,8 +198,11 @@ async def test_a_run_from_before_writes_nothing_afterwards(
     assert store.get(MEMORIES, "/topics/new.md"), "a run that began afterwards writes"
 
 
-async def test_neither_does_one_of_consolidation(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
-    agent = graph(build=build_consolidation_agent)
+@pytest.mark.parametrize("build", [build for name, build in graph_builders().items() if name != "agent"])
+async def test_neither_does_one_of_consolidation(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, build: Callable[..., Any]
+) -> None:
+    agent = graph(build=build)
     told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES["append_memory"])
     assert "was deleted since this run began" in told
     assert not left(store)

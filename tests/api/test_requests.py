@@ -18,6 +18,7 @@ from settings import (
     MAX_FILE_BYTES,
     Settings,
 )
+from testing.parts import CONSOLIDATION
 from tests.api.calls import NOTES, ROUTES, Open, exported, kept, put
 
 PATH = "The query parameter path is missing; add it, e.g. ?path=/memories/preferences.md"
@@ -239,7 +240,7 @@ async def test_a_missing_content_type_is_called_missing(api: httpx.AsyncClient) 
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("DELETE", "/memory"), ("DELETE", "/memory/file"), ("POST", "/memory/consolidate")]
+    ("method", "path"), [("DELETE", "/memory"), ("DELETE", "/memory/file"), *[("POST", "/memory/consolidate")] * CONSOLIDATION]
 )
 async def test_a_body_that_would_be_passed_over_is_refused(api: httpx.AsyncClient, method: str, path: str) -> None:
     await put(api, "x")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from testing.dev_server import DevServer, run_turn
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.memory.test_paused import status
 from tests.memory.test_temporary import new_thread
@@ -20,6 +21,7 @@ def append(line: str) -> list[ToolCall]:
     return [ToolCall("append_memory", {"path": FOOD["path"], "text": line})]
 
 
+@needs_consolidation
 async def test_each_line_says_who_wrote_it_and_where_it_was_said(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

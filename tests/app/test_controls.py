@@ -1,4 +1,4 @@
-"""What a person decides on the page: a temporary conversation, a pause, what is proposed; and why a line is known."""
+"""What a person decides on the page: a temporary conversation, a pause; and why a line is known."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import APIResponse, Route, expect
 
+from testing.parts import CONSOLIDATION
 from tests.app.conftest import Elsewhere, Visit
 from tests.app.test_person import METRIC, PREFERENCES
 
@@ -36,12 +37,13 @@ def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhe
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_be_visible()
     visitor.say(METRIC)
     assert "metric" not in str(elsewhere.read(PREFERENCES))
-    page.route("**/memory/controls", lambda route: route.abort())
-    page.get_by_label("Show me changes first").click()
-    expect(page.get_by_text("The server cannot be reached")).to_be_visible()
-    expect(page.get_by_label("Show me changes first")).not_to_be_checked()
-    expect(page.get_by_label("Pause memory"), "a switch that failed says nothing of another").to_be_checked()
-    page.unroute("**/memory/controls")
+    if CONSOLIDATION:
+        page.route("**/memory/controls", lambda route: route.abort())
+        page.get_by_label("Show me changes first").click()
+        expect(page.get_by_text("The server cannot be reached")).to_be_visible()
+        expect(page.get_by_label("Show me changes first")).not_to_be_checked()
+        expect(page.get_by_label("Pause memory"), "a switch that failed says nothing of another").to_be_checked()
+        page.unroute("**/memory/controls")
     page.get_by_label("Pause memory").uncheck()
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_have_count(0)
     visitor.say(METRIC)
@@ -51,7 +53,7 @@ def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhe
 def test_a_switch_stays_where_an_earlier_question_is_answered_late(visit: Visit, me: str) -> None:
     """The page asks for the switches whenever memory changes; an answer from before a click does not undo the click."""
     page = visit().sign_in(me)
-    switch, held = page.get_by_label("Show me changes first"), list[tuple[Route, APIResponse]]()
+    switch, held = page.get_by_label("Pause memory"), list[tuple[Route, APIResponse]]()
     page.route("**/memory/controls", lambda route: hold(route, held))
     page.get_by_role("button", name="New file").click()
     page.get_by_label("Path").fill("/memories/new.md")
@@ -71,30 +73,6 @@ def hold(route: Route, held: list[tuple[Route, APIResponse]]) -> None:
         held.append((route, route.fetch()))
     else:
         route.continue_()
-
-
-def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
-    page.get_by_label("Show me changes first").check()
-    for said, decision in (("I like leek.", "Decline"), ("I like fennel.", "Accept")):
-        visitor.button("New conversation").click()
-        visitor.say(said)
-        visitor.button("Consolidation").click()
-        visitor.button("Consolidate now").click()
-        expect(page.get_by_text("proposed: 1 conversation").first).to_be_visible(timeout=20_000)
-        page.keyboard.press("Escape")
-        badge = page.get_by_role("button", name="Proposed changes 1")
-        badge.click()
-        dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text(f"+- {said.rstrip('.')}")
-        assert visitor.inaccessible() == []
-        dialog.get_by_role("button", name=decision, exact=True).click()
-        expect(dialog).to_contain_text("Nothing waits for you any more.")
-        page.keyboard.press("Escape")
-        expect(badge).to_have_count(0)
-    assert "I like fennel" in str(elsewhere.read(PREFERENCES))
-    assert "leek" not in str(elsewhere.read(PREFERENCES))
 
 
 def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhere: Elsewhere) -> None:

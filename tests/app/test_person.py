@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from api.page import HEADERS
+from testing.parts import CONSOLIDATION
 from tests.app.conftest import Elsewhere, Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -26,8 +27,8 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     page = visitor.page
     page.goto(f"{visitor.url}/app")
     page.get_by_label("Identity").wait_for()
-    always = ["Message", "New conversation", "Search past conversations", "Memory", "New file", "Consolidation", "Policies"]
-    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out"]
+    always = ["Message", "New conversation", "Search past conversations", "Memory", "New file", "Policies"]
+    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out", *["Consolidation"] * CONSOLIDATION]
 
     def shown(*names: str) -> None:
         counts = visitor.names(until=names)
@@ -53,10 +54,11 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     visitor.button("Revision 1").click()
     visitor.button("Restore").wait_for()
     shown(*always, "Send", "Undo", "Edit", "Delete", "History", "Restore", "/memories/a.md", "/memories/b.md", PREFERENCES)
-    visitor.button("Consolidation").click()
-    visitor.button("Rehearse").wait_for()
-    shown("Rehearse", "Consolidate now")
-    page.keyboard.press("Escape")
+    if CONSOLIDATION:
+        visitor.button("Consolidation").click()
+        visitor.button("Rehearse").wait_for()
+        shown("Rehearse", "Consolidate now")
+        page.keyboard.press("Escape")
     visitor.button("Forget me").click()
     page.get_by_label("Identity", exact=True).wait_for()
     shown("Identity", "Forget me")
@@ -197,27 +199,6 @@ def test_the_history_says_who_and_when_links_the_conversation_and_restores(visit
     visitor.button("Restore").click()
     expect(entries).to_have_count(3)
     assert elsewhere.read(PREFERENCES) == "- Tea\n"
-
-
-def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
-    visitor.say("I live in Lisbon.")
-    visitor.button("Consolidation").click()
-    expect(page.get_by_text("There were none yet.")).to_be_visible()
-    visitor.button("Rehearse").click()
-    would = page.get_by_role("region", name="What it would change")
-    expect(would).to_contain_text("+- I live in Lisbon")
-    assert "Lisbon" not in str(elsewhere.read(PREFERENCES))
-    visitor.button("Consolidate now").click()
-    expect(page.get_by_text("It is at work.")).to_have_count(0, timeout=30_000)
-    expect(page.locator(".runs li")).to_contain_text("+- I live in Lisbon")
-    assert "Lisbon" in str(elsewhere.read(PREFERENCES))
-    visitor.button("Consolidate now").click()
-    expect(page.get_by_text("There was nothing new.")).to_be_visible(timeout=30_000)
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("list", name="Memory")).to_contain_text("Changed by consolidation")
-    expect(visitor.button("Consolidation")).to_be_focused()
 
 
 def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visit: Visit, me: str) -> None:
@@ -385,7 +366,7 @@ def test_nothing_serious_is_in_the_way_of_people_with_a_disability(
     visitor.button("Revision 1").click()
     problems += visitor.inaccessible()
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    for name in ("Consolidation", "Policies", "What the model sees", "Forget me"):
+    for name in (*["Consolidation"] * CONSOLIDATION, "Policies", "What the model sees", "Forget me"):
         visitor.button(name).click()
         page.get_by_role("dialog").wait_for()
         problems += visitor.inaccessible()

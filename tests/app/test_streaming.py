@@ -14,6 +14,7 @@ from playwright.sync_api import Page, Route, expect
 
 from memory.identity import WRITE_POLICIES
 from testing.dev_server import DevServer
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
 from tests.app.browser import Visitor
 from tests.app.conftest import Visit
@@ -194,6 +195,7 @@ def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(vi
         visitor.button("Sign out").click()
 
 
+@needs_consolidation
 def test_of_a_proposal_with_several_files_each_is_accepted_or_declined_alone(
     visit: Visit, model: ScriptedAnthropic, me: str
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 from dev.chat import main
 from settings import PROJECT
 from testing.dev_server import DevServer
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
 
 
@@ -67,6 +68,7 @@ def test_what_is_remembered_is_listed_undone_taken_along_and_forgotten(
     assert "/memories/drinks.md" not in forgotten
 
 
+@needs_consolidation
 @pytest.mark.server
 def test_memory_is_paused_and_resumed_and_what_is_proposed_is_decided(
     shared_server: DevServer, model: ScriptedAnthropic, alice: str

@@ -17,6 +17,7 @@ from memory.identity import Context
 from models import LIMITS, build_model, whole_answers
 from settings import PROJECT, Settings
 from testing.dev_server import DevServer, run_turn
+from testing.parts import needs_consolidation
 from tests.conftest import Graph
 
 MEMORIES = ("memories", "acme:alice")
@@ -194,6 +195,7 @@ async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(s
     assert "Acme compliance" not in (await say(server, "alice@example.com", "globex", policies))[0]
 
 
+@needs_consolidation
 @pytest.mark.server
 async def test_consolidation_does_not_bring_back_what_was_forgotten(server: DevServer) -> None:
     who = ("erin@example.com", "acme")
@@ -206,6 +208,7 @@ async def test_consolidation_does_not_bring_back_what_was_forgotten(server: DevS
     assert "metric" not in answer
 
 
+@needs_consolidation
 @pytest.mark.server
 async def test_consolidation_merges_what_was_said_without_duplicates(server: DevServer) -> None:
     who = ("carol@example.com", "acme")

@@ -16,6 +16,7 @@ import pytest
 from dev.smoke import MARK
 from settings import PROJECT
 from testing.dev_server import DevServer, dev_token
+from testing.parts import CONSOLIDATION
 from testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
 CLAIMS = ["health", "refusal", "newcomer", "write", "turn", "search", "history", "export", "consolidation", "deletion"]
@@ -42,6 +43,7 @@ async def test_it_tries_everything_and_leaves_nothing(server: DevServer, model: 
     model.script("What did we say", searching, [Text("That.")])
     done = smoke(server.url, dev_token("acme", alice))
     assert (claims(done.stdout), done.stderr, done.returncode) == (CLAIMS, "", 0)
+    assert ("taken off" in done.stdout) is not CONSOLIDATION
     assert await server.as_user(alice).threads.search() == []
 
     unsearched = smoke(server.url, dev_token("acme", alice))

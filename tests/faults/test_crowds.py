@@ -14,6 +14,7 @@ import pytest
 
 from settings import CONSOLIDATIONS_AT_ONCE
 from testing.dev_server import DevServer, dev_token, run_turn
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Slow, Text, last_user_text
 
 pytestmark = [pytest.mark.server, pytest.mark.proof]
@@ -77,6 +78,7 @@ def _rounded(seconds: list[float]) -> list[float]:
     return [round(each, 2) for each in seconds]
 
 
+@needs_consolidation
 @pytest.mark.parametrize(
     ("people", "number"), [pytest.param(42, TURNS, id="42"), pytest.param(1_000, 90, marks=pytest.mark.proof, id="1,000")]
 )
@@ -93,6 +95,7 @@ async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(
     assert 0 < slow.most <= CONSOLIDATIONS_AT_ONCE
 
 
+@needs_consolidation
 @pytest.mark.proof
 @pytest.mark.parametrize("own_server", [40], indirect=True)
 async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
@@ -109,6 +112,7 @@ async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
     assert slow.most <= CONSOLIDATIONS_AT_ONCE
 
 
+@needs_consolidation
 @pytest.mark.proof
 async def test_a_sweep_ends_however_slow_the_model_is_and_leaves_nobody_out(
     own_server: DevServer, model: ScriptedAnthropic

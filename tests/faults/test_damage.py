@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 import pytest
 from deepagents.backends.protocol import FileData
@@ -12,15 +11,12 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
-from memory.consolidation import trigger
-from memory.consolidation.trigger import Owner, is_stray
 from memory.identity import Actor, Author
 from memory.journal import stored
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile, Revision
 from memory.journal.runners import acarry_out
 from settings import Settings
-from testing.fake_platform import FakePlatform
 
 FILES = namespaces.memories(Actor("alice", "acme"), "", Settings())
 FILE = LoggedFile(FILES, "/a.md")
@@ -99,14 +95,3 @@ async def test_a_count_of_how_often_somebody_was_forgotten_that_is_none_is_zero(
     await store.aput(namespace, namespaces.EPOCH, {"count": count})
     await acarry_out(store, Journal(FILE, (namespace, 0)).change(line("- 1"), AUTHOR))
     assert await content(store) == "- 1\n"
-
-
-@pytest.mark.parametrize("value", [{}, {"thread_id": 7}, {"thread_id": None}, {"thread_id": "no id"}], ids=repr)
-async def test_a_schedule_that_names_no_thread_is_none(store: BaseStore, value: Any) -> None:
-    """A schedule that names no thread is none, and the next consolidation makes another."""
-    owner, platform = Owner(Actor("alice", "acme")), FakePlatform()
-    await store.aput(namespaces.schedule(owner.actor), owner.key, value, index=False)
-    assert await is_stray(owner, store, {"metadata": {"trigger": "now"}, "configurable": {"thread_id": "1"}})
-    assert await trigger.start(owner, platform.client, store)
-    (item,) = await store.asearch(namespaces.schedule(owner.actor))
-    assert list(platform.runs) == [str(UUID(item.value["thread_id"]))]

@@ -18,6 +18,7 @@ from dev.server import JOBS
 from memory import identity, namespaces
 from settings import MAX_BUSY_THREADS, Settings
 from testing.dev_server import DevServer, run_turn
+from testing.parts import graph_builders, needs_consolidation
 from testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
 from tests.faults.graphs import LIMITS
@@ -92,8 +93,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def impatient(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     """The server, with the graphs of `graphs.py`."""
-    names = ("agent", "consolidation_agent")
-    config = {"graphs": {name: f"./tests/faults/graphs.py:{name}" for name in names}}
+    config = {"graphs": {name: f"./tests/faults/graphs.py:{name}" for name in graph_builders()}}
     with DevServer(tmp_path_factory.mktemp("impatient"), env=model_env(shared_model), config=config) as server:
         yield server
 
@@ -208,6 +208,7 @@ async def test_a_text_at_the_limit_of_tokens_is_kept_and_says_so(
     await impatient.close_clients()
 
 
+@needs_consolidation
 async def test_a_cut_consolidation_changes_no_memory_and_stays_due(
     impatient: DevServer, shared_model: ScriptedAnthropic, alice: str
 ) -> None:

@@ -102,3 +102,38 @@ def no_postgres(fork: Fork) -> None:
         " (`make dev-postgres`: pgvector)",
         "; on `make dev-postgres` not ([why](docs/architecture.md#what-lasts-where))",
     )
+
+
+def no_consolidation(fork: Fork) -> None:
+    fork.delete("consolidation_agent.py", "memory/consolidation", "api/consolidation", "app/consolidation.js")
+    prompts = sorted((fork.folder / "prompts").glob("consolidation*.md"))
+    fork.delete("docs/consolidation.md", *(f"prompts/{path.name}" for path in prompts))
+    fork.delete("tests/memory/consolidation", "tests/api/consolidation", "tests/app/test_consolidation.py")
+    fork.delete("tests/app/test_operations.py", "testing/fake_platform.py", "benchmarks/consolidation")
+    fork.take("agent.py", "from memory.consolidation import agent_hooks\n", "*agent_hooks(settings), ")
+    fork.take(
+        "api/app.py",
+        "from api.consolidation import consolidation, shown_proposals\n",
+        "            *consolidation(),\n",
+    )
+    fork.edit("api/app.py", ("export(shown_proposals)", "export()"))
+    fork.take(
+        "app/main.js",
+        'import { Consolidation, Operations, REVIEW } from "./consolidation.js";\n',
+        "Consolidation, ",
+        ", Operations",
+        " ...${REVIEW}",
+    )
+    for config in ("langgraph.json", "langgraph.postgres.json"):
+        graph = '    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"\n'
+        fork.edit(config, (f'agent.py:agent",\n{graph}', 'agent.py:agent"\n'))
+    door = re.findall(r'(?s)\[\[tool\.importlinter\.contracts]]\nid = "consolidation"\n.*?\n\n', fork.text("pyproject.toml"))
+    fork.take("pyproject.toml", '"consolidation_agent", ', *door)
+    fork.edit("pyproject.toml", (', "consolidation_agent"]', "]"))
+    said = re.findall(r"(?m)^\| `CONSOLIDATE_AFTER_SECONDS` \| `300` \| (.*) \|$", fork.text("docs/settings.md"))
+    fork.edit("docs/settings.md", *((text, "It is not acted on yet.") for text in said))
+    fork.take("README.md", " ([docs/consolidation.md](docs/consolidation.md))")
+    fork.take("README.md", *re.findall(r"(?m)^consolidation_agent\.py .*\n|^ +consolidation\.md, .*\n", fork.text("README.md")))
+    fork.take("README.md", ", consolidation/")
+    fork.run("-m", "testing.architecture")
+    fork.run("-m", "tests.access.matrix")

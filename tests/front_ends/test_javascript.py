@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from testing.dev_server import DevServer, dev_token, run_turn
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import module_server
 
@@ -91,6 +92,7 @@ async def test_the_newer_protocol_of_threads_works_with_the_token(
     assert "It does." in json.dumps(seen["last"])
 
 
+@needs_consolidation
 async def test_a_list_by_graph_has_no_consolidation_and_one_without_has_it(
     javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

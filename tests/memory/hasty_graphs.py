@@ -8,7 +8,7 @@ import settings
 settings.TEMPORARY_HOURS = 3 / 3600  # type: ignore[assignment]
 settings.CONVERSATION_DAYS = 10 / 86_400  # type: ignore[assignment]
 
-from agent import agent  # noqa: E402  # the constant is changed first
-from consolidation_agent import consolidation_agent  # noqa: E402
+from settings import load_settings  # noqa: E402  # the constant is changed first
+from testing.parts import graph_builders  # noqa: E402
 
-__all__ = ["agent", "consolidation_agent"]
+globals().update({name: build(load_settings()) for name, build in graph_builders().items()})

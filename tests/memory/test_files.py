@@ -13,8 +13,6 @@ from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
-from agent import build_agent
-from consolidation_agent import build_consolidation_agent
 from memory import file_operations, validation
 from memory import files as files_module
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Author, Context
@@ -22,6 +20,7 @@ from memory.routes import build_backend, build_permissions, build_routes
 from memory.validation import RefusedWriteError
 from settings import MAX_FILE_BYTES, Settings
 from testing.hostile import skill
+from testing.parts import graph_builders
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from tests.conftest import BuildGraph
 
@@ -96,7 +95,7 @@ async def test_deleting_a_parent_leaves_the_routes_alone(store: BaseStore, paren
     ToolCall("append_memory", {"path": "/memories/../policies/x.md", "text": "mine"}),
     ToolCall("write_file", {"file_path": "/skills/x.md", "content": "mine"}),
 ])  # fmt: skip
-@pytest.mark.parametrize("build", [build_agent, build_consolidation_agent])
+@pytest.mark.parametrize("build", graph_builders().values())
 async def test_neither_graph_can_change_policies_or_skills(
     graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, tool: ToolCall, build: Any
 ) -> None:
@@ -116,7 +115,8 @@ async def test_allowed_shared_writes_reach_the_assistant_s_skills(
     model.script("teach", [write], [Text("done")])
     await graph(Settings(shared_writes="allow")).turn("teach")
     assert store.get(SKILLS, "/letters/SKILL.md")
-    await graph(Settings(shared_writes="allow"), build=build_consolidation_agent).turn("teach again")
+    for build in graph_builders().values():
+        await graph(Settings(shared_writes="allow"), build=build).turn("teach again")
 
 
 async def test_consolidation_never_writes_skills_even_where_agents_may(store: BaseStore) -> None:

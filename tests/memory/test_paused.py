@@ -11,6 +11,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError
 
 from testing.dev_server import DevServer, run_turn
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.memory.test_temporary import new_thread, remember
 
@@ -73,6 +74,7 @@ async def test_what_is_known_is_used_and_nothing_new_is_written(
     assert "leek" in str(await client.http.get("/memory/file", params={"path": "/memories/preferences.md"}))
 
 
+@needs_consolidation
 async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -104,6 +106,7 @@ async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     assert "Zoe" in str(tool_results(model.requests[-1]))
 
 
+@needs_consolidation
 async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -167,6 +170,7 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_never_gets
     assert "held_while_paused" not in str(await client.threads.get(kept))
 
 
+@needs_consolidation
 async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

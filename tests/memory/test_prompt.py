@@ -9,7 +9,7 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Item, Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
-from memory import blocks, identity, prompt
+from memory import blocks, identity
 from memory.blocks import MAX_POLICY_FILES
 from memory.identity import DEFAULT_AGENT_ASSISTANT
 from memory.starting import starting_memory
@@ -236,7 +236,7 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
         loads += 1
         return loads
 
-    per_run = prompt.PerRun(load)
+    per_run = blocks.PerRun(load)
     seen = []
     for run_id in ("a", "a", "b", None, None):
         with in_run(run_id):

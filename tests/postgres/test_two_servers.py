@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from testing.dev_server import DevServer, run_turn
+from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
 from tests.postgres.test_servers import OURS, embedded_in
@@ -18,6 +19,7 @@ from tests.postgres.test_servers import OURS, embedded_in
 TASK = "Conversations with something new"
 
 
+@needs_consolidation
 @pytest.mark.server
 @pytest.mark.postgres
 @pytest.mark.proof

@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
-from memory.consolidation import acceptance
+from memory.consolidation import acceptance, hooks
 from memory.consolidation.acceptance import Acceptance, OvertakenError, accept, finish_accepted
 from memory.consolidation.guard import Changed
 from memory.consolidation.positions import Position, positions
@@ -94,7 +94,7 @@ async def test_a_run_that_dies_at_any_point_has_changed_nothing_or_is_finished_o
         if others:
             await write(store, "/a.md", "mine")
         for_whom = {**AFTER, "/a.md": f"{AFTER['/a.md']}mine\n"} if others else AFTER
-        pending = acceptance.is_acceptance_pending(await store.aget(namespaces.lease(ALICE), KEY))
+        pending = (await acceptance.read_state(store, ALICE, FILES)).is_unfinished()
         follows = await finish_accepted(store, ALICE, FILES)
         if follows == "":
             assert await texts(store) == ({**before, "/a.md": f"{before['/a.md']}mine\n"} if others else before)
@@ -108,7 +108,7 @@ async def test_a_run_that_dies_at_any_point_has_changed_nothing_or_is_finished_o
         assert [await revisions(store, change.key) for change in CHANGES] == [1, 1, 1, 1]
         assert await positions(store, ALICE) == MOVED
         assert [record["conversations"] for record in await records(store, ALICE)] == [1]
-        assert not acceptance.is_acceptance_pending(await store.aget(namespaces.lease(ALICE), KEY))
+        assert not (await acceptance.read_state(store, ALICE, FILES)).is_unfinished()
     assert deaths > 20
 
 
@@ -117,7 +117,7 @@ async def test_who_finishes_may_die_at_any_point_as_well() -> None:
         store = await furnished()
         with pytest.raises(ConnectionError):
             await accept(Mortal(store, 9), ALICE, FILES, batch(), "")
-        assert acceptance.is_acceptance_pending(await store.aget(namespaces.lease(ALICE), KEY))
+        assert (await acceptance.read_state(store, ALICE, FILES)).is_unfinished()
         mortal = Mortal(store, deaths)
         while True:
             try:
@@ -244,3 +244,14 @@ async def test_no_conversation_begins_with_half_a_batch(graph: BuildGraph, model
     prompt = system_text(model.requests[-1])
     assert "two" in prompt
     assert "x and y and z" in prompt
+
+
+async def test_a_conversation_goes_on_where_a_batch_cannot_be_finished(
+    graph: BuildGraph, store: BaseStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> str:
+        raise ConnectionError
+
+    monkeypatch.setattr(hooks, "finish_accepted", fail)
+    assert await graph().turn("hello")
+    assert "could not be finished" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -14,9 +15,10 @@ from deepagents.backends.utils import create_file_data
 
 from evals.cases import Case, Thread, load_cases
 from memory.consolidation import guard
-from memory.consolidation.guard import Changed, objection, objections
+from memory.consolidation.guard import Changed, objections
 from memory.validation import RefusedWriteError
 from settings import MAX_FILE_BYTES
+from tests.test_hostile import ENDURED, SHUFFLED
 
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 FACTS = [
@@ -27,6 +29,10 @@ FACTS = [
 LINES = [f"- {fact} {SOURCE}" for fact in FACTS]
 BEFORE = "# Facts\n\n" + "\n".join(LINES) + "\n"
 BODY = "\n".join(LINES)
+
+
+def objection(changed: Changed, given_up: Sequence[str]) -> str | None:
+    return objections([changed], {changed.path: given_up})
 
 
 def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md") -> str | None:
@@ -345,3 +351,9 @@ def test_headings_and_comments_are_nothing_to_lose() -> None:
 
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
     assert "skill" in (objection(Changed("/skills/x/SKILL.md", "one\n", ""), ["one"]) or "")
+
+
+def test_shuffled_lines_take_no_longer_than_any_text() -> None:
+    began = time.thread_time()
+    objection(Changed("/a.md", "\n".join(sorted(SHUFFLED, key=int)), "\n".join(SHUFFLED)), [])
+    assert time.thread_time() - began < ENDURED

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore
 
+from consolidation_agent import build_consolidation_agent
+from memory import namespaces
 from memory.consolidation.run_records import records
-from settings import MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES
+from memory.usage import TokenBudgetError, count
+from settings import MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES, Settings
 from testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
+from tests.conftest import BuildGraph
 from tests.memory.consolidation.runs import (
     A_BATCH,
     AGAIN,
@@ -138,3 +143,13 @@ async def test_a_failing_model_leaves_memory_as_it_was(run: Runs, store: BaseSto
     await run("r2", [talk("t", "dill")])
     assert await text(store) == "- dill\n"
     assert [record["status"] for record in await records(store, ALICE)] == ["done", "failed"]
+
+
+async def test_a_consolidation_beyond_the_budget_fails_so_that_it_stays_due(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    today = datetime.now(UTC).date().isoformat()
+    await count(store, namespaces.usage(ALICE), today, {"tokens": 9}, keep=today)
+    with pytest.raises(TokenBudgetError, match="Today's 5 tokens are used up"):
+        await graph(Settings(daily_tokens=5), build=build_consolidation_agent).turn("consolidate")
+    assert model.requests == []

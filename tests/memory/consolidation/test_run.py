@@ -13,7 +13,8 @@ from deepagents.backends.utils import create_file_data
 from langchain_core.messages import HumanMessage
 from langgraph.store.base import BaseStore
 
-from memory import namespaces
+from consolidation_agent import build_consolidation_agent
+from memory import journal, namespaces
 from memory.consolidation import guard
 from memory.consolidation.due import find_due
 from memory.consolidation.positions import Position, commit, positions
@@ -23,7 +24,8 @@ from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
 from memory.journal.runners import acarry_out
 from settings import MAX_DIFF_CHARS
-from testing.scripted_anthropic import ScriptedAnthropic, Slow, ToolCall, tool_results
+from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
+from tests.conftest import BuildGraph
 from tests.memory.consolidation.runs import (
     A_BATCH,
     AGAIN,
@@ -262,3 +264,11 @@ async def test_what_the_person_wrote_between_two_writes_of_a_run_is_not_the_run_
     assert await text(store) == "one\ntwo\nthree\nfour\nmine\n"
     (record,) = await records(store, ALICE)
     assert record["files"] == {}
+
+
+async def test_history_says_that_consolidation_wrote(graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic) -> None:
+    write = ToolCall("write_file", {"file_path": "/memories/a.md", "content": "3"})
+    model.script("consolidate", [write], [Text("done")])
+    await graph(build=build_consolidation_agent).turn("consolidate", thread="t3")
+    (revision,) = await journal.history(store, FILES, "/a.md")
+    assert (revision.content, revision.author.kind, revision.author.user_id) == ("3", "consolidation", "alice")

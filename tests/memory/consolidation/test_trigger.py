@@ -227,3 +227,14 @@ async def test_without_a_server_nothing_is_planned() -> None:
 def test_turns_plan_a_consolidation_where_there_is_one(settings: Settings, planning: bool) -> None:
     """Turns plan a consolidation, unless it is turned off or memory is shared."""
     assert ("IdleTrigger.after_agent" in agent.build_agent(settings).nodes) is planning
+
+
+@pytest.mark.parametrize("value", [{}, {"thread_id": 7}, {"thread_id": None}, {"thread_id": "no id"}], ids=repr)
+async def test_a_schedule_that_names_no_thread_is_none(store: BaseStore, value: Any) -> None:
+    """A schedule that names no thread is none, and the next consolidation makes another."""
+    owner, platform = ALICE, FakePlatform()
+    await store.aput(namespaces.schedule(owner.actor), owner.key, value, index=False)
+    assert await is_stray(owner, store, {"metadata": {"trigger": "now"}, "configurable": {"thread_id": "1"}})
+    assert await start(owner, platform.client, store)
+    (item,) = await store.asearch(namespaces.schedule(owner.actor))
+    assert list(platform.runs) == [str(UUID(item.value["thread_id"]))]

@@ -13,7 +13,6 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
-from consolidation_agent import build_consolidation_agent
 from memory import namespaces
 from memory.files import ScopedFiles
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Author
@@ -127,22 +126,19 @@ def write(path: str, content: str = "x") -> ToolCall:
 async def test_history_says_who_wrote_and_in_which_thread(
     graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    """History says whether the agent, a subagent or consolidation wrote, and in which thread."""
+    """History says which graph or subagent wrote, and in which thread."""
     task = ToolCall("task", {"description": "helper, note it", "subagent_type": "general-purpose"})
     model.script("note it yourself", [write("/memories/a.md", "1")], [Text("done")])
     await graph().turn("note it yourself", thread="t1")
     model.script("let somebody note it", [task], [Text("done")])
     model.script("helper, note it", [write("/memories/a.md", "2")], [Text("noted")])
     await graph().turn("let somebody note it", thread="t2")
-    model.script("consolidate", [write("/memories/a.md", "3")], [Text("done")])
-    await graph(build=build_consolidation_agent).turn("consolidate", thread="t3")
     revisions = await history(store, FILES, "/a.md")
     assert [(revision.content, revision.author.kind, revision.author.user_id) for revision in revisions] == [
-        ("3", "consolidation", "alice"),
         ("2", "subagent", "alice"),
         ("1", "agent", "alice"),
     ]
-    assert [revision.author.thread_id for revision in revisions][1:] == ["t2", "t1"]
+    assert [revision.author.thread_id for revision in revisions] == ["t2", "t1"]
 
 
 async def test_every_writing_tool_leaves_one_revision_with_its_author(

@@ -11,10 +11,9 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from consolidation_agent import build_consolidation_agent
 from memory import namespaces
 from memory.identity import Actor
-from memory.usage import TokenBudgetError, budget_refusal, count
+from memory.usage import budget_refusal, count
 from memory.usage.budget import frees_at
 from settings import Settings
 from testing.dev_server import DevServer, dev_token, run_turn
@@ -57,16 +56,6 @@ async def test_a_subagents_calls_count_too(graph: BuildGraph, model: ScriptedAnt
 async def test_without_a_budget_nothing_is_counted(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
     await graph().turn("hello")
     assert await used(store, ALICE) == 0
-
-
-async def test_a_consolidation_beyond_the_budget_fails_so_that_it_stays_due(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
-    today = datetime.now(UTC).date().isoformat()
-    await count(store, namespaces.usage(ALICE), today, {"tokens": 9}, keep=today)
-    with pytest.raises(TokenBudgetError, match="Today's 5 tokens are used up"):
-        await graph(Settings(daily_tokens=5), build=build_consolidation_agent).turn("consolidate")
-    assert model.requests == []
 
 
 async def test_yesterdays_tokens_do_not_count(store: BaseStore) -> None:

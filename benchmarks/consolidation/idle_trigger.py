@@ -1,4 +1,4 @@
-"""What planning a consolidation adds to a user's turn: python -m benchmarks.idle_trigger
+"""What planning a consolidation adds to a user's turn: python -m benchmarks.consolidation.idle_trigger
 
 Goal: 1.05 or less, inside the run and for the turn without the queue.
 
@@ -72,7 +72,7 @@ def main() -> None:
             "CONSOLIDATE_AFTER_SECONDS": "86400",
             "LOG_JSON": "true",
         }
-        config = {"graphs": {GRAPHS[1]: f"benchmarks/{GRAPHS[1]}.py:{GRAPHS[1]}"}}
+        config = {"graphs": {GRAPHS[1]: f"benchmarks/consolidation/{GRAPHS[1]}.py:{GRAPHS[1]}"}}
         with DevServer(Path(folder), env, config) as server:
             measured = asyncio.run(measure(server, wanted))
         times = worker_times(server.log)

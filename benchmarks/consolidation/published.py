@@ -1,4 +1,4 @@
-"""The yardstick of consolidation_cost: a consolidation agent as the published recipes have it, repaired just enough to run.
+"""The yardstick of `cost.py`: a consolidation agent as the published recipes have it, repaired just enough to run.
 
 Repaired: `threads.search` has no `updated_after`, so the threads are sorted by time and those that are too old left out here;
 and the lookback is given by the benchmark (`since`), which keeps it in step with the schedule better than a clock would.

@@ -1,4 +1,4 @@
-"""What the nightly sweep costs, by how many people there are and how many were active: python -m benchmarks.sweep
+"""What the nightly sweep costs, by how many people there are and how many were active: python -m benchmarks.consolidation.sweep
 
 Goals: its requests and its time follow who is active. 100,000 people with 1% active cost 1.5 times or less what 1,000 people
 cost who are all active; and 1% of 10,000 a tenth or less of all of them.

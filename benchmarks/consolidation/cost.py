@@ -1,4 +1,4 @@
-"""Model calls and prompt bytes of consolidation, against the published recipe: python -m benchmarks.consolidation_cost
+"""Model calls and prompt bytes of consolidation, against the published recipe: python -m benchmarks.consolidation.cost
 
 A day of one person, on one `langgraph dev`: four windows of the recipe's schedule, and in two of them conversations. In the
 second, one of the first window's goes on. The recipe's cron fires at the end of every window; ours runs after the
@@ -100,7 +100,7 @@ def main() -> None:
     args = parser.parse_args()
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
         env = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "test"}
-        path = "benchmarks/published_consolidation.py:published_consolidation"
+        path = "benchmarks/consolidation/published.py:published_consolidation"
         with DevServer(Path(folder), env, {"graphs": {"published_consolidation": path}}) as server:
             costs = asyncio.run(measure(server, model, args.conversations, args.turns))
     ours, theirs = (costs[graph] for graph in GRAPHS)

@@ -1,4 +1,4 @@
-"""Memory that ages: old conversations go where that is set, and it is said when memory is nearly full."""
+"""Memory that ages: old conversations go where that is set, and the oldest topics are shortened where memory is large."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 from langgraph_sdk.errors import NotFoundError
 
 import settings
@@ -14,17 +14,16 @@ from memory import identity, namespaces
 from memory.consolidation import expiry
 from memory.consolidation.positions import Position, commit, positions
 from memory.consolidation.tasks import shorten
-from memory.controls import NEARLY_FULL, SHORTEN_ABOVE_BYTES, usage_of
+from memory.controls import SHORTEN_ABOVE_BYTES
 from memory.recall import catch_up
-from settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
 from testing.dev_server import DevServer, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from testing.threads import Threads
+from tests.memory.test_quota import NOW, topic
 from tests.memory.test_temporary import new_thread
 
 ALICE, BOB = identity.Actor("alice", "acme"), identity.Actor("bob", "acme")
 DAYS = 30
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 class Platform(Threads):
@@ -85,45 +84,6 @@ async def test_a_deleted_conversation_is_not_found_any_more(
     assert "Zoe" not in tool_results(model.requests[-1])[0]
 
 
-@pytest.mark.server
-async def test_that_memory_is_nearly_full_is_said_before_a_write_is_refused(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client = server.as_user(alice)
-    write = [ToolCall("append_memory", {"path": "/memories/food.md", "text": "- dill"})]
-    model.script("first words", write, [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "first words")
-    assert tool_results(model.requests[-1]) == ["Added to /memories/food.md."]
-    assert (await client.http.get("/memory"))["usage"]["nearly_full"] is False
-    size = 250_000
-    files = [
-        {"path": f"/memories/{n}.md", "content": "x" * size} for n in range(int(NEARLY_FULL * MAX_MEMORY_BYTES / size) + 1)
-    ]
-    await client.http.post("/memory/import", params={"dry_run": "false"}, json={"version": 1, "files": files})
-    model.script("more words", write, [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "more words")
-    assert "Memory is nearly full" in tool_results(model.requests[-1])[0]
-    path = "/memories/food.md"
-    others = [
-        ToolCall("edit_file", {"file_path": path, "old_string": "- dill", "new_string": "- leek", "replace_all": True}),
-        ToolCall("write_file", {"file_path": "/memories/new.md", "content": "- kale"}),
-        ToolCall("save_profile", {"profile": {"name": "A"}}),
-        ToolCall("write_file", {"file_path": "/scratch.md", "content": "only here"}),
-        ToolCall("read_file", {"file_path": path}),
-    ]
-    model.script("other words", others, [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "other words")
-    said = ["Memory is nearly full" in result for result in tool_results(model.requests[-1])]
-    assert said == [True, True, True, False, False]
-    usage = (await client.http.get("/memory"))["usage"]
-    assert usage == {**usage, "nearly_full": True, "max_files": MAX_MEMORY_FILES, "max_bytes": MAX_MEMORY_BYTES}
-
-
-def topic(key: str, size: int, at: str) -> Item:
-    value = {"content": "x" * size, "modified_at": at}
-    return Item(value=value, key=key, namespace=("memories",), created_at=NOW, updated_at=NOW)
-
-
 def test_consolidation_is_asked_to_shorten_the_oldest_topics() -> None:
     """Consolidation is asked to shorten the oldest topics where memory is over its budget."""
     topics = [topic(f"/topics/{n}.md", SHORTEN_ABOVE_BYTES // 8, f"2026-01-0{n}") for n in (7, 3, 5, 1, 2, 4, 6)]
@@ -134,9 +94,3 @@ def test_consolidation_is_asked_to_shorten_the_oldest_topics() -> None:
     assert ", ".join(f"/memories/topics/{n}.md" for n in range(1, 6)) in asked
     assert "topics/6.md" not in asked
     assert "{" not in asked
-
-
-def test_memory_is_nearly_full_by_its_bytes_or_by_its_files() -> None:
-    assert not usage_of([topic("/a.md", int(NEARLY_FULL * MAX_MEMORY_BYTES) - 1, "")]).nearly_full
-    assert usage_of([topic("/a.md", int(NEARLY_FULL * MAX_MEMORY_BYTES) + 1, "")]).nearly_full
-    assert usage_of([topic(f"/{n}.md", 0, "") for n in range(int(NEARLY_FULL * MAX_MEMORY_FILES))]).nearly_full
