@@ -140,7 +140,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description="Store operations and time of the graph alone.")
     parser.add_argument("--turns", type=int, default=100, help="pairs of each case; a hundred take about half a minute")
     wanted = max(2, parser.parse_args().turns)
-    model = InstantAnthropic(model="claude-sonnet-4-6", api_key=SecretStr("test"))
+    model = InstantAnthropic(model="claude-sonnet-4-6", api_key=SecretStr("test"), disable_streaming=True)
     agent, bare = Graph(build_agent(Settings(), model)), Graph(build_bare_agent(model))
     counts = {"agent": await counted(agent), "bare": await counted(bare)}
     print(f"{'round trips (operations, of them writes)':42} {'project':>14} {'bare':>14}")
