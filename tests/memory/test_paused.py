@@ -170,6 +170,19 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_never_gets
     assert "held_while_paused" not in str(await client.threads.get(kept))
 
 
+async def test_nobody_s_pause_marks_what_another_said(server: DevServer, alice: str) -> None:
+    """Neither a paused person's requests for another's thread nor a stranger's for a paused person's mark it."""
+    client, stranger = server.as_user(alice), server.as_user(f"mallory-{alice}")
+    thread = await new_thread(client, {"graph_id": "agent"})
+    said: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    for paused in (stranger, client):
+        await control(paused, paused=True)
+        assert await status(stranger.runs.create(thread, "agent", input=said)) == 404
+        assert await status(stranger.threads.update_state(thread, said)) == 404
+        assert "held_while_paused" not in str(await client.threads.get(thread))
+        await control(paused, paused=False)
+
+
 @needs_consolidation
 async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(
     server: DevServer, model: ScriptedAnthropic, alice: str
