@@ -156,5 +156,8 @@ def dev_address() -> str:
 
 
 def check_server(url: str) -> None:
-    """Raise `httpx.TransportError` at once if no server answers at `url`. A client of the SDK tries to connect six times."""
-    httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False)
+    """Raise `httpx.TransportError` at once if `url` is none or no server answers there. The SDK's client tries six times."""
+    try:
+        httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise httpx.UnsupportedProtocol(str(error)) from None

@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
 
@@ -112,10 +113,12 @@ def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
     if not org.isascii() or ":" in org:
         sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.\n")
         return 1
-    client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"})
-    with asyncio.Runner() as runner:
+    headers = {"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"}
+    with asyncio.Runner() as runner, ExitStack() as closing:
         try:
             check_server(url)
+            client = get_client(url=url, api_key=None, headers=headers)
+            closing.callback(lambda: runner.run(client.aclose()))
             runner.run(client.assistants.search(limit=1))
             out.print(f"Talking to {url} as {identity} of {org}. {HELP}", style="dim", markup=False)
             converse(Chat(client, Actor(identity, org), load_settings(local_environ()), graph), runner.run)
@@ -125,8 +128,6 @@ def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
         except httpx.TransportError:
             sys.stderr.write(f"No server answers at {url}; start it with `make dev` in another terminal.\n")
             return 1
-        finally:
-            runner.run(client.aclose())
     return 0
 
 

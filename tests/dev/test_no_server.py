@@ -8,8 +8,10 @@ import threading
 from collections.abc import Iterator
 from socket import create_server
 
+import httpx
 import pytest
 
+from environment import check_server
 from settings import PROJECT
 
 
@@ -28,13 +30,33 @@ def refusing() -> Iterator[tuple[str, list[object]]]:
         yield f"https://127.0.0.1:{listener.getsockname()[1]}", tried
 
 
-@pytest.mark.parametrize("command", ["dev.chat --as alice", "memory.reindex --user alice", "seeds", "dev.backup --folder none"])
-def test_a_command_says_at_once_that_no_server_answers(refusing: tuple[str, list[object]], command: str) -> None:
-    url, tried = refusing
+COMMANDS = ["dev.chat --as alice", "memory.reindex --user alice", "seeds", "dev.backup --folder none"]
+
+
+def run(command: str, url: str) -> str:
+    """What a command that must fail says, in one line."""
     given = [sys.executable, "-m", *command.split(), "--url", url]
     result = subprocess.run(given, cwd=PROJECT, capture_output=True, text=True, check=False, input="")
     assert result.returncode == 1
-    assert url in result.stderr
-    assert "answer" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+    return result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_says_at_once_that_no_server_answers(refusing: tuple[str, list[object]], command: str) -> None:
+    url, tried = refusing
+    said = run(command, url)
+    assert url in said
+    assert "answer" in said
     assert len(tried) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_address_that_is_none_is_said_in_one_line(command: str) -> None:
+    assert "http://[::1" in run(command, "http://[::1")
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:x", "ftp://127.0.0.1", "127.0.0.1", ""])
+def test_every_address_that_is_none_is_a_failure_to_reach(url: str) -> None:
+    with pytest.raises(httpx.TransportError):
+        check_server(url)
