@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import uuid
@@ -59,6 +60,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in _ON_ONE_STORE and item.get_closest_marker("postgres") and not item.get_closest_marker("server"):
             item.add_marker("proof")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded now stays: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
