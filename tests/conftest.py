@@ -49,7 +49,16 @@ def model_env(model: ScriptedAnthropic) -> dict[str, str]:
 # What these claim does not depend on the kind of store: `make test` tries it on one, `make proof` on both.
 _ON_ONE_STORE = {
     Path(__file__).parent / path
-    for path in ("test_agent.py", "memory/test_files.py", "memory/test_prompt.py", "memory/test_skills.py", "test_writer.py")
+    for path in (
+        "test_agent.py",
+        "test_writer.py",
+        "access/test_approvals.py",
+        "api/test_requests.py",
+        "dev/test_offline_model.py",
+        "memory/test_files.py",
+        "memory/test_prompt.py",
+        "memory/test_skills.py",
+    )
 }
 
 
