@@ -93,10 +93,11 @@ async def _assistants(client: LangGraphClient) -> list[str]:
 
 
 async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
-    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty."""
+    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty, or consolidation is taken off."""
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
-    schedule = settings.consolidation_schedule
+    consolidates = await client.assistants.search(graph_id=CONSOLIDATION_GRAPH, limit=1)
+    schedule = settings.consolidation_schedule if consolidates else None
     extra = ours[1:] if schedule else ours
     changes: list[Change] = [
         (f"cron {cron['cron_id']}: deleted", partial(client.crons.delete, cron["cron_id"])) for cron in extra

@@ -17,7 +17,6 @@ from tests.forks.fork import Fork
 pytestmark = pytest.mark.forks
 
 README = (PROJECT / "README.md").read_text("utf-8")
-CONFIGS = ("langgraph.json", "langgraph.postgres.json")
 SKILL = "---\nname: {name}\ndescription: Write {name}.\n---\n\n1. Ask for whom.\n2. Write it.\n"
 # Existing files that one row may ask to be changed, README's own tree aside.
 MOST_FILES = 3
@@ -88,15 +87,13 @@ def page(fork: Fork) -> None:
 
 
 def front_end(fork: Fork) -> None:
-    for config in CONFIGS:
-        fork.edit(config, ('"allow_origins": []', '"allow_origins": ["https://app.example.com"]'))
+    fork.edit("langgraph.json", ('"allow_origins": []', '"allow_origins": ["https://app.example.com"]'))
 
 
 def tool(fork: Fork) -> None:
     fork.write("library.py", LIBRARY)
     fork.insert("agent.py", "from library import find_book\n", "from memory.consolidation import agent_hooks\n")
     fork.edit("agent.py", ("tools=[*build_memory_tools", "tools=[find_book, *build_memory_tools"))
-    fork.insert("pyproject.toml", '"library", ', '"models", "settings"')
     in_tree(fork, "library.py")
 
 
@@ -119,9 +116,7 @@ def find_book(title: str) -> str:
 def another_agent(fork: Fork) -> None:
     text = fork.text("agent.py").replace('name="agent"', 'name="support"').replace("\nagent = build", "\nsupport = build")
     fork.write("support.py", text)
-    for config in CONFIGS:
-        fork.insert(config, '    "support": "./support.py:support",\n', '    "consolidation_agent": ')
-    fork.edit("pyproject.toml", ('"settings", ', '"settings", "support", '))
+    fork.insert("langgraph.json", '    "support": "./support.py:support",\n', '    "consolidation_agent": ')
     in_tree(fork, "support.py")
 
 
@@ -151,12 +146,11 @@ KNOWLEDGE_OF_RUN = """    def knowledge(runtime: Runtime[Any]) -> namespaces.Nam
 def semantic_search(fork: Fork) -> None:
     index = '{"embed": "openai:text-embedding-3-small", "dims": 1536}'
     fork.edit("langgraph.json", ('  "auth":', f'  "store": {{"index": {index}}},\n  "auth":'))
-    fork.edit("langgraph.postgres.json", ('store.py:store"}', f'store.py:store", "index": {index}}}'))
 
 
 def in_tree(fork: Fork, module: str) -> None:
     """What a fork's README says of its own module, if it keeps the tree."""
-    fork.insert("README.md", f"{module}                a module of this fork's own\n", "langgraph.postgres.json   ")
+    fork.insert("README.md", f"{module}                a module of this fork's own\n", "compose.yaml   ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +161,6 @@ class Row:
     change: Callable[[Fork], None]
     tests: tuple[str, ...]
     quick: bool = False  # in `make test`, too
-    most: int = MOST_FILES  # files that it asks to be changed
 
 
 DOCS = ("tests/test_docs.py", "tests/test_architecture.py")
@@ -201,7 +194,7 @@ ROWS = [
     Row("no semantic search", parts.no_semantic_search, ("tests/memory/recall", *DOCS)),
     Row("no skills", parts.no_skills, (*SHOWN, "tests/test_seeds.py", "tests/faults/test_hostile_input.py", *DOCS)),
     Row("no page", parts.no_page, ("tests/access", "tests/dev", *SHOWN, *CONFIGURED)),
-    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", *SERVED), most=7),
+    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", *SERVED)),
     Row("no Postgres for development", parts.no_postgres, ("tests/dev", "tests/test_settings.py", *SHOWN, *CONFIGURED)),
 ]
 
@@ -221,7 +214,7 @@ def test_every_script_fits_the_project_and_asks_for_few_files(tmp_path: Path) ->
         fork = Fork(tmp_path / str(number))
         row.change(fork)
         known = {path for path in fork.edited if (PROJECT / path).exists()} - {"README.md", ".env"}
-        assert len(known) <= row.most, f"README's row {row.title!r} asks for {len(known)} files: {sorted(known)}"
+        assert len(known) <= MOST_FILES, f"README's row {row.title!r} asks for {len(known)} files: {sorted(known)}"
         shutil.rmtree(fork.folder)
 
 
