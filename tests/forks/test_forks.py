@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -199,22 +199,32 @@ ROWS = [
 ]
 
 
-def titles() -> list[str]:
-    """What README's table says can be changed."""
-    table = README.partition("## Making it yours")[2].partition("\n## ")[0]
-    return [title for title in re.findall(r"(?m)^\| ([^|]+?) \|", table) if title not in {"to change", "---"}]
+def table() -> dict[str, str]:
+    """README's table: what to edit or delete, by what can be changed."""
+    text = README.partition("## Making it yours")[2].partition("\n## ")[0]
+    cells = re.findall(r"(?m)^\| ([^|]+?) \| (.+) \|$", text)
+    return {title: told for title, told in cells if title not in {"to change", "---"}}
+
+
+def is_named(path: str, told: str) -> bool:
+    """Whether a row names a file or folder, by its path, its end, a pattern, or a folder around it."""
+    patterns = [re.sub("<[^>]*>", "*", name).rstrip("/") for name in re.findall("`([^`]+)`", told)]
+    places = [PurePosixPath(path), *PurePosixPath(path).parents][:-1]
+    return any(place.match(pattern) for place in places for pattern in patterns)
 
 
 def test_every_row_of_readme_is_made_by_a_script_and_every_script_is_in_readme() -> None:
-    assert sorted(titles()) == sorted(row.title for row in ROWS)
+    assert sorted(table()) == sorted(row.title for row in ROWS)
 
 
-def test_every_script_fits_the_project_and_asks_for_few_files(tmp_path: Path) -> None:
+def test_every_script_does_what_its_row_names_and_edits_few_files(tmp_path: Path) -> None:
     for number, row in enumerate(ROWS):
         fork = Fork(tmp_path / str(number))
         row.change(fork)
         known = {path for path in fork.edited if (PROJECT / path).exists()} - {"README.md", ".env"}
         assert len(known) <= MOST_FILES, f"README's row {row.title!r} asks for {len(known)} files: {sorted(known)}"
+        done = known | (fork.deleted if row.title.startswith("no ") else set())  # other rows delete the project's samples
+        assert [path for path in sorted(done) if not is_named(path, table()[row.title])] == [], row.title
         shutil.rmtree(fork.folder)
 
 
