@@ -92,6 +92,6 @@ class Fork:
             shutil.copytree(known, self.folder / ".mypy_cache", dirs_exist_ok=True)
         self.run("-m", "mypy")
 
-    def test(self, tests: Sequence[str]) -> None:
-        """Run the fast ones of these tests."""
-        self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "--tb=short", "-m", FAST, *tests)
+    def test(self, tests: Sequence[str], marked: str = FAST) -> None:
+        """Run the fast ones of these tests, or those with other marks."""
+        self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "--tb=short", "-m", marked, *tests)

@@ -161,6 +161,7 @@ class Row:
     change: Callable[[Fork], None]
     tests: tuple[str, ...]
     quick: bool = False  # in `make test`, too
+    starts: bool = False  # as `make dev` does: what a server serves has changed
 
 
 DOCS = ("tests/test_docs.py", "tests/test_architecture.py")
@@ -192,10 +193,17 @@ ROWS = [
     Row("no writer", parts.no_writer, ("tests/access", "tests/api", *AGENT, *DOCS)),
     Row("no search of past conversations", parts.no_episodes, ("tests/memory/recall", "tests/test_hostile.py", *AGENT, *DOCS)),
     Row("no semantic search", parts.no_semantic_search, ("tests/memory/recall", *DOCS)),
-    Row("no skills", parts.no_skills, (*SHOWN, "tests/test_seeds.py", "tests/faults/test_hostile_input.py", *DOCS)),
-    Row("no page", parts.no_page, ("tests/access", "tests/dev", *SHOWN, *CONFIGURED)),
-    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", *SERVED)),
-    Row("no Postgres for development", parts.no_postgres, ("tests/dev", "tests/test_settings.py", *SHOWN, *CONFIGURED)),
+    Row(
+        "no skills", parts.no_skills, (*SHOWN, "tests/test_seeds.py", "tests/faults/test_hostile_input.py", *DOCS), starts=True
+    ),
+    Row("no page", parts.no_page, ("tests/access", "tests/dev", *SHOWN, *CONFIGURED), starts=True),
+    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", *SERVED), starts=True),
+    Row(
+        "no Postgres for development",
+        parts.no_postgres,
+        ("tests/dev", "tests/test_settings.py", *SHOWN, *CONFIGURED),
+        starts=True,
+    ),
 ]
 
 
@@ -244,3 +252,5 @@ def test_a_fork_that_changes_it_stays_green(rows: list[Row], tmp_path: Path) -> 
         row.change(fork)
     fork.check(types=rows != QUICK)
     fork.test(sorted({test for row in rows for test in row.tests}))
+    if any(row.starts for row in rows):
+        fork.test(["tests/dev/test_smoke.py::test_the_server_that_make_starts_passes"], "server")
