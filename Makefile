@@ -30,7 +30,7 @@ export AS ORG URL TOKEN TO FROM
 dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
 	@$(PYTHON) -m settings
 	@$(PYTHON) -m memory.postgres
-	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server --config langgraph.postgres.json $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server --add memory/postgres/langgraph.json $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
 
 chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme, URL=)
 	@test -n "$$AS" || { echo "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme" >&2; exit 1; }
@@ -66,7 +66,7 @@ test: check ## check, and every test but the long proofs
 proof: check ## check, and every test
 	$(PYTHON) -m pytest $(PARALLEL)
 
-eval: $(VENV)/.installed ## judge consolidation with the model in .env (with LANGSMITH_API_KEY: an experiment there)
+eval: $(VENV)/.installed ## judge the model in .env by the cases of evals/ (with LANGSMITH_API_KEY: an experiment there)
 	@$(PYTHON) -m pytest evals -q -n 2 --dist load
 
 screenshots: $(VENV)/.installed ## look at the page as it is now: docs/screenshot.png (needs a Chromium)
@@ -86,7 +86,7 @@ clean: ## remove the environment and everything the local server keeps
 .env:
 	cp .env.example .env
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt
 ifneq ($(UV),)
 	test -x $(PYTHON) || uv venv --quiet $(VENV)
 else

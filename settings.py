@@ -111,7 +111,6 @@ class Settings:
     """The environment. The defaults are those of a first local start without any key."""
 
     agent_model: Annotated[str | None, env.parse_model] = None
-    consolidation_model: Annotated[str | None, env.parse_model] = None
     auth_jwks_url: Annotated[str | None, env.parse_jwks_url] = None
     auth_jwt_secret: Annotated[str | None, env.parse_jwt_secret] = field(default=None, repr=False)
     auth_issuer: Annotated[str | None, env.parse_text] = None
@@ -124,10 +123,13 @@ class Settings:
     memory_scope: Annotated[MemoryScope, env.parse_choice(MemoryScope)] = "user"
     memory_writes: Annotated[MemoryWrites, env.parse_choice(MemoryWrites)] = "both"
     shared_writes: Annotated[SharedWrites, env.parse_choice(SharedWrites)] = "deny"
+    daily_tokens: Annotated[int, env.parse_tokens] = 0
+    # Of consolidation, which can be taken off.
+    consolidation_model: Annotated[str | None, env.parse_model] = None
     consolidate_after_seconds: Annotated[int, env.parse_seconds] = 300
     consolidation_schedule: Annotated[str | None, env.parse_cron] = None
     consolidation_review: Annotated[Review, env.parse_choice(Review)] = "off"
-    daily_tokens: Annotated[int, env.parse_tokens] = 0
+    # Of Postgres for development, which can be taken off.
     memory_postgres_uri: Annotated[str | None, env.parse_postgres_uri] = field(default=None, repr=False)
     # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from other machines
     # (`--host`, `--tunnel`); its host name or IP address; and the websites that may call it (`http.cors` of langgraph.json).

@@ -16,6 +16,8 @@ _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".
 FILES = {
     path.relative_to(FOLDER).as_posix(): path for path in sorted(FOLDER.rglob("*")) if path.is_file() and path.suffix in _TYPES
 }
+# What adds itself to the page: app/main.js imports each.
+PARTS = [name for name in FILES if name.endswith("/part.js")]
 # No other origins, no inline code, no text as HTML, no frames.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
@@ -54,10 +56,11 @@ class PublicRoute(Route):
 
 
 async def index(request: Request) -> Response:
-    """The page itself, with the way to sign in: the page cannot ask without a token."""
+    """The page itself, with its parts, and with the way to sign in: the page cannot ask without a token."""
     settings: Settings = request.app.state.settings
     html = await asyncio.to_thread(FILES[INDEX].read_text, "utf-8")
-    return Response(html.replace("{sign-in}", settings.sign_in), media_type=_TYPES[".html"], headers=HEADERS)
+    html = html.replace("{sign-in}", settings.sign_in).replace("{parts}", " ".join(PARTS))
+    return Response(html, media_type=_TYPES[".html"], headers=HEADERS)
 
 
 async def asset(request: Request) -> Response:

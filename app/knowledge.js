@@ -14,8 +14,8 @@ const BACKGROUND = `The agent does not write while you talk. What you say become
   consolidation.`;
 const PAUSED = "Memory is paused: nothing new is remembered, and what you say now never will be.";
 
-/** `switches` are further controls, by name, and `Below` what stands below them. */
-export function Knowledge({ session, switches, Below }) {
+/** `switches` are further controls, by name, and `below` what stands below them. */
+export function Knowledge({ session, switches, below }) {
   const { memory, me } = session;
   const isOwn = me.memory_scope !== "assistant";
   return html`<section class="knowledge" aria-labelledby="knows">
@@ -24,7 +24,7 @@ export function Knowledge({ session, switches, Below }) {
     ${SCOPES[me.memory_scope] && html`<p class="note">${SCOPES[me.memory_scope]}</p>`}
     ${isOwn && me.memory_writes === "background" && html`<p class="note">${BACKGROUND}</p>`}
     ${isOwn && html`<${Files} session=${session} />
-      <${Decisions} session=${session} switches=${switches} Below=${Below} />`}
+      <${Decisions} session=${session} switches=${switches} below=${below} />`}
   </section>`;
 }
 
@@ -65,7 +65,7 @@ const Change = ({ path, revision, author: by, at, deleted, diff, isNewest, undo 
   <button onClick=${undo}>${isNewest ? "Undo" : `Take back revision ${revision} of ${path.split("/").at(-1)}`}</button>
 </div>`;
 
-function Decisions({ session, switches, Below }) {
+function Decisions({ session, switches, below }) {
   const { client, memory } = session;
   const { told: stored, tell, problem } = useTold(client, "/memory/controls", {}, memory.version);
   const [refused, act] = useAct();
@@ -86,6 +86,6 @@ function Decisions({ session, switches, Below }) {
     ${told?.paused && html`<p class="note">${PAUSED}</p>`}
     ${told && html`<p class="row">${Object.entries({ paused: "Pause memory", ...switches }).map(option)}</p>`}
     <${Problem} text=${refused || problem} />
-    ${Below && html`<${Below} session=${session} />`}
+    ${below.map((Part) => html`<${Part} session=${session} />`)}
   </div>`;
 }

@@ -2,7 +2,6 @@
 
 import { Chat } from "./chat.js";
 import { connect, reason } from "./client.js";
-import { Consolidation, Operations, REVIEW } from "./consolidation.js";
 import { conversation } from "./conversation.js";
 import { Conversations } from "./conversations.js";
 import { Data } from "./data.js";
@@ -13,9 +12,15 @@ import { SignIn, tokenInAddress } from "./signin.js";
 import { isId } from "./text.js";
 import { Policies, Prompt } from "./views.js";
 
+// What comes off is a folder with a part.js, which the server names here: what that exports is added to the page.
+const named = document.querySelector('meta[name="parts"]').content.split(" ").filter(Boolean);
+const parts = await Promise.all(named.map((name) => import(`./${name}`)));
+const added = (name) => Object.assign({}, ...parts.map((part) => part[name]));
 // Each opens a dialog, and is given the session and onClose: another one is one more line.
-const DIALOGS = { Consolidation, Policies, "What the model sees": Prompt };
-const OPERATORS_DIALOGS = { ...DIALOGS, Operations };
+const DIALOGS = { ...added("dialogs"), Policies, "What the model sees": Prompt };
+const OPERATORS_DIALOGS = { ...DIALOGS, ...added("operatorsDialogs") };
+const SWITCHES = added("switches");
+const BELOW_SWITCHES = parts.flatMap(({ BelowSwitches }) => BelowSwitches ?? []);
 
 const idInAddress = () => (isId(location.hash.slice(1)) ? location.hash.slice(1) : null);
 const useCount = () => useReducer((n) => n + 1, 0);
@@ -86,7 +91,10 @@ function Signed({ client, me, last, onSignOut }) {
   const View = dialogs[dialog];
   const opener = (name) => html`<button onClick=${() => setDialog(name)}>${name}</button>`;
   // Long lists, which are not gone through again for every word of an answer.
-  const knowledge = useMemo(() => html`<${Knowledge} session=${session} ...${REVIEW} />`, [memory.version]);
+  const knowledge = useMemo(
+    () => html`<${Knowledge} session=${session} switches=${SWITCHES} below=${BELOW_SWITCHES} />`,
+    [memory.version],
+  );
   const version = `${answers} ${talk.id}`;
   const conversations = useMemo(
     () => html`<${Conversations} session=${session} current=${talk.id} version=${version} onOpen=${show} />`,

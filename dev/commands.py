@@ -7,6 +7,7 @@ from itertools import zip_longest
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
@@ -20,8 +21,11 @@ HELP = """/new starts another conversation, /temporary one that leaves nothing b
 What is remembered: /memory shows it, /files lists it, /history <path> tells what became of a file, /why <path> where
 each line comes from, /undo <path> <revision>
 makes it what it was, /pause and /resume decide whether anything new is remembered,
-/review on|off whether consolidation proposes first: /proposals, /accept <id> [path], /decline <id> [path];
 /export [file] writes everything of yours to a file, /forget deletes it all."""
+# Only for a server with consolidation.
+REVIEW_HELP = """
+/review on|off decides whether consolidation proposes first: /proposals, /accept <id> [path], /decline <id> [path]."""
+REVIEW = {"/review", "/proposals", "/accept", "/decline"}
 ROUTE = "/memories/"
 # The words that delete everything.
 FORGET = ["/forget", "everything"]
@@ -36,6 +40,15 @@ class Commands:
         self._client, self._actor, self._settings, self._graph = client, actor, settings, graph
         by_assistant = settings.memory_scope == "user+assistant"
         self._about = {"assistant_id": assistant_of(graph)} if by_assistant else {}
+
+    async def help(self) -> str:
+        """The commands that this server can carry out."""
+        return HELP + REVIEW_HELP * await self._reviews()
+
+    async def _reviews(self) -> bool:
+        """Whether consolidation can be reviewed: a server without it has no such route."""
+        answer = await self._client.http.client.get("/memory/proposals")
+        return answer.status_code != httpx.codes.NOT_FOUND
 
     async def show_memory(self) -> None:
         """Print every file of the person's memory, read through the store API."""
@@ -104,7 +117,8 @@ class Commands:
         """Change the person's controls, and print them."""
         now = await self._client.http.put("/memory/controls", json=given)
         out.print("Memory is paused: nothing new is remembered." if now["paused"] else "What you say is remembered.")
-        out.print("Consolidation proposes its changes." if now["review"] else "Consolidation makes its changes.")
+        if await self._reviews():
+            out.print("Consolidation proposes its changes." if now["review"] else "Consolidation makes its changes.")
 
     async def review(self, wanted: str) -> None:
         if wanted in {"on", "off"}:
@@ -148,8 +162,8 @@ class Commands:
             "/forget": (self.forget, range(2)),
         }
         do, takes = commands.get(name, (None, range(0)))
-        if do is None or len(given) not in takes:
-            out.print(HELP, markup=False)
+        if do is None or len(given) not in takes or (name in REVIEW and not await self._reviews()):
+            out.print(await self.help(), markup=False)
             return
         try:
             await do(*given)

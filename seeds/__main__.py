@@ -56,7 +56,7 @@ async def policy_changes(client: LangGraphClient, folder: Path, *, prune: bool) 
 async def skill_changes(client: LangGraphClient, folder: Path, *, prune: bool) -> list[Change]:
     """The skills of `seeds/skills/` for every assistant of every agent graph."""
     skills, changes = files.skills(folder), list[Change]()
-    for assistant in await _assistants(client):
+    for assistant in await _agents(client):
         changes += await _file_changes(client, namespaces.skills(assistant), "/skills", skills, prune=prune)
     return changes
 
@@ -67,7 +67,7 @@ async def memory_changes(client: LangGraphClient, folder: Path, settings: Settin
     """
     people, shared = files.memories(folder), files.shared_memories(folder)
     wanted: dict[namespaces.Namespace, files.Files] = {}
-    for assistant in await _assistants(client):
+    for assistant in await _agents(client):
         # Under MEMORY_SCOPE=assistant memory is shared, so one person's files must not get there.
         if settings.memory_scope != "assistant":
             for (org, user), memories in people.items():
@@ -84,19 +84,25 @@ async def memory_changes(client: LangGraphClient, folder: Path, settings: Settin
     return changes
 
 
-async def _assistants(client: LangGraphClient) -> list[str]:
-    """Ids of all assistants of agent graphs."""
+async def _assistants(client: LangGraphClient) -> dict[str, str]:
+    """The graph of every assistant, by id."""
     assistants: list[Any] = []
     while page := await client.assistants.search(limit=_PAGE, offset=len(assistants)):
         assistants += page
-    return [str(assistant["assistant_id"]) for assistant in assistants if assistant["graph_id"] != CONSOLIDATION_GRAPH]
+    return {str(assistant["assistant_id"]): assistant["graph_id"] for assistant in assistants}
+
+
+async def _agents(client: LangGraphClient) -> list[str]:
+    """Ids of all assistants of agent graphs."""
+    return [assistant for assistant, graph in (await _assistants(client)).items() if graph != CONSOLIDATION_GRAPH]
 
 
 async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
-    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty."""
+    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty, or consolidation is taken off."""
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
-    schedule = settings.consolidation_schedule
+    consolidates = CONSOLIDATION_GRAPH in (await _assistants(client)).values()
+    schedule = settings.consolidation_schedule if consolidates else None
     extra = ours[1:] if schedule else ours
     changes: list[Change] = [
         (f"cron {cron['cron_id']}: deleted", partial(client.crons.delete, cron["cron_id"])) for cron in extra

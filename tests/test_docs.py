@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from settings import PROJECT, VARIABLES, load_settings
-from testing.parts import CONSOLIDATION
+from testing.parts import CONSOLIDATION, ON_POSTGRES, POSTGRES, POSTGRES_BLOCKS
 
 README = PROJECT / "README.md"
 SETTINGS_PAGE = PROJECT / "docs" / "settings.md"
-CONFIGS = sorted(PROJECT.glob("langgraph*.json"))
+CONFIG = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
 
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})[^\n]*\n(.*?)^ *\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)>\s]+)>?[^)]*\)")
@@ -57,11 +57,11 @@ def folders_of(files: frozenset[str]) -> set[str]:
     return {str(parent) for name in files for parent in PurePosixPath(name).parents} - {"."}
 
 
-def section(heading: str) -> str:
-    """The text of README below this heading, up to the next of its level or above; empty without one."""
+def section(heading: str, document: Path = README) -> str:
+    """The text of a document below this heading, up to the next of its level or above; empty without one."""
     level = heading.partition(" ")[0]
     pattern = rf"^{re.escape(heading)}[ \t]*$(.*?)(?=^#{{1,{len(level)}}} |\Z)"
-    match = re.search(pattern, README.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    match = re.search(pattern, document.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     return match[1] if match else ""
 
 
@@ -113,10 +113,10 @@ def links(document: Path) -> Iterator[str]:
             yield target.partition("#")[0]
 
 
-def settings_rows() -> list[list[str]]:
-    """The cells of the settings table, without its head."""
-    table = [line for line in SETTINGS_PAGE.read_text("utf-8").splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+def settings_rows(heading: str = "# Settings") -> list[list[str]]:
+    """The cells of the settings tables below this heading, without their heads."""
+    text = section(heading, SETTINGS_PAGE)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| `")]
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -195,15 +195,19 @@ def test_the_settings_page_says_which_variables_nothing_acts_on_yet() -> None:
         (".accepts_dev_tokens", {"DEV_TOKENS"}),
     ):
         unused -= variables if any(rule in text for text in sources) else set()
+    for heading, is_on in (("## Consolidation", CONSOLIDATION), ("## Postgres for development", POSTGRES)):
+        settings_of_part = {row[0].strip("`") for row in settings_rows(heading)}
+        assert settings_of_part
+        unused -= settings_of_part if not is_on else set()
     assert {row[0].strip("`") for row in settings_rows() if "not acted on yet" in row[2]} == unused
 
 
 # --- langgraph.json --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: str(path.name))
-def test_every_object_a_configuration_names_is_defined_in_the_file_it_names(config: Path) -> None:
-    named = [text.rsplit(":", 1) for text in strings(json.loads(config.read_text())) if re.search(r"\.py:\w+$", text)]
+@pytest.mark.parametrize("config", [CONFIG, *[ON_POSTGRES] * POSTGRES], ids=["langgraph.json", *[POSTGRES_BLOCKS] * POSTGRES])
+def test_every_object_a_configuration_names_is_defined_in_the_file_it_names(config: dict[str, Any]) -> None:
+    named = [text.rsplit(":", 1) for text in strings(config) if re.search(r"\.py:\w+$", text)]
     assert named
     missing = [file for file, _ in named if not (PROJECT / file).is_file()]
     assert missing == []
@@ -211,20 +215,16 @@ def test_every_object_a_configuration_names_is_defined_in_the_file_it_names(conf
     assert undefined == []
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: str(path.name))
-def test_every_other_path_a_configuration_names_is_there(config: Path) -> None:
-    """Every other path a configuration names is there after a checkout and make."""
-    content = json.loads(config.read_text())
-    paths = [*content["dependencies"], content.get("env", ".")]
+def test_every_other_path_that_langgraph_json_names_is_there() -> None:
+    """Every other path that langgraph.json names is there after a checkout and make."""
+    paths = [*CONFIG["dependencies"], CONFIG.get("env", ".")]
     made_by_make = {".env": ".env.example"}
     assert [path for path in paths if not (PROJECT / made_by_make.get(path, path)).exists()] == []
 
 
-def test_every_configuration_has_the_graphs_that_clients_name() -> None:
-    """The platform is given the graphs that forks and clients name, and every configuration the same."""
-    graphs = [json.loads(config.read_text())["graphs"] for config in CONFIGS]
-    assert {"agent", *["consolidation_agent"] * CONSOLIDATION} <= set(graphs[0])
-    assert all(others == graphs[0] for others in graphs), "name the same graphs in every langgraph*.json"
+def test_langgraph_json_has_the_graphs_that_clients_name() -> None:
+    """The platform is given the graphs that forks and clients name."""
+    assert {"agent", *["consolidation_agent"] * CONSOLIDATION} <= set(CONFIG["graphs"])
 
 
 # --- Links and commands ----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
@@ -143,6 +144,15 @@ async def test_the_cron_is_made_once_follows_the_schedule_and_goes_with_it(serve
         assert await schedules() == [expected]
     await seed(PROJECT, client, "cron")
     assert await schedules() == []
+
+
+async def test_a_server_whose_consolidation_was_taken_off_keeps_no_cron_for_it() -> None:
+    """A server without consolidation gets no cron, whatever the schedule, and loses the one from before."""
+    there = {"/assistants/search": [], "/runs/crons/search": [{"cron_id": "1", "metadata": command.CRON_MARK}]}
+    answers = httpx.MockTransport(lambda request: httpx.Response(200, json=there[request.url.path]))
+    client = LangGraphClient(httpx.AsyncClient(transport=answers, base_url="http://test"))
+    nightly = replace(Settings(), consolidation_schedule="0 3 * * *")
+    assert [said for said, _ in await command.cron_changes(client, nightly)] == ["cron 1: deleted"]
 
 
 @needs_consolidation

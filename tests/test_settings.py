@@ -19,6 +19,7 @@ from langgraph_cli.deploy import RESERVED_ENV_VARS
 
 from environment import SettingsError
 from settings import PROJECT, VARIABLES, Settings, load_settings
+from testing.parts import CONSOLIDATION
 
 ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
 SECRET = "correct-horse-battery-staple-correct-horse"
@@ -274,7 +275,7 @@ def test_env_example_as_it_is_sets_nothing() -> None:
 def test_nothing_but_settings_reads_the_environment() -> None:
     readers = {str(path.relative_to(PROJECT)) for path in our_sources() if reads_environment(path.read_text(encoding="utf-8"))}
     # LangSmith's plugin for pytest takes its settings from the process alone: what `.env` says is put there for it.
-    assert readers == {"settings.py", "evals/conftest.py"}
+    assert readers == {"settings.py", *["evals/consolidation/conftest.py"] * CONSOLIDATION}
 
 
 @pytest.mark.parametrize(

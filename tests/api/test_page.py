@@ -14,7 +14,7 @@ from api.app import build_api
 from api.page import FILES, FOLDER, HEADERS
 from settings import Settings
 
-OWN = sorted(path for path in FOLDER.rglob("*.js") if path.parent == FOLDER)
+OWN = sorted(path for path in FOLDER.rglob("*.js") if path.parent.name != "lib")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -69,6 +69,14 @@ async def test_the_page_says_how_people_sign_in(settings: Settings, how: str) ->
     transport = httpx.ASGITransport(build_api(settings))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1", headers={"host": "127.0.0.1:1"}) as client:
         assert f'<meta name="sign-in" content="{how}">' in (await client.get("/app")).text
+
+
+async def test_the_page_names_the_parts_that_are_there(http: httpx.AsyncClient) -> None:
+    """The page names the parts that are there, and can import each."""
+    (named,) = re.findall('<meta name="parts" content="(.*)">', (await http.get("/app")).text)
+    assert named.split() == sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/part.js"))
+    for name in named.split():
+        assert (await http.get(f"/app/{name}")).headers["content-type"].startswith("text/javascript")
 
 
 def test_the_vendored_file_is_what_the_notice_says() -> None:

@@ -13,10 +13,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
+from langgraph_sdk.client import LangGraphClient
 
 from dev.chat import main
-from settings import PROJECT
+from dev.commands import Commands
+from memory.identity import Actor
+from settings import PROJECT, Settings
 from testing.commands import run_command
 from testing.dev_server import DevServer
 from testing.parts import needs_consolidation
@@ -96,6 +100,24 @@ def test_memory_is_paused_and_resumed_and_what_is_proposed_is_decided(
     assert result.stdout.count("The server answered 4") == 2
     assert "A temporary conversation. Nothing is remembered in it or of it." in result.stdout
     assert "<temporary>" in system_text(model.requests[-1])
+
+
+@pytest.mark.parametrize(("status", "is_offered"), [(200, True), (404, False)])
+async def test_review_is_offered_where_the_server_has_consolidation(
+    status: int, is_offered: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        told = {"proposals": [], "paused": True, "review": False}
+        return httpx.Response(status if request.url.path == "/memory/proposals" else 200, json=told)
+
+    client = LangGraphClient(httpx.AsyncClient(transport=httpx.MockTransport(answer), base_url="http://test"))
+    commands = Commands(client, Actor("alice", "acme"), Settings(), "agent")
+    for line in ("/pause", "/proposals", "/review on", "/help"):
+        await commands.carry_out(line)
+    said = capsys.readouterr().out
+    assert said.count("Memory is paused") == (2 if is_offered else 1)
+    offers = ("Consolidation makes its changes.", "Nothing is proposed.", "/review on|off", "/accept")
+    assert {offer in said for offer in offers} == {is_offered}
 
 
 def test_without_a_server_it_says_what_to_do() -> None:

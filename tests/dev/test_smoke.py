@@ -16,10 +16,12 @@ import pytest
 from dev.smoke import MARK
 from settings import PROJECT
 from testing.dev_server import DevServer, dev_token
-from testing.parts import CONSOLIDATION
+from testing.parts import CONSOLIDATION, POSTGRES, POSTGRES_BLOCKS
 from testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
 CLAIMS = ["health", "refusal", "newcomer", "write", "turn", "search", "history", "export", "consolidation", "deletion"]
+# How `make` starts a server, by its target.
+STARTS = {"dev": (), **({"dev-postgres": ("--add", POSTGRES_BLOCKS)} if POSTGRES else {})}
 
 
 def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:
@@ -74,8 +76,8 @@ def test_an_address_where_nothing_answers_is_a_failure_in_one_line_each(free_por
 
 @pytest.mark.server
 @pytest.mark.proof
-@pytest.mark.parametrize("config", sorted(path.name for path in PROJECT.glob("langgraph*.json")))
-def test_the_server_that_make_starts_passes(config: str, free_port: Callable[[], int]) -> None:
+@pytest.mark.parametrize("target", STARTS)
+def test_the_server_that_make_starts_passes(target: str, free_port: Callable[[], int]) -> None:
     port = free_port()
     # Not below pytest's folder, which Postgres's own user may not enter.
     with TemporaryDirectory(prefix="smoke-") as folder:
@@ -85,7 +87,7 @@ def test_the_server_that_make_starts_passes(config: str, free_port: Callable[[],
         shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns(*skipped))
         env = {name: value for name, value in os.environ.items() if name not in {"AGENT_MODEL", "ANTHROPIC_API_KEY"}}
         process = subprocess.Popen(
-            [sys.executable, "-m", "dev.server", "--port", str(port), "--config", config],
+            [sys.executable, "-m", "dev.server", "--port", str(port), *STARTS[target]],
             cwd=project,
             env={**env, "PYTHONPATH": str(project)},
             stdout=subprocess.PIPE,

@@ -66,6 +66,10 @@ class Fork:
             shutil.rmtree(place) if place.is_dir() else place.unlink()
             self.deleted.add(path)
 
+    def folders(self, name: str) -> list[str]:
+        """The folders with this name, from the project's root."""
+        return sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob(name) if path.is_dir())
+
     def run(self, *command: str) -> str:
         """What a command of Python in the copy prints; the copy's modules are imported, not the project's.
 
@@ -88,6 +92,6 @@ class Fork:
             shutil.copytree(known, self.folder / ".mypy_cache", dirs_exist_ok=True)
         self.run("-m", "mypy")
 
-    def test(self, tests: Sequence[str]) -> None:
-        """Run the fast ones of these tests."""
-        self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "--tb=short", "-m", FAST, *tests)
+    def test(self, tests: Sequence[str], marked: str = FAST) -> None:
+        """Run the fast ones of these tests, or those with other marks."""
+        self.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "--tb=short", "-m", marked, *tests)

@@ -20,7 +20,6 @@ def no_writer(fork: Fork) -> None:
     fork.delete("writer.py", "prompts/writer.md", "tests/test_writer.py")
     call = ", build_writer(settings, files, [*tools, *bounded])"
     fork.edit("agent.py", ("from writer import build_writer\n", ""), (call, ""))
-    fork.edit("pyproject.toml", (', "writer"]', "]"))
     fork.take("README.md", "writer.py                 a subagent of graph 1 with memory of its own\n", ", writer.md")
 
 
@@ -86,18 +85,16 @@ def no_page(fork: Fork) -> None:
 
 
 def no_postgres(fork: Fork) -> None:
-    fork.delete("memory/postgres", "langgraph.postgres.json", "tests/postgres")
+    fork.delete("memory/postgres", "testing/postgres.py", "tests/postgres")
     fork.take(
         "api/app.py",
         "from memory.postgres import outage\n",
         *re.findall(r"        exception_handlers=.*\n", fork.text("api/app.py")),
     )
     fork.take("Makefile", " dev-postgres", *re.findall(r"(?m)^dev-postgres: (?:.+\n)+\n", fork.text("Makefile")))
-    said = re.findall(r"(?m)^\| `MEMORY_POSTGRES_URI` \| unset \| (.*) \|$", fork.text("docs/settings.md"))
-    fork.edit("docs/settings.md", *((text, "It is not acted on yet.") for text in said))
+    fork.take("pyproject.toml", *re.findall(r"(?m)^  .*# for `make dev-postgres`\n", fork.text("pyproject.toml")))
     fork.take(
         "README.md",
-        "langgraph.postgres.json   the same on a Postgres you own: `make dev-postgres`\n",
         ", postgres/",
         " (`make dev-postgres`: pgvector)",
         "; on `make dev-postgres` not ([why](docs/architecture.md#what-lasts-where))",
@@ -105,35 +102,20 @@ def no_postgres(fork: Fork) -> None:
 
 
 def no_consolidation(fork: Fork) -> None:
-    fork.delete("consolidation_agent.py", "memory/consolidation", "api/consolidation", "app/consolidation.js")
+    fork.delete(*fork.folders("consolidation"))
     prompts = sorted((fork.folder / "prompts").glob("consolidation*.md"))
-    fork.delete("docs/consolidation.md", *(f"prompts/{path.name}" for path in prompts))
-    fork.delete("tests/memory/consolidation", "tests/api/consolidation", "tests/app/test_consolidation.py")
-    fork.delete("tests/app/test_operations.py", "testing/fake_platform.py", "benchmarks/consolidation")
+    fork.delete("consolidation_agent.py", *(f"prompts/{path.name}" for path in prompts))
+    fork.delete("docs/consolidation.md", "testing/fake_platform.py")
     fork.take("agent.py", "from memory.consolidation import agent_hooks\n", "*agent_hooks(settings), ")
+    graph = '    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"\n'
+    fork.edit("langgraph.json", (f'agent.py:agent",\n{graph}', 'agent.py:agent"\n'))
     fork.take(
         "api/app.py",
         "from api.consolidation import consolidation, shown_proposals\n",
         "            *consolidation(),\n",
     )
     fork.edit("api/app.py", ("export(shown_proposals)", "export()"))
-    fork.take(
-        "app/main.js",
-        'import { Consolidation, Operations, REVIEW } from "./consolidation.js";\n',
-        "Consolidation, ",
-        ", Operations",
-        " ...${REVIEW}",
-    )
-    for config in ("langgraph.json", "langgraph.postgres.json"):
-        graph = '    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"\n'
-        fork.edit(config, (f'agent.py:agent",\n{graph}', 'agent.py:agent"\n'))
-    door = re.findall(r'(?s)\[\[tool\.importlinter\.contracts]]\nid = "consolidation"\n.*?\n\n', fork.text("pyproject.toml"))
-    fork.take("pyproject.toml", '"consolidation_agent", ', *door)
-    fork.edit("pyproject.toml", (', "consolidation_agent"]', "]"))
-    said = re.findall(r"(?m)^\| `CONSOLIDATE_AFTER_SECONDS` \| `300` \| (.*) \|$", fork.text("docs/settings.md"))
-    fork.edit("docs/settings.md", *((text, "It is not acted on yet.") for text in said))
     fork.take("README.md", " ([docs/consolidation.md](docs/consolidation.md))")
     fork.take("README.md", *re.findall(r"(?m)^consolidation_agent\.py .*\n|^ +consolidation\.md, .*\n", fork.text("README.md")))
     fork.take("README.md", ", consolidation/")
-    fork.run("-m", "testing.architecture")
     fork.run("-m", "tests.access.matrix")

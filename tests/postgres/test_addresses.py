@@ -15,7 +15,7 @@ from environment import SettingsError
 from memory.postgres.store import _embedded, open_checkpointer, open_store
 from settings import PROJECT, Settings
 from testing.dev_server import DevServer
-from tests.postgres.test_servers import OURS
+from testing.parts import ON_POSTGRES
 
 pytestmark = pytest.mark.postgres
 
@@ -112,7 +112,7 @@ def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Pat
     """A server with a wrong address stops, and its log never has the password."""
     port = closed_port()
     env = {"MEMORY_POSTGRES_URI": unreachable(port).memory_postgres_uri or "", **log}
-    server = DevServer(tmp_path, env=env, config=OURS)
+    server = DevServer(tmp_path, env=env, config=ON_POSTGRES)
     with pytest.raises(RuntimeError, match="exited with"), server:
         pass
     assert f"The Postgres at 127.0.0.1:{port} cannot be used; see MEMORY_POSTGRES_URI." in server.log

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import signal
 import time
@@ -20,15 +19,14 @@ import httpx
 import psutil
 import pytest
 
-from settings import PROJECT
 from testing.dev_server import DevServer, dev_token, run_turn
+from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
 from tests.faults.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.server, pytest.mark.postgres, pytest.mark.proof]
 
-CONFIG = json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
 logger = logging.getLogger(__name__)  # the figures: --log-cli-level=INFO
 # Seconds: the longest that a request may take, most of them, and until everything works again.
 LONGEST, MOST, BACK = 15.0, 3.0, 3.0
@@ -87,11 +85,10 @@ class Deployment:
 def deployment(shared_model: ScriptedAnthropic) -> Iterator[Deployment]:
     with TemporaryDirectory(prefix="postgres-") as data, TemporaryDirectory() as folder:
         postgres = Postgres(Path(data))
-        config = {key: CONFIG[key] for key in ("store", "checkpointer")}
         with TcpProxy(Path(data) / ".s.PGSQL.5432") as proxy:
             uri = f"postgresql://postgres@127.0.0.1:{proxy.port}/postgres"
             env = {**model_env(shared_model), "MEMORY_POSTGRES_URI": uri, "LOG_LEVEL": "WARNING"}
-            with DevServer(Path(folder), env=env, config=config) as server:
+            with DevServer(Path(folder), env=env, config=ON_POSTGRES) as server:
                 yield Deployment(server, postgres, proxy)
         postgres.end()
 

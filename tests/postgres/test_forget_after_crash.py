@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -19,14 +18,14 @@ from langgraph_sdk.client import LangGraphClient
 from psycopg import sql
 
 from memory.postgres.store import open_checkpointer
-from settings import PROJECT, Settings
+from settings import Settings
 from testing.dev_server import DevServer, dev_token, run_turn
+from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
 
 pytestmark = [pytest.mark.server, pytest.mark.postgres, pytest.mark.proof]
 
-CONFIG = json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
 SECRET, OTHERS = "the-safe-opens-with-4711", "bob-likes-tea"
 
 
@@ -36,10 +35,9 @@ def address(folder: Path) -> str:
 
 @pytest.fixture
 def server(shared_model: ScriptedAnthropic) -> Iterator[DevServer]:
-    with TemporaryDirectory(prefix="postgres-") as folder:
-        config = {key: CONFIG[key] for key in ("store", "checkpointer")}
-        with DevServer(Path(folder), env=model_env(shared_model), config=config) as server:
-            yield server
+    env = model_env(shared_model)
+    with TemporaryDirectory(prefix="postgres-") as folder, DevServer(Path(folder), env, ON_POSTGRES) as server:
+        yield server
 
 
 def tables_with(connection: psycopg.Connection[Any], text: str) -> dict[str, int]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from testing.dev_server import DevServer
+from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
 from tests.dev.test_guard import AS_STUDIO, WIPING, conversation, own, raw
-from tests.postgres.test_servers import OURS
 
 pytestmark = pytest.mark.postgres
 
@@ -21,7 +21,7 @@ async def test_the_server_on_postgres_is_guarded_too(
     postgres_uri: str, shared_model: ScriptedAnthropic, tmp_path: Path, alice: str
 ) -> None:
     env = {**model_env(shared_model), "MEMORY_POSTGRES_URI": postgres_uri}
-    with DevServer(tmp_path, env=env, config=OURS) as server:
+    with DevServer(tmp_path, env=env, config=ON_POSTGRES) as server:
         thread = await conversation(server, alice)
         for target in WIPING[:4]:
             assert raw(server.port, "POST", target, own(server)) == 403

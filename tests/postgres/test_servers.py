@@ -19,17 +19,16 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
+from dev.server import configuration
 from memory import identity, namespaces
 from settings import MAX_BUSY_THREADS, PROJECT, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.embedding import SUBJECTS
+from testing.parts import ON_POSTGRES, POSTGRES_BLOCKS
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
 from tests.conftest import model_env
 
 pytestmark = pytest.mark.postgres
-
-CONFIG = json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
-OURS = {key: CONFIG[key] for key in ("store", "checkpointer")}
 
 
 def embedded_in(folder: Path) -> str:
@@ -41,7 +40,7 @@ def servers(shared_model: ScriptedAnthropic) -> Iterator[list[DevServer]]:
     """Two servers, each in a folder of its own, with a semantic index: the second on the Postgres that the first started."""
     env = model_env(shared_model)
     index = {"embed": "testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
-    config = {**OURS, "store": {**OURS["store"], "index": index}}
+    config = {**ON_POSTGRES, "store": {**ON_POSTGRES["store"], "index": index}}
     # Folders that the user Postgres runs as under root can reach.
     with TemporaryDirectory(prefix="postgres-") as one, TemporaryDirectory() as two:
         address = {"MEMORY_POSTGRES_URI": embedded_in(Path(one))}
@@ -202,12 +201,6 @@ async def test_without_an_address_a_server_starts_a_postgres_in_its_folder(
 # --- The configuration -----------------------------------------------------------------------------------------------
 
 
-def test_the_postgres_configuration_is_the_deployment_s() -> None:
-    """The Postgres configuration is the deployment's, with store and checkpointer."""
-    deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
-    assert {key: value for key, value in CONFIG.items() if key not in OURS} == deployed
-
-
 def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> None:
     # Not below pytest's folder, which Postgres may not enter.
     with TemporaryDirectory(prefix="postgres-") as folder:
@@ -217,7 +210,18 @@ def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> No
             assert (Path(folder) / ".postgres" / "postmaster.pid").exists() == (command[0] == "-c")
 
 
-def test_langgraph_postgres_json_is_langgraph_json_with_two_paths() -> None:
-    plain = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
-    paths = {name: {**plain.get(name, {}), "path": CONFIG[name]["path"]} for name in ("store", "checkpointer")}
-    assert {**plain, **paths} == CONFIG, "make in langgraph.postgres.json the change that you made in langgraph.json"
+def test_make_dev_postgres_serves_the_deployment_with_a_store_and_a_checkpointer_of_its_own() -> None:
+    deployed, served = configuration(None), configuration(POSTGRES_BLOCKS)
+    assert {name: block["path"] for name, block in ON_POSTGRES.items()} == {
+        name: f"./memory/postgres/store.py:{name}" for name in ("store", "checkpointer")
+    }
+    assert served == {**deployed, **{name: {**deployed.get(name, {}), **block} for name, block in ON_POSTGRES.items()}}
+
+
+def test_a_semantic_index_of_the_deployment_is_the_one_on_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A semantic index that langgraph.json asks for is asked of Postgres, too."""
+    index = {"embed": "a:b", "dims": 3}
+    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {}, "store": {"index": index}}))
+    (tmp_path / "more.json").write_text(json.dumps({"store": {"path": "c.py:d"}}))
+    monkeypatch.setattr("dev.server.PROJECT", tmp_path)
+    assert configuration("more.json") == {"graphs": {}, "store": {"index": index, "path": "c.py:d"}, "env": {}}

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from testing.dev_server import DevServer, run_turn
-from testing.parts import needs_consolidation
+from testing.parts import ON_POSTGRES, needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
-from tests.postgres.test_servers import OURS, embedded_in
+from tests.postgres.test_servers import embedded_in
 
 TASK = "Conversations with something new"
 
@@ -27,8 +27,8 @@ async def test_the_sweep_of_one_finds_its_people_though_the_other_s_has_been_sin
     env = model_env(model)
     # Folders that the user Postgres runs as under root can reach.
     with TemporaryDirectory(prefix="postgres-") as one, TemporaryDirectory() as two:
-        first = DevServer(Path(one), env=env, config=OURS)
-        second = DevServer(Path(two), env={**env, "MEMORY_POSTGRES_URI": embedded_in(Path(one))}, config=OURS)
+        first = DevServer(Path(one), env=env, config=ON_POSTGRES)
+        second = DevServer(Path(two), env={**env, "MEMORY_POSTGRES_URI": embedded_in(Path(one))}, config=ON_POSTGRES)
         with first, second:
             for server, person in ((first, "alice"), (second, "bob")):
                 client = server.as_user(person)

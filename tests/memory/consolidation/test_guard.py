@@ -13,7 +13,7 @@ import pytest
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
 
-from evals.cases import Case, Thread, load_cases
+from evals.consolidation.cases import Case, Thread, load_cases
 from memory.consolidation import guard
 from memory.consolidation.guard import Changed, objections
 from memory.validation import RefusedWriteError

@@ -1,9 +1,9 @@
 // What consolidation did, would do and proposes; for operators, what it does over all people.
 
-import { refusal } from "./client.js";
-import { html, useState } from "./lib/preact.js";
-import { Dialog, pause, useAct, useAsked, useTold } from "./parts.js";
-import { Diff, Problem, plural, size, when } from "./text.js";
+import { refusal } from "../client.js";
+import { html, useState } from "../lib/preact.js";
+import { Dialog, pause, useAct, useAsked, useTold } from "../parts.js";
+import { Diff, Problem, plural, size, when } from "../text.js";
 
 const LOOK_MILLISECONDS = 1000;
 
@@ -44,11 +44,8 @@ function Waiting({ memory, proposals, onClose }) {
   <//>`;
 }
 
-/** What people decide about it, among the decisions about memory. */
-export const REVIEW = { switches: { review: "Show me changes first" }, Below: Proposals };
-
 /** What consolidation did between conversations, what it would do, and having it done now. */
-export function Consolidation({ session: { client, memory, me }, onClose }) {
+function Consolidation({ session: { client, memory, me }, onClose }) {
   const list = async (signal) => (await client.json("GET", "/memory/consolidations", { signal })).consolidations;
   const { told, problem, again } = useAsked(list, []);
   const [refused, act, isBusy] = useAct();
@@ -98,7 +95,7 @@ function Run({ status, conversations: talks, messages = 0, model_calls: calls = 
 }
 
 /** How the deployment does, over all people: for operators. */
-export function Operations({ session: { client }, onClose }) {
+function Operations({ session: { client }, onClose }) {
   const { told, problem } = useTold(client, "/memory/operations");
   return html`<${Dialog} title="Operations" problem=${problem} onClose=${onClose}>
     <p>What operators watch, over everybody. docs/operations.md says what to do about it.</p>
@@ -122,3 +119,9 @@ function Numbers({ due, search_index: index, last_day: day, storage }) {
     ${section("Storage", `${plural(storage.files, "file")}, ${size(storage.bytes)} with their histories`)}
     ${!(due.complete && storage.complete) && html`<p class="quiet">Not everything was looked at; there is more.</p>`}`;
 }
+
+export const dialogs = { Consolidation };
+export const operatorsDialogs = { Operations };
+/** What people decide about it, among the decisions about memory. */
+export const switches = { review: "Show me changes first" };
+export const BelowSwitches = Proposals;

@@ -6,9 +6,9 @@ import pytest
 from langsmith import get_current_run_tree
 from langsmith import testing as t
 
-from evals.cases import Case, load_cases
-from evals.conftest import ENVIRON
-from evals.harness import Outcome, run_case
+from evals.consolidation.cases import Case, load_cases
+from evals.consolidation.conftest import ENVIRON
+from evals.consolidation.harness import Outcome, run_case
 from testing.dev_server import DevServer
 
 REPORTED = bool(ENVIRON.get("LANGSMITH_API_KEY")) and ENVIRON.get("LANGSMITH_TRACING", "true").lower() == "true"

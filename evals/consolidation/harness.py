@@ -9,7 +9,7 @@ from typing import Any
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
-from evals.cases import Case, Thread
+from evals.consolidation.cases import Case, Thread
 from memory import identity, namespaces
 from settings import MAX_MEMORY_FILES, Settings
 from testing.dev_server import DevServer

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from evals import conftest
-from evals.cases import Case, Check, Thread, load_cases
-from evals.conftest import NO_MODEL
-from evals.harness import run_case
+from evals.consolidation import conftest
+from evals.consolidation.cases import Case, Check, Thread, load_cases
+from evals.consolidation.conftest import NO_MODEL
+from evals.consolidation.harness import run_case
 from settings import PROJECT
 from testing.dev_server import DevServer
 from testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
