@@ -91,14 +91,6 @@ def has_content(item: Item) -> bool:
     return True
 
 
-def at_or_under(path: str, items: Sequence[Item]) -> list[Item]:
-    """The file at a path, or all files of the folder."""
-    base = path.rstrip("/")
-    if files := [item for item in items if item.key == base or item.key.startswith(f"{base}/")]:
-        return files
-    raise RefusedWriteError(f"File '{path}' not found")
-
-
 def text_error(*texts: str | None, check: Callable[[Any], None] = check_text) -> str | None:
     """The reason why a check refuses one of the texts, or None."""
     try:

@@ -13,11 +13,11 @@ from deepagents.backends.protocol import (
     WriteResult,
 )
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import identity, journal
-from memory.file_operations import Replacement, at_or_under, edited, has_content, text_change, text_error, upload_change
-from memory.journal import Change, Epoch, Revision, Steps, acarry_out, carry_out, file_lock
+from memory.file_operations import Replacement, edited, has_content, text_change, text_error, upload_change
+from memory.journal import Change, Epoch, Revision, Steps, acarry_out, file_lock
 from memory.namespaces import Namespace
 from memory.validation import (
     NotAFileError,
@@ -34,7 +34,6 @@ from memory.validation import (
 Gate = Callable[[], str | None]
 StoreOverride = Callable[[], BaseStore | None]
 T = TypeVar("T")
-_PAGE = 100
 
 
 class ScopedFiles(StoreBackend):
@@ -73,41 +72,48 @@ class ScopedFiles(StoreBackend):
             raise RefusedWriteError(f"Permission denied for '{path}': {reason}")
         check_path(path)
 
-    def write(self, file_path: str, content: str) -> WriteResult:
-        error = self._done(file_path, text_change(content), NotAFileError)
-        return WriteResult(error=error) if error else WriteResult(path=file_path)
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        """Graphs call backends asynchronously. `StoreBackend`'s own methods would write around the gate and the journal."""
+        raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit, adelete or aupload_files.")
+
+    write = edit = delete = upload_files = download_files = _refuse
 
     async def awrite(self, file_path: str, content: str) -> WriteResult:
         error = await self._adone(file_path, text_change(content), NotAFileError)
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
-    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
-        replacement = Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(self._done(file_path, replacement, WrongContentError))
-
     async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         replacement = Replacement(file_path, old_string, new_string, replace_all)
         return replacement.result(await self._adone(file_path, replacement, WrongContentError))
 
-    def delete(self, file_path: str) -> DeleteResult:
-        return carry_out(self._get_store(), self._deletions(file_path))
-
     async def adelete(self, file_path: str) -> DeleteResult:
-        return await acarry_out(self._get_store(), self._deletions(file_path))
-
-    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        self._get_namespace()  # raises for an unusable one, also without files
-        return [self._uploaded(path, self._done(path, upload_change(content))) for path, content in files]
+        """Delete the file at a path, or all files of the folder."""
+        store, namespace, base = self._get_store(), self._get_namespace(), file_path.rstrip("/")
+        try:
+            self.check(file_path)
+            files = await journal.all_items(store, namespace)
+            wanted = [item for item in files if item.key == base or item.key.startswith(f"{base}/")]
+            for item in wanted:
+                await acarry_out(store, self._deletion(item, files))
+                files.remove(item)
+        except ValueError as error:
+            return DeleteResult(error=f"Error: {error}")
+        return DeleteResult(path=file_path) if wanted else DeleteResult(error=f"Error: File '{file_path}' not found")
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        self._get_namespace()
-        return [self._uploaded(path, await self._adone(path, upload_change(content))) for path, content in files]
-
-    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return carry_out(self._get_store(), self._download(paths))
+        self._get_namespace()  # raises for an unusable one, also without files
+        errors = [(path, await self._adone(path, upload_change(content))) for path, content in files]
+        return [
+            FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
+            for path, error in errors
+        ]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return await acarry_out(self._get_store(), self._download(paths))
+        """All files in one batch. A bad path or value is an error of that file alone."""
+        namespace, keys = self._get_namespace(), [path for path in paths if not text_error(path)]
+        items = await self._get_store().abatch([GetOp(namespace, key) for key in keys])
+        by_key = dict(zip(keys, items, strict=True))
+        return [self._downloaded(path, by_key.get(path)) for path in paths]
 
     async def arevise(self, path: str, change: Change) -> Revision:
         """Change a file.
@@ -144,13 +150,6 @@ class ScopedFiles(StoreBackend):
         except WrongContentError as error:  # `StoreBackend` would turn a `ValueError` into a result
             raise TypeError(str(error)) from None
 
-    def _download(self, paths: list[str]) -> Steps[list[FileDownloadResponse]]:
-        """All files in one batch. A bad path or value is an error of that file alone."""
-        namespace, keys = self._get_namespace(), [path for path in paths if not text_error(path)]
-        items: Any = yield [GetOp(namespace, key) for key in keys]
-        by_key = dict(zip(keys, items, strict=True))
-        return [self._downloaded(path, by_key.get(path)) for path in paths]
-
     def _downloaded(self, path: str, item: object) -> FileDownloadResponse:
         if not isinstance(item, Item):
             return FileDownloadResponse(path=path, error="file_not_found")
@@ -162,28 +161,19 @@ class ScopedFiles(StoreBackend):
             raise error
         return f"Error: {error}"
 
-    def _uploaded(self, path: str, error: str | None) -> FileUploadResponse:
-        return FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
-
-    def _done(self, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
-        """Change a file; the reason of a refusal, or None."""
-        return carry_out(self._get_store(), self._attempt(path, change, *raised))
-
     async def _adone(self, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
-        return await self._alone(path, self._attempt(path, change, *raised))
+        """Change a file; the reason of a refusal, or None."""
+        namespace = self._get_namespace()  # an unusable one is raised
+        try:
+            await self._alone(path, self._changing(namespace, path, change))
+        except ValueError as error:
+            return self._error_text(error, *raised)
+        return None
 
     async def _alone(self, path: str, steps: Steps[T]) -> T:
         """Carry out a change while no other task of this process changes the file."""
         async with file_lock(self._get_namespace(), path):
             return await acarry_out(self._get_store(), steps)
-
-    def _attempt(self, path: str, change: Change, *raised: type[NotAFileError]) -> Steps[str | None]:
-        namespace = self._get_namespace()
-        try:
-            yield from self._changing(namespace, path, change)
-        except ValueError as error:
-            return self._error_text(error, *raised)
-        return None
 
     def _changing(
         self, namespace: Namespace, path: str, change: Change, files: Sequence[Item] | None = None
@@ -201,23 +191,6 @@ class ScopedFiles(StoreBackend):
 
         epoch = (yield from self._epoch()) if self._epoch else None
         return (yield from journal.open_log(namespace, path, epoch=epoch).change(checked, author, room, files))
-
-    def _deletions(self, path: str) -> Steps[DeleteResult]:
-        """Delete the file at a path, or all files of the folder."""
-        namespace, files = self._get_namespace(), list[Item]()
-        try:
-            self.check(path)
-            while len(files) % _PAGE == 0:
-                (page,) = yield [SearchOp(namespace, limit=_PAGE, offset=len(files))]
-                if not page:
-                    break
-                files += page
-            for item in at_or_under(path, files):
-                yield from self._deletion(item, files)
-                files.remove(item)
-        except ValueError as error:
-            return DeleteResult(error=f"Error: {error}")
-        return DeleteResult(path=path)
 
     def _deletion(self, item: Item, files: Sequence[Item] | None = None) -> Steps[None]:
         try:
