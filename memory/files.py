@@ -16,13 +16,11 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import identity, journal
-from memory.file_operations import Replacement, edited, has_content, text_change, text_error, upload_change
+from memory.file_operations import replaced, text_error, upload_change
 from memory.journal import Change, Epoch, Revision, Steps, acarry_out, file_lock
 from memory.namespaces import Namespace
 from memory.validation import (
-    NotAFileError,
     RefusedWriteError,
-    WrongContentError,
     before_write,
     check_path,
     check_room,
@@ -39,8 +37,8 @@ T = TypeVar("T")
 class ScopedFiles(StoreBackend):
     """Files of one route in the store, with deepagents' own results; writes pass a gate, `before_write` and the journal.
 
-    As in `StoreBackend`, an unusable namespace raises, and so does reading or writing a value that is no file. Listings and
-    searches leave such values out.
+    As in `StoreBackend`, an unusable namespace raises. A value that is no file gives an error result, because an exception
+    would end the run; listings and searches leave it out.
 
     Args:
         namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
@@ -79,12 +77,19 @@ class ScopedFiles(StoreBackend):
     write = edit = delete = upload_files = download_files = _refuse
 
     async def awrite(self, file_path: str, content: str) -> WriteResult:
-        error = await self._adone(file_path, text_change(content), NotAFileError)
+        error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
     async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
-        replacement = Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(await self._adone(file_path, replacement, WrongContentError))
+        count = 0
+
+        def change(before: FileData | None) -> FileData:
+            nonlocal count
+            text, count = replaced(file_path, before, old_string, new_string, replace_all=replace_all)
+            return FileData(content=text, encoding="utf-8")
+
+        error = await self._adone(file_path, change)
+        return EditResult(error=error) if error else EditResult(path=file_path, occurrences=count)
 
     async def adelete(self, file_path: str) -> DeleteResult:
         """Delete the file at a path, or all files of the folder."""
@@ -113,7 +118,7 @@ class ScopedFiles(StoreBackend):
         namespace, keys = self._get_namespace(), [path for path in paths if not text_error(path)]
         items = await self._get_store().abatch([GetOp(namespace, key) for key in keys])
         by_key = dict(zip(keys, items, strict=True))
-        return [self._downloaded(path, by_key.get(path)) for path in paths]
+        return [_downloaded(path, by_key.get(path)) for path in paths]
 
     async def arevise(self, path: str, change: Change) -> Revision:
         """Change a file.
@@ -125,7 +130,13 @@ class ScopedFiles(StoreBackend):
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""
-        return await self._adone(path, edited(path, change))
+
+        def changed(before: FileData | None) -> FileData:
+            if before and before["encoding"] != "utf-8":
+                raise RefusedWriteError(f"'{path}' is not text; choose another file.")
+            return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
+
+        return await self._adone(path, changed)
 
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
@@ -133,41 +144,21 @@ class ScopedFiles(StoreBackend):
 
     async def aitems(self) -> list[Item]:
         """All files as store items."""
-        return await self._asearch_store_paginated(self._get_store(), self._get_namespace())
+        return await journal.all_items(self._get_store(), self._get_namespace())
 
     def _get_store(self) -> BaseStore:
         return (self._override() if self._override else None) or super()._get_store()
 
-    def _search_store_paginated(self, store: BaseStore, namespace: Namespace, **options: Any) -> list[Item]:
-        return [*filter(has_content, super()._search_store_paginated(store, namespace, **options))]
-
-    async def _asearch_store_paginated(self, store: BaseStore, namespace: Namespace, **options: Any) -> list[Item]:
-        return [*filter(has_content, await super()._asearch_store_paginated(store, namespace, **options))]
-
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
-        try:
-            return stored_file(store_item)
-        except WrongContentError as error:  # `StoreBackend` would turn a `ValueError` into a result
-            raise TypeError(str(error)) from None
+        return stored_file(store_item)
 
-    def _downloaded(self, path: str, item: object) -> FileDownloadResponse:
-        if not isinstance(item, Item):
-            return FileDownloadResponse(path=path, error="file_not_found")
-        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
-
-    def _error_text(self, error: ValueError, *raised: type[NotAFileError]) -> str:
-        """An error's text for a result. Raises the errors that `StoreBackend` raises."""
-        if isinstance(error, raised):
-            raise error
-        return f"Error: {error}"
-
-    async def _adone(self, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
+    async def _adone(self, path: str, change: Change) -> str | None:
         """Change a file; the reason of a refusal, or None."""
         namespace = self._get_namespace()  # an unusable one is raised
         try:
             await self._alone(path, self._changing(namespace, path, change))
         except ValueError as error:
-            return self._error_text(error, *raised)
+            return f"Error: {error}"
         return None
 
     async def _alone(self, path: str, steps: Steps[T]) -> T:
@@ -202,17 +193,10 @@ class ScopedFiles(StoreBackend):
             yield from self._changing(item.namespace, item.key, lambda _: None, files)
 
 
-class AgentFiles(ScopedFiles):
-    """`ScopedFiles` for an agent: a value that is no file gives an error result, because an exception would end the run."""
-
-    def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
-        return stored_file(store_item)
-
-    def _downloaded(self, path: str, item: object) -> FileDownloadResponse:
-        try:
-            return super()._downloaded(path, item)
-        except ValueError as error:
-            return FileDownloadResponse(path=path, error=str(error))
-
-    def _error_text(self, error: ValueError, *_: type[NotAFileError]) -> str:
-        return f"Error: {error}"
+def _downloaded(path: str, item: object) -> FileDownloadResponse:
+    if not isinstance(item, Item):
+        return FileDownloadResponse(path=path, error="file_not_found")
+    try:
+        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
+    except ValueError as error:
+        return FileDownloadResponse(path=path, error=str(error))

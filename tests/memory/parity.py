@@ -40,8 +40,8 @@ def plain(store: BaseStore, namespace: Callable[[Any], Any] = constant) -> Store
     return StoreBackend(namespace=namespace, store=store)
 
 
-def ours(store: BaseStore, namespace: Callable[[Any], Any] = constant, kind: type[ScopedFiles] = ScopedFiles) -> ScopedFiles:
-    return kind(namespace=namespace, gate=lambda: None, route="/memories", author=lambda: Author("agent"), store=store)
+def ours(store: BaseStore, namespace: Callable[[Any], Any] = constant) -> ScopedFiles:
+    return ScopedFiles(namespace=namespace, gate=lambda: None, route="/memories", author=lambda: Author("agent"), store=store)
 
 
 def files(**content: Any) -> dict[str, Any]:
