@@ -9,8 +9,9 @@ conversation is a thread of the platform: `thread_id`, `created_at`, `updated_at
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -21,7 +22,7 @@ from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from api.person import ROUTE, conversations, memory_namespaces, owner, revision_summary
+from api.person import ROUTE, conversations, memory_namespaces, revision_summary
 from api.requests import PRIVATE, PersonRequest, person_route
 from memory import identity, journal, namespaces
 from memory.controls import controls
@@ -31,7 +32,6 @@ from settings import Settings
 
 VERSION = 1
 _PAGE = 20
-_CHUNK_BYTES = 65_536
 # What waits for the person's decision in one memory, where there is consolidation.
 ShownProposals = Callable[[BaseStore, identity.Actor, namespaces.Namespace, journal.Epoch], Awaitable[list[dict[str, Any]]]]
 
@@ -47,28 +47,12 @@ async def document(
     settings: Settings,
     shown_proposals: ShownProposals = no_proposals,
 ) -> AsyncIterator[bytes]:
-    """The document in chunks, with one file's history or `_PAGE` conversations in memory at a time."""
-    chunk = b""
-    async for part in _parts(store, client, actor, settings, shown_proposals):
-        chunk += part
-        if len(chunk) >= _CHUNK_BYTES:
-            yield chunk
-            chunk = b""
-    yield chunk
-
-
-async def _parts(
-    store: BaseStore,
-    client: LangGraphClient,
-    actor: identity.Actor,
-    settings: Settings,
-    shown_proposals: ShownProposals,
-) -> AsyncIterator[bytes]:
+    """The document in parts, with one file's history or `_PAGE` conversations in memory at a time."""
     own = await memory_namespaces(store, actor, settings)
     head: dict[str, Any] = {
         "version": VERSION,
         "exported_at": datetime.now(UTC).isoformat(),
-        **owner(actor),
+        **asdict(actor),
         "left_out": ["temporary conversations"],
         "proposals": [
             {**proposal, **_assistant(namespace, settings)}
@@ -77,41 +61,49 @@ async def _parts(
         ],
         "controls": asdict(await controls(store, actor, settings)),
     }
-    yield json.dumps(head)[:-1].encode() + b', "files": ['
-    comma = b""
+    yield json.dumps(head)[:-1].encode()
+    lists = {
+        "files": _files(store, own, settings),
+        "deleted_files": _deleted(store, own, settings),
+        "conversations": conversations(client, actor, _PAGE),
+    }
+    for name, parts in lists.items():
+        yield f', "{name}": ['.encode()
+        comma = b"\n"
+        async for part in parts:
+            yield comma + part
+            comma = b",\n"
+        yield b"\n]"
+    yield b"}\n"
+
+
+async def _files(store: BaseStore, own: Sequence[namespaces.Namespace], settings: Settings) -> AsyncIterator[bytes]:
     for namespace in own:
         for item in await all_items(store, namespace):
-            yield comma + b"\n" + json.dumps(_file(item, settings), default=str)[:-1].encode() + b', "revisions": ['
-            for index, revision in enumerate(await journal.history(store, namespace, item.key)):
-                yield (b", " if index else b"") + json.dumps(_revision(revision)).encode()
-            yield b"]}"
-            comma = b","
-    yield b'\n], "deleted_files": ['
-    comma = b""
+            revisions = list(map(_revision, await journal.history(store, namespace, item.key)))
+            yield await asyncio.to_thread(_json, {**_file(item), **_assistant(namespace, settings), "revisions": revisions})
+
+
+async def _deleted(store: BaseStore, own: Sequence[namespaces.Namespace], settings: Settings) -> AsyncIterator[bytes]:
     for namespace in own:
         async for path, history in deleted_files(store, namespace):
-            assistant = _assistant(namespace, settings)
-            deleted = {"path": path and f"{ROUTE}{path}", **assistant, "revisions": list(map(_revision, history))}
-            yield comma + b"\n" + json.dumps(deleted).encode()
-            comma = b","
-    yield b'\n], "conversations": ['
-    comma = b""
-    async for objects in conversations(client, actor, _PAGE):
-        yield comma + b"\n" + objects
-        comma = b","
-    yield b"\n]}\n"
+            named = {"path": path and f"{ROUTE}{path}", **_assistant(namespace, settings)}
+            yield await asyncio.to_thread(_json, {**named, "revisions": list(map(_revision, history))})
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, default=str).encode()
 
 
 def _revision(revision: Revision) -> dict[str, Any]:
     return {**revision_summary(revision), "content": revision.content}
 
 
-def _file(item: Item, settings: Settings) -> dict[str, Any]:
-    assistant = _assistant(item.namespace, settings)
+def _file(item: Item) -> dict[str, Any]:
     try:
-        return {"path": f"{ROUTE}{item.key}", **stored_file(item), **assistant}
+        return {"path": f"{ROUTE}{item.key}", **stored_file(item)}
     except ValueError:  # a value of other code belongs to the person, too
-        return {"path": f"{ROUTE}{item.key}", "value": item.value, **assistant}
+        return {"path": f"{ROUTE}{item.key}", "value": item.value}
 
 
 def _assistant(files: namespaces.Namespace, settings: Settings) -> dict[str, str]:

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk import get_client
@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from access.admission import ADMISSION
 from api.bodies import check_no_body
-from api.person import memory_namespaces, owner
+from api.person import memory_namespaces
 from api.requests import PersonRequest, RefusedRequestError, json_response, person_route
 from memory import identity, journal, langgraph_internals
 from memory.namespaces import Namespace, memories, namespaces_of
@@ -47,7 +47,6 @@ async def forget(
     delete_checkpoints: DeleteCheckpoints | None = None,
     *,
     crowded: Collection[str] = (),
-    grace: float | None = None,
 ) -> Counter[str]:
     """Delete everything of a person except the epoch, until nothing is left. Safe to repeat.
 
@@ -58,7 +57,6 @@ async def forget(
     Args:
         delete_checkpoints: deletes a person's checkpoints whose threads are gone; returns the number of threads.
         crowded: the person's threads that may have runs though the platform does not call them busy.
-        grace: seconds; None for `FORGET_GRACE_SECONDS`.
 
     Returns:
         Deleted `runs`, `threads`, `unlisted_threads` (only left as checkpoints), and items of the store by the first part of
@@ -72,7 +70,7 @@ async def forget(
             await journal.count_epoch_up(store, actor)  # a run may have begun after the first
         counts["threads"] += await _delete_threads(client, actor)
         counts += await _delete_items(store, actor, settings)
-        await asyncio.sleep(FORGET_GRACE_SECONDS if grace is None else grace)
+        await asyncio.sleep(FORGET_GRACE_SECONDS)
         await _delete_checkpoints(client, actor, stopped)
         if delete_checkpoints:
             counts["unlisted_threads"] += await delete_checkpoints(client, actor.user_id, actor.org_id)
@@ -90,7 +88,7 @@ async def _namespaces(store: BaseStore, actor: identity.Actor, settings: Setting
 async def _is_anything_left(store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings) -> bool:
     namespaces = await _namespaces(store, actor, settings)
     items = await store.abatch([SearchOp(namespace, limit=1) for namespace in namespaces])
-    return any(items) or bool(await client.threads.search(metadata=owner(actor), limit=1, select=["thread_id"]))
+    return any(items) or bool(await client.threads.search(metadata=asdict(actor), limit=1, select=["thread_id"]))
 
 
 async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], crowded: Collection[str]) -> int:
@@ -107,7 +105,7 @@ async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: se
 
 
 async def _busy(client: LangGraphClient, actor: identity.Actor) -> list[str]:
-    threads = await client.threads.search(metadata=owner(actor), status="busy", limit=_IDS, select=["thread_id"])
+    threads = await client.threads.search(metadata=asdict(actor), status="busy", limit=_IDS, select=["thread_id"])
     return [str(thread["thread_id"]) for thread in threads]
 
 
@@ -125,7 +123,7 @@ async def _cancel(client: LangGraphClient, thread_id: str) -> int:
 async def _delete_threads(client: LangGraphClient, actor: identity.Actor) -> int:
     """Delete all threads with their runs and checkpoints; returns their number."""
     deleted, pruned = 0, 1
-    while pruned and (threads := await client.threads.search(metadata=owner(actor), limit=_PAGE, select=["thread_id"])):
+    while pruned and (threads := await client.threads.search(metadata=asdict(actor), limit=_PAGE, select=["thread_id"])):
         pruned = int((await client.threads.prune([str(thread["thread_id"]) for thread in threads]))["pruned_count"])
         deleted += pruned
     return deleted
@@ -138,7 +136,7 @@ async def _delete_checkpoints(client: LangGraphClient, actor: identity.Actor, th
     """
     for thread_id in thread_ids:
         with suppress(ConflictError, NotFoundError):
-            await client.threads.create(thread_id=thread_id, metadata=owner(actor), if_exists="do_nothing")
+            await client.threads.create(thread_id=thread_id, metadata=asdict(actor), if_exists="do_nothing")
             await client.threads.delete(thread_id)
 
 

@@ -1,8 +1,9 @@
 """The caller, and how this deployment keeps memory."""
 
+from dataclasses import asdict
+
 from starlette.responses import Response
 
-from api.person import owner
 from api.requests import PersonRequest, json_response, person_route
 from memory.identity import is_operator, may_write_policies
 
@@ -20,7 +21,7 @@ async def me(request: PersonRequest) -> Response:
     user, settings = request.http.user, request.settings
     return json_response(
         {
-            **owner(request.actor),
+            **asdict(request.actor),
             "memory_scope": settings.memory_scope,
             "memory_writes": settings.memory_writes,
             "sign_in": settings.sign_in,

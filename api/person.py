@@ -15,12 +15,9 @@ from memory.controls import is_temporary
 from memory.journal import Revision
 from memory.namespaces import Namespace, is_memory_of, journals, memories, unsettled
 from memory.recall import owned_by
-from memory.validation import RefusedWriteError
 from settings import Settings
 
 ROUTE = "/memories"
-# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
-MAX_ASSISTANTS = 20
 _IDS = 1_000
 
 
@@ -58,21 +55,6 @@ async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: S
     return sorted(namespaces)
 
 
-async def check_may_begin(store: BaseStore, actor: identity.Actor, namespace: Namespace, settings: Settings) -> None:
-    """Raise `RefusedWriteError` for a namespace in which the person has no memory, if they have `MAX_ASSISTANTS` others."""
-    if await store.asearch(namespace, limit=1):
-        return
-    known = await memory_namespaces(store, actor, settings)
-    if namespace not in known and len(known) >= MAX_ASSISTANTS:
-        message = f"You have memory with {len(known)} assistants, and {MAX_ASSISTANTS} is the limit for beginning another."
-        raise RefusedWriteError(message)
-
-
-def owner(actor: identity.Actor) -> dict[str, str]:
-    """Metadata of all threads of a person, as `auth.py` stamps it."""
-    return {"user_id": actor.user_id, "org_id": actor.org_id}
-
-
 async def conversations(client: LangGraphClient, actor: identity.Actor, page: int) -> AsyncIterator[bytes]:
     """A person's conversations with all agents except temporary ones, `page` at a time: JSON objects with commas between.
 
@@ -80,25 +62,16 @@ async def conversations(client: LangGraphClient, actor: identity.Actor, page: in
     whole stays in memory until Python collects cycles.
     """
     for metadata in owned_by(actor):
-        async for objects in _conversations(client, metadata, page):
-            yield objects
-
-
-async def _conversations(client: LangGraphClient, metadata: dict[str, str], page: int) -> AsyncIterator[bytes]:
-    ids, read = list[str](), 0
-    while True:  # ids first: pages of a changing list would skip some
-        threads = await client.threads.search(
-            metadata=metadata, limit=_IDS, offset=read, sort_by="thread_id", sort_order="asc", select=["thread_id", "metadata"]
-        )
-        ids += [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
-        read += len(threads)
-        if len(threads) < _IDS:
-            break
-    asked: dict[str, Any] = {"metadata": metadata, "limit": page, "select": ["thread_id", "created_at", "updated_at", "values"]}
-    for start in range(0, len(ids), page):
-        query = {**asked, "ids": ids[start : start + page]}
-        async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
-            answer.raise_for_status()
-            answer_json = b"".join([part async for part in answer.aiter_bytes()])
-        if objects := answer_json.strip()[1:-1]:
-            yield objects
+        threads = list[Any]()  # ids first: pages of a changing list would skip some
+        listed: dict[str, Any] = {"metadata": metadata, "sort_by": "thread_id", "sort_order": "asc", "limit": _IDS}
+        while some := await client.threads.search(**listed, offset=len(threads), select=["thread_id", "metadata"]):
+            threads += some
+        ids = [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
+        fields = ["thread_id", "created_at", "updated_at", "values"]
+        for start in range(0, len(ids), page):
+            query = {"metadata": metadata, "limit": page, "select": fields, "ids": ids[start : start + page]}
+            async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
+                answer.raise_for_status()
+                answer_json = b"".join([part async for part in answer.aiter_bytes()])
+            if objects := answer_json.strip()[1:-1]:
+                yield objects

@@ -14,13 +14,15 @@ from langgraph.store.base import BaseStore
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from api.person import ROUTE, check_may_begin
+from api.person import ROUTE, memory_namespaces
 from memory import identity, journal, namespaces
 from memory.files import ScopedFiles
 from memory.journal import Change, Revision, Steps
 from memory.validation import RefusedWriteError, check_path, stored_file
 from settings import Settings
 
+# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
+MAX_ASSISTANTS = 20
 # No cache may keep an answer.
 PRIVATE = {"cache-control": "no-store"}
 
@@ -123,9 +125,13 @@ class PersonRequest:
             raise RefusedRequestError(422, str(error)) from None
 
     async def check_assistant(self) -> None:
-        """Raise `RefusedWriteError` if a write would begin memory with too many assistants."""
-        if "assistant_id" in self.parameters:
-            await check_may_begin(self.store, self.actor, self.namespace, self.settings)
+        """Raise `RefusedWriteError` if a write would begin memory with more than `MAX_ASSISTANTS`."""
+        if "assistant_id" not in self.parameters or await self.store.asearch(self.namespace, limit=1):
+            return
+        known = await memory_namespaces(self.store, self.actor, self.settings)
+        if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
+            limit = f"{MAX_ASSISTANTS} is the limit for beginning another."
+            raise RefusedWriteError(f"You have memory with {len(known)} assistants, and {limit}")
 
     async def _if_unmoved(self, key: str, wanted: str, change: Change) -> Change:
         """The change, refused if the file is not at the wanted revision."""

@@ -39,9 +39,5 @@ async def search(request: PersonRequest) -> Response:
 
 
 def _shown(query: str, match: recall.Match) -> dict[str, Any]:
-    talk = match.conversation
-    turns = [
-        {"number": n + 1, "speaker": speaker, "text": text}
-        for n, speaker, text in recall.excerpts(query, match, _EXCERPT_CHARS)
-    ]
+    talk, turns = match.conversation, recall.excerpts(query, match, _EXCERPT_CHARS)
     return {"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns}

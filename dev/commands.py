@@ -79,7 +79,7 @@ class Commands:
 
     async def why(self, path: str) -> None:
         """Print each line of a file with its time, author and conversations."""
-        file = await self._client.http.get("/memory/file", params={"path": _path(path)})
+        file = await self._client.http.get("/memory/file", params={"path": _path(path), **self._about})
         for line, came in zip_longest(lines_of(file["content"]), file["lines"]):
             about = f"{came['at'][:10]}, {came['author']['kind']}, {' '.join(came['threads']) or '-'}" if came else "unknown"
             out.print(f"{line}  ({about})", markup=False)
@@ -128,7 +128,7 @@ class Commands:
 
     async def show_proposals(self) -> None:
         """Print the undecided proposals, as diffs."""
-        proposals = (await self._client.http.get("/memory/proposals"))["proposals"]
+        proposals = (await self._client.http.get("/memory/proposals", params=self._about))["proposals"]
         for proposal in proposals:
             out.print(f"{proposal['id']}, {proposal['at']}", style="bold", markup=False)
             for path, diff in proposal["files"].items():
@@ -138,7 +138,8 @@ class Commands:
 
     async def answer(self, proposal: str, path: str | None = None, *, accept: bool) -> None:
         body = {"accept": accept, **({"files": [_path(path)]} if path else {})}
-        result = await self._client.http.post(f"/memory/proposals/{quote(proposal, safe='')}", json=body)
+        route = f"/memory/proposals/{quote(proposal, safe='')}"
+        result = await self._client.http.post(route, json=body, params=self._about)
         for refused, reason in result["refused"].items():
             out.print(f"{refused} still waits: {reason}", style="red", markup=False)
         out.print("Accepted." if accept else "Declined.")

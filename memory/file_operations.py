@@ -17,36 +17,26 @@ from deepagents.backends.protocol import (
     WriteResult,
 )
 from deepagents.backends.utils import file_data_to_string, perform_string_replacement
-from langgraph.store.base import Item
 
 from memory.journal import Change
-from memory.validation import RefusedWriteError, WrongContentError, check_path, check_text, stored_file
+from memory.validation import RefusedWriteError, check_path, check_text
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 
 # UTF-8 bytes of all files in one thread's state.
 MAX_SCRATCH_BYTES = 4_194_304
 
 
-class Replacement:
-    """The change of an `edit`, and its number of replacements."""
-
-    def __init__(self, path: str, old: str, new: str, replace_all: bool) -> None:
-        self._path, self._old, self._new, self._replace_all, self._count = path, old, new, replace_all, 0
-
-    def __call__(self, before: FileData | None) -> FileData:
-        if before is None:
-            raise RefusedWriteError(f"File '{self._path}' not found")
-        if before["encoding"] == "base64":
-            raise RefusedWriteError("Cannot edit binary files with text replacements.")
-        check_replacement(self._path, before["content"], self._old, self._new, replace_all=self._replace_all)
-        replaced = perform_string_replacement(before["content"], self._old, self._new, self._replace_all)
-        if isinstance(replaced, str):
-            raise RefusedWriteError(replaced.removeprefix("Error: "))
-        content, self._count = replaced
-        return FileData(content=content, encoding="utf-8")
-
-    def result(self, error: str | None) -> EditResult:
-        return EditResult(error=error) if error else EditResult(path=self._path, occurrences=self._count)
+def replaced(path: str, before: FileData | None, old: str, new: str, *, replace_all: bool) -> tuple[str, int]:
+    """The text of a file after an `edit`, and the number of replacements. Raises `RefusedWriteError`."""
+    if before is None:
+        raise RefusedWriteError(f"File '{path}' not found")
+    if before["encoding"] == "base64":
+        raise RefusedWriteError("Cannot edit binary files with text replacements.")
+    check_replacement(path, before["content"], old, new, replace_all=replace_all)
+    result = perform_string_replacement(before["content"], old, new, replace_all)
+    if isinstance(result, str):
+        raise RefusedWriteError(result.removeprefix("Error: "))
+    return result
 
 
 def check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
@@ -59,44 +49,12 @@ def check_replacement(path: str, content: str, old: str, new: str, *, replace_al
         )
 
 
-def text_change(content: str) -> Change:
-    return lambda _: FileData(content=content, encoding="utf-8")
-
-
-def edited(path: str, edit: Callable[[str], str]) -> Change:
-    """A change of a file's text, which is "" for a new file."""
-
-    def change(before: FileData | None) -> FileData:
-        if before and before["encoding"] != "utf-8":
-            raise RefusedWriteError(f"'{path}' is not text; choose another file.")
-        return FileData(content=edit(before["content"] if before else ""), encoding="utf-8")
-
-    return change
-
-
 def upload_change(content: bytes) -> Change:
     try:
         file = FileData(content=content.decode(), encoding="utf-8")
     except UnicodeDecodeError:
         file = FileData(content=base64.standard_b64encode(content).decode("ascii"), encoding="base64")
     return lambda _: file
-
-
-def has_content(item: Item) -> bool:
-    """Whether listings and searches can read the item."""
-    try:
-        stored_file(item)
-    except ValueError as error:
-        return not isinstance(error, WrongContentError)
-    return True
-
-
-def at_or_under(path: str, items: Sequence[Item]) -> list[Item]:
-    """The file at a path, or all files of the folder."""
-    base = path.rstrip("/")
-    if files := [item for item in items if item.key == base or item.key.startswith(f"{base}/")]:
-        return files
-    raise RefusedWriteError(f"File '{path}' not found")
 
 
 def text_error(*texts: str | None, check: Callable[[Any], None] = check_text) -> str | None:

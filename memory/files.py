@@ -13,16 +13,14 @@ from deepagents.backends.protocol import (
     WriteResult,
 )
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import identity, journal
-from memory.file_operations import Replacement, at_or_under, edited, has_content, text_change, text_error, upload_change
-from memory.journal import Change, Epoch, Revision, Steps, acarry_out, carry_out, file_lock
+from memory.file_operations import replaced, text_error, upload_change
+from memory.journal import Change, Epoch, Revision, Steps, acarry_out, file_lock
 from memory.namespaces import Namespace
 from memory.validation import (
-    NotAFileError,
     RefusedWriteError,
-    WrongContentError,
     before_write,
     check_path,
     check_room,
@@ -34,14 +32,13 @@ from memory.validation import (
 Gate = Callable[[], str | None]
 StoreOverride = Callable[[], BaseStore | None]
 T = TypeVar("T")
-_PAGE = 100
 
 
 class ScopedFiles(StoreBackend):
     """Files of one route in the store, with deepagents' own results; writes pass a gate, `before_write` and the journal.
 
-    As in `StoreBackend`, an unusable namespace raises, and so does reading or writing a value that is no file. Listings and
-    searches leave such values out.
+    As in `StoreBackend`, an unusable namespace raises. A value that is no file gives an error result, because an exception
+    would end the run; listings and searches leave it out.
 
     Args:
         namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
@@ -73,41 +70,55 @@ class ScopedFiles(StoreBackend):
             raise RefusedWriteError(f"Permission denied for '{path}': {reason}")
         check_path(path)
 
-    def write(self, file_path: str, content: str) -> WriteResult:
-        error = self._done(file_path, text_change(content), NotAFileError)
-        return WriteResult(error=error) if error else WriteResult(path=file_path)
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        """Graphs call backends asynchronously. `StoreBackend`'s own methods would write around the gate and the journal."""
+        raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit, adelete or aupload_files.")
+
+    write = edit = delete = upload_files = download_files = _refuse
 
     async def awrite(self, file_path: str, content: str) -> WriteResult:
-        error = await self._adone(file_path, text_change(content), NotAFileError)
+        error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
         return WriteResult(error=error) if error else WriteResult(path=file_path)
 
-    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
-        replacement = Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(self._done(file_path, replacement, WrongContentError))
-
     async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
-        replacement = Replacement(file_path, old_string, new_string, replace_all)
-        return replacement.result(await self._adone(file_path, replacement, WrongContentError))
+        count = 0
 
-    def delete(self, file_path: str) -> DeleteResult:
-        return carry_out(self._get_store(), self._deletions(file_path))
+        def change(before: FileData | None) -> FileData:
+            nonlocal count
+            text, count = replaced(file_path, before, old_string, new_string, replace_all=replace_all)
+            return FileData(content=text, encoding="utf-8")
+
+        error = await self._adone(file_path, change)
+        return EditResult(error=error) if error else EditResult(path=file_path, occurrences=count)
 
     async def adelete(self, file_path: str) -> DeleteResult:
-        return await acarry_out(self._get_store(), self._deletions(file_path))
-
-    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        self._get_namespace()  # raises for an unusable one, also without files
-        return [self._uploaded(path, self._done(path, upload_change(content))) for path, content in files]
+        """Delete the file at a path, or all files of the folder."""
+        store, namespace, base = self._get_store(), self._get_namespace(), file_path.rstrip("/")
+        try:
+            self.check(file_path)
+            files = await journal.all_items(store, namespace)
+            wanted = [item for item in files if item.key == base or item.key.startswith(f"{base}/")]
+            for item in wanted:
+                await acarry_out(store, self._deletion(item, files))
+                files.remove(item)
+        except ValueError as error:
+            return DeleteResult(error=f"Error: {error}")
+        return DeleteResult(path=file_path) if wanted else DeleteResult(error=f"Error: File '{file_path}' not found")
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        self._get_namespace()
-        return [self._uploaded(path, await self._adone(path, upload_change(content))) for path, content in files]
-
-    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return carry_out(self._get_store(), self._download(paths))
+        self._get_namespace()  # raises for an unusable one, also without files
+        errors = [(path, await self._adone(path, upload_change(content))) for path, content in files]
+        return [
+            FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
+            for path, error in errors
+        ]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        return await acarry_out(self._get_store(), self._download(paths))
+        """All files in one batch. A bad path or value is an error of that file alone."""
+        namespace, keys = self._get_namespace(), [path for path in paths if not text_error(path)]
+        items = await self._get_store().abatch([GetOp(namespace, key) for key in keys])
+        by_key = dict(zip(keys, items, strict=True))
+        return [_downloaded(path, by_key.get(path)) for path in paths]
 
     async def arevise(self, path: str, change: Change) -> Revision:
         """Change a file.
@@ -119,7 +130,13 @@ class ScopedFiles(StoreBackend):
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""
-        return await self._adone(path, edited(path, change))
+
+        def changed(before: FileData | None) -> FileData:
+            if before and before["encoding"] != "utf-8":
+                raise RefusedWriteError(f"'{path}' is not text; choose another file.")
+            return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
+
+        return await self._adone(path, changed)
 
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
@@ -127,63 +144,27 @@ class ScopedFiles(StoreBackend):
 
     async def aitems(self) -> list[Item]:
         """All files as store items."""
-        return await self._asearch_store_paginated(self._get_store(), self._get_namespace())
+        return await journal.all_items(self._get_store(), self._get_namespace())
 
     def _get_store(self) -> BaseStore:
         return (self._override() if self._override else None) or super()._get_store()
 
-    def _search_store_paginated(self, store: BaseStore, namespace: Namespace, **options: Any) -> list[Item]:
-        return [*filter(has_content, super()._search_store_paginated(store, namespace, **options))]
-
-    async def _asearch_store_paginated(self, store: BaseStore, namespace: Namespace, **options: Any) -> list[Item]:
-        return [*filter(has_content, await super()._asearch_store_paginated(store, namespace, **options))]
-
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
-        try:
-            return stored_file(store_item)
-        except WrongContentError as error:  # `StoreBackend` would turn a `ValueError` into a result
-            raise TypeError(str(error)) from None
+        return stored_file(store_item)
 
-    def _download(self, paths: list[str]) -> Steps[list[FileDownloadResponse]]:
-        """All files in one batch. A bad path or value is an error of that file alone."""
-        namespace, keys = self._get_namespace(), [path for path in paths if not text_error(path)]
-        items: Any = yield [GetOp(namespace, key) for key in keys]
-        by_key = dict(zip(keys, items, strict=True))
-        return [self._downloaded(path, by_key.get(path)) for path in paths]
-
-    def _downloaded(self, path: str, item: object) -> FileDownloadResponse:
-        if not isinstance(item, Item):
-            return FileDownloadResponse(path=path, error="file_not_found")
-        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
-
-    def _error_text(self, error: ValueError, *raised: type[NotAFileError]) -> str:
-        """An error's text for a result. Raises the errors that `StoreBackend` raises."""
-        if isinstance(error, raised):
-            raise error
-        return f"Error: {error}"
-
-    def _uploaded(self, path: str, error: str | None) -> FileUploadResponse:
-        return FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
-
-    def _done(self, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
+    async def _adone(self, path: str, change: Change) -> str | None:
         """Change a file; the reason of a refusal, or None."""
-        return carry_out(self._get_store(), self._attempt(path, change, *raised))
-
-    async def _adone(self, path: str, change: Change, *raised: type[NotAFileError]) -> str | None:
-        return await self._alone(path, self._attempt(path, change, *raised))
+        namespace = self._get_namespace()  # an unusable one is raised
+        try:
+            await self._alone(path, self._changing(namespace, path, change))
+        except ValueError as error:
+            return f"Error: {error}"
+        return None
 
     async def _alone(self, path: str, steps: Steps[T]) -> T:
         """Carry out a change while no other task of this process changes the file."""
         async with file_lock(self._get_namespace(), path):
             return await acarry_out(self._get_store(), steps)
-
-    def _attempt(self, path: str, change: Change, *raised: type[NotAFileError]) -> Steps[str | None]:
-        namespace = self._get_namespace()
-        try:
-            yield from self._changing(namespace, path, change)
-        except ValueError as error:
-            return self._error_text(error, *raised)
-        return None
 
     def _changing(
         self, namespace: Namespace, path: str, change: Change, files: Sequence[Item] | None = None
@@ -202,23 +183,6 @@ class ScopedFiles(StoreBackend):
         epoch = (yield from self._epoch()) if self._epoch else None
         return (yield from journal.open_log(namespace, path, epoch=epoch).change(checked, author, room, files))
 
-    def _deletions(self, path: str) -> Steps[DeleteResult]:
-        """Delete the file at a path, or all files of the folder."""
-        namespace, files = self._get_namespace(), list[Item]()
-        try:
-            self.check(path)
-            while len(files) % _PAGE == 0:
-                (page,) = yield [SearchOp(namespace, limit=_PAGE, offset=len(files))]
-                if not page:
-                    break
-                files += page
-            for item in at_or_under(path, files):
-                yield from self._deletion(item, files)
-                files.remove(item)
-        except ValueError as error:
-            return DeleteResult(error=f"Error: {error}")
-        return DeleteResult(path=path)
-
     def _deletion(self, item: Item, files: Sequence[Item] | None = None) -> Steps[None]:
         try:
             stored_file(item)
@@ -229,17 +193,10 @@ class ScopedFiles(StoreBackend):
             yield from self._changing(item.namespace, item.key, lambda _: None, files)
 
 
-class AgentFiles(ScopedFiles):
-    """`ScopedFiles` for an agent: a value that is no file gives an error result, because an exception would end the run."""
-
-    def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
-        return stored_file(store_item)
-
-    def _downloaded(self, path: str, item: object) -> FileDownloadResponse:
-        try:
-            return super()._downloaded(path, item)
-        except ValueError as error:
-            return FileDownloadResponse(path=path, error=str(error))
-
-    def _error_text(self, error: ValueError, *_: type[NotAFileError]) -> str:
-        return f"Error: {error}"
+def _downloaded(path: str, item: object) -> FileDownloadResponse:
+    if not isinstance(item, Item):
+        return FileDownloadResponse(path=path, error="file_not_found")
+    try:
+        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
+    except ValueError as error:
+        return FileDownloadResponse(path=path, error=str(error))

@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from memory import identity, journal, namespaces
 from memory.controls import check_not_paused, in_temporary_conversation
 from memory.file_operations import BoundedFiles, ThreadFiles
-from memory.files import AgentFiles, Gate, StoreOverride
+from memory.files import Gate, ScopedFiles, StoreOverride
 from memory.journal import Steps
 from settings import Settings, SharedWrites
 
@@ -77,9 +77,9 @@ def build_routes(
         yield from check_not_paused(identity.current_actor(settings), settings)
         return (yield from epoch())
 
-    def files(route: str, namespace: Callable[[Runtime[Any]], namespaces.Namespace]) -> AgentFiles:
+    def files(route: str, namespace: Callable[[Runtime[Any]], namespaces.Namespace]) -> ScopedFiles:
         memory, writes = route == "/memories", rules[route]
-        return AgentFiles(
+        return ScopedFiles(
             namespace=namespace,
             gate=build_gate(writes, settings, memory=memory),
             route=route,

@@ -13,7 +13,6 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Item
 
 from memory import identity, journal, namespaces
-from memory.file_operations import has_content
 from memory.validation import RefusedWriteError, before_write, stored_file
 from settings import PROJECT, Settings
 
@@ -56,11 +55,13 @@ async def starting_files(
     """
     if await store.asearch(namespaces.memories(actor, assistant, settings), limit=1):
         return {}
-    shared = settings.memory_scope == "assistant"
+    shared, files = settings.memory_scope == "assistant", dict[str, FileData]()
     before = namespaces.shared_memories_v01(assistant)
     if shared and (items := await journal.all_items(store, before)):
-        return {item.key: stored_file(item) for item in items if item.namespace == before and has_content(item)}
-    files: dict[str, FileData] = {}
+        for item in (item for item in items if item.namespace == before):
+            with suppress(ValueError):  # a value that is no file
+                files[item.key] = stored_file(item)
+        return files
     for key, text in (starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)).items():
         try:
             before_write(f"/memories{key}", text, identity.Author("seed", actor.user_id))

@@ -1,5 +1,6 @@
 """The model's tools for memory."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,17 +10,20 @@ from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.store.base import BaseStore, SearchItem
 from pydantic import ValidationError
 
 from memory import identity, namespaces
 from memory.controls import usage_of
 from memory.files import ScopedFiles
-from memory.recall import search_files
+from memory.recall import rank
 from memory.routes import memory_writes
-from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, check_text
-from settings import MAX_SEARCH_RESULT_CHARS, Settings
+from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, check_text, stored_file
+from settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS, Settings
 
 _WRITING = {"append_memory", "save_profile", "write_file", "edit_file"}
+# Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
+_RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
 
 
 class NearlyFull(AgentMiddleware[Any, Any, Any]):
@@ -127,7 +131,7 @@ def _search_memories(settings: Settings) -> BaseTool:
         namespace = namespaces.memories(identity.current_actor(settings), identity.current_assistant(), settings)
         try:
             check_text([query, filter])
-            matches = await search_files(runtime.store, namespace, query, filter)
+            matches = await _search(runtime.store, namespace, query, filter)
         except RefusedWriteError as error:
             return f"Error: {error}"
         except (ValueError, TypeError) as error:
@@ -138,3 +142,27 @@ def _search_memories(settings: Settings) -> BaseTool:
         return "\n\n".join(f"/memories{key}\n{' '.join(text.split())}" for key, text in matches)[:MAX_SEARCH_RESULT_CHARS]
 
     return search_memories
+
+
+async def _search(
+    store: BaseStore,
+    namespace: namespaces.Namespace,
+    query: str,
+    filter: dict[str, Any] | None,  # noqa: A002  # as above
+) -> list[tuple[str, str]]:
+    """Keys and snippets of the best files: by the store's semantic index if it has one, otherwise by BM25 over paragraphs."""
+    near = await store.asearch(namespace, query=query, filter=filter, limit=_NEAR)
+    if any(item.score is not None for item in near):
+        return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
+    items = await store.asearch(namespace, filter=filter, limit=MAX_MEMORY_FILES)
+    passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
+    ranked = await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages])
+    return [(passages[i][0], passages[i][1][:_SNIPPET_CHARS]) for i, _ in ranked[:_RESULTS]]
+
+
+def _text(item: SearchItem) -> str:
+    try:
+        file = stored_file(item)
+    except ValueError:
+        return ""
+    return file["content"] if file["encoding"] == "utf-8" else ""

@@ -21,7 +21,7 @@ _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
 # Credential formats as issuers document or show them. Prefix and full length are required, so prose and placeholders pass. A
 # prefix counts only at the beginning of a word (with hyphens), so the search takes linear time.
-_SHAPES = {
+CREDENTIALS = {
     "an AWS access key": r"(?:AKIA|ASIA)[A-Z2-7]{16}(?!\w)",
     "an AWS secret key": r"(?i:aws_?secret_?access_?key)\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
     "an Azure storage key": r"AccountKey=[A-Za-z0-9/+]{86}==",
@@ -37,15 +37,9 @@ _SHAPES = {
     "a JSON web token": r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}",
     "a private key": r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----",
 }
-CREDENTIALS = {
-    kind: re.compile(shape if shape.startswith("-") else rf"(?<![\w-]){shape}", re.ASCII) for kind, shape in _SHAPES.items()
-}
-# All of them in one search: most texts hold none.
-_ANY_CREDENTIAL = re.compile(
-    rf"(?<![\w-])(?:{'|'.join(shape for shape in _SHAPES.values() if not shape.startswith('-'))})|"
-    + "|".join(shape for shape in _SHAPES.values() if shape.startswith("-")),
-    re.ASCII,
-)
+# One search for all of them, a group each; only the last begins with hyphens itself.
+*_PREFIXED, _PRIVATE_KEY = (f"({shape})" for shape in CREDENTIALS.values())
+_CREDENTIAL = re.compile(rf"(?<![\w-])(?:{'|'.join(_PREFIXED)})|{_PRIVATE_KEY}", re.ASCII)
 # Bounds of a profile, and of the errors and field names in a refusal.
 _MAX_PROFILE_CHARS = 16_384
 _ERRORS_TOLD, _FIELD_CHARS = 5, 40
@@ -57,10 +51,6 @@ class RefusedWriteError(ValueError):
 
 class NotAFileError(ValueError):
     """A value of the store that is no file. Other code may put anything into a namespace."""
-
-
-class WrongContentError(NotAFileError, TypeError):
-    """A value whose content is neither text nor lines; `StoreBackend` raises a `TypeError` for it."""
 
 
 def before_write(path: str, content: str | None, actor: Author) -> None:
@@ -128,10 +118,9 @@ def check_content(path: str, content: str) -> None:
 
 def check_credentials(path: str, content: str) -> None:
     """Raise `RefusedWriteError` for text that holds a credential. The error names its kind, never its value."""
-    if not _ANY_CREDENTIAL.search(content):
-        return
-    kind = next(kind for kind, shape in CREDENTIALS.items() if shape.search(content))
-    raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+    if match := _CREDENTIAL.search(content):
+        kind = list(CREDENTIALS)[(match.lastindex or 1) - 1]
+        raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
 
 
 def check_skill(path: str, content: str, actor: Author) -> None:
@@ -179,18 +168,11 @@ def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMO
 
 
 def stored_file(item: Item) -> FileData:
-    """A store item as a file. Other code may put any value into a namespace. Raises `NotAFileError` if the value is not file
-    data; `WrongContentError` if its content has another type.
-    """
+    """A store item as a file. Raises `NotAFileError` for another value: other code may put any into a namespace."""
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if isinstance(content, list) and all(isinstance(line, str) for line in content):
         content = "\n".join(content)  # how deepagents stored files before 0.5
-    if content is not None and not isinstance(content, str):
-        kind = type(content).__name__
-        raise WrongContentError(
-            f"'{item.key}' is not a file: its content is no text, got {kind}; delete it or write another path."
-        )
-    if content is None or encoding not in {"utf-8", "base64"} or _SURROGATE.search(content):
+    if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _SURROGATE.search(content):
         raise NotAFileError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
     file = FileData(content=content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):

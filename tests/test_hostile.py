@@ -22,7 +22,7 @@ from memory.journal import diffs
 from memory.recall import dates, lexical, quotes
 from memory.recall.conversations import Conversation, conversation
 from memory.recall.documents import document
-from memory.recall.retrieval import Match
+from memory.recall.retrieval import Match, Results
 from memory.validation import RefusedWriteError, before_write
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
@@ -51,7 +51,8 @@ def said(text: str, times: int = 1) -> Conversation:
 
 
 def quoted(query: str, talk: Conversation) -> str:
-    return quotes.quote(query, [Match(talk, 1.0, tuple((n, 1.0) for n in range(len(talk.turns))))])
+    match = Match(talk, tuple((n, 1.0) for n in range(len(talk.turns))))
+    return quotes.results_text(query, Results([match], searched=1, outstanding=0))
 
 
 def a_run_of(word: str, size: int = 1_000_000) -> str:

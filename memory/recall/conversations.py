@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,8 +18,7 @@ _CALL_CHARS = 500
 class Threads(Protocol):
     """The part of the platform's client (`get_client().threads`) that is used here."""
 
-    @property
-    def search(self) -> Callable[..., Awaitable[Any]]: ...
+    async def search(self, *args: Any, **options: Any) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +83,7 @@ def _arguments(given: object) -> str:
 
 def message_text(content: object) -> str:
     """The text of a message's content: a text, or a list of blocks, some with text."""
-    if isinstance(content, str):
-        return content.strip()
-    blocks = content if isinstance(content, list) else []
+    blocks = content if isinstance(content, list) else [content]
     texts = [block if isinstance(block, str) else block.get("text") for block in blocks if isinstance(block, str | dict)]
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 

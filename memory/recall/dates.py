@@ -7,10 +7,11 @@ after the time asked for fits, too, but less.
 import re
 from calendar import isleap, monthrange
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-MONTHS = (
+_MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -78,8 +79,8 @@ def _relative(match: re.Match[str], today: date) -> Time:
     unit, back = match["unit"], match["which"] != "this"
     if unit in _WEEKDAYS:
         return _days(today - timedelta((today.weekday() - _WEEKDAYS.index(unit)) % 7 or 7))
-    if unit in MONTHS:
-        month = MONTHS.index(unit) + 1
+    if unit in _MONTHS:
+        month = _MONTHS.index(unit) + 1
         return _month(today.year - (month >= today.month), month)
     if unit == "week":
         return _days(today - timedelta(today.weekday() + 7 * back), 7)
@@ -98,37 +99,32 @@ def _ago(match: re.Match[str], today: date) -> Time:
     return _days(date.fromordinal(today.toordinal() - count * days - days // 2), days // 2 * 2 + 1)
 
 
-def _written(match: re.Match[str], today: date) -> Time | None:
+def _written(match: re.Match[str], today: date) -> Time:
     """A day, a month or both, with or without a year. "May" and "march" alone are no months."""
     parts = {name: text for name, text in match.groupdict().items() if text}
     name, day = parts["month"], parts.get("day") or parts.get("day_after")
     if len(parts) == 1 and name in {"march", "may", *_SHORT}:
-        return None
-    month = int(name) if name.isdigit() else next(n for n, full in enumerate(MONTHS, 1) if full.startswith(name[:3]))
+        raise ValueError(f"{name} is a word here.")
+    month = int(name) if name.isdigit() else next(n for n, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
     # Of no year: a leap year, so that 29 February is a day.
     year, yearless = int(parts.get("year", 2000)), "year" not in parts
     return _days(date(year, month, int(day)), yearless=yearless) if day else _month(year, month, yearless=yearless)
 
 
-_SHORT = (*(name[:3] for name in MONTHS), "sept")
+_SHORT = (*(name[:3] for name in _MONTHS), "sept")
 _YEAR = r"(?P<year>(?:19|20)\d\d)\b"
 _NTH = r"(?:st|nd|rd|th)?"
-_NAME = rf"(?P<month>{'|'.join((*MONTHS, *_SHORT))})\b\.?"
+_NAME = rf"(?P<month>{'|'.join((*_MONTHS, *_SHORT))})\b\.?"
 _BEFORE = rf"(?:(?P<day>\d\d?){_NTH}(?: of)?|(?P<within>in|since|during|until|by|of|early|late|mid))"
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], Time | None]], ...] = tuple(
-    (re.compile(rf"\b{pattern}"), read)
-    for pattern, read in (
-        (rf"{_YEAR}-(?P<month>\d\d?)-(?P<day>\d\d?)\b", _written),
-        (rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.{_YEAR}", _written),
-        (r"(?:today|(?P<yesterday>yesterday))\b", lambda match, today: _days(today - timedelta(bool(match["yesterday"])))),
-        (
-            rf"(?P<which>last|this|past|previous) (?P<unit>week|weekend|month|year|{'|'.join((*_WEEKDAYS, *MONTHS))})\b",
-            _relative,
-        ),
-        (rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s? ago\b", _ago),
-        (rf"(?:{_BEFORE} )?{_NAME}(?: (?P<day_after>\d\d?){_NTH}\b)?(?:,? (?:of )?{_YEAR})?", _written),
-        (_YEAR, lambda match, _: _days(date(int(match["year"]), 1, 1), 365 + isleap(int(match["year"])))),
-    )
+_UNIT = rf"(?P<unit>week|weekend|month|year|{'|'.join((*_WEEKDAYS, *_MONTHS))})"
+_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Time]], ...] = (
+    (rf"{_YEAR}-(?P<month>\d\d?)-(?P<day>\d\d?)\b", _written),
+    (rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.{_YEAR}", _written),
+    (r"(?:today|(?P<yesterday>yesterday))\b", lambda match, today: _days(today - timedelta(bool(match["yesterday"])))),
+    (rf"(?P<which>last|this|past|previous) {_UNIT}\b", _relative),
+    (rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s? ago\b", _ago),
+    (rf"(?:{_BEFORE} )?{_NAME}(?: (?P<day_after>\d\d?){_NTH}\b)?(?:,? (?:of )?{_YEAR})?", _written),
+    (_YEAR, lambda match, _: _days(date(int(match["year"]), 1, 1), 365 + isleap(int(match["year"])))),
 )
 
 
@@ -136,12 +132,8 @@ def times(text: str, today: date) -> tuple[list[Time], str]:
     """The times that a text names, and the text without their words. What is no day (31 February) stays text."""
     rest, named = " ".join(text.lower().split()), list[Time]()
     for pattern, read in _FORMS:
-        for match in reversed(list(pattern.finditer(rest))):
-            try:
-                time = read(match, today)
-            except ValueError:
-                continue
-            if time:
-                named.append(time)
+        for match in reversed(list(re.finditer(rf"\b{pattern}", rest))):
+            with suppress(ValueError):
+                named.append(read(match, today))
                 rest = f"{rest[: match.start()]} {rest[match.end() :]}"
     return named, rest

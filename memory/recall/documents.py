@@ -57,11 +57,10 @@ def beginning_of(word: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A conversation for ranking.
+    """A conversation for ranking, from the first to the last of its `days`.
 
     `turns`, `speakers` (index in `SPEAKERS`), `names` (hash of the speaker's name, 0 without one) and `lengths` (words) have an
-    entry for each passage, `words` the hashes of all of them; `beginnings` (`beginning_of`) those of the same words, stored
-    once for each distinct one. `days` are the first and the last.
+    entry for each passage; `words` (hashes) and `beginnings` (stored once for each distinct word) for each word of all.
     """
 
     thread_id: str

@@ -1,7 +1,5 @@
 """The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
 
-`python -m memory.reindex --user ... --org ...` makes it again from the threads; `forget` drops it.
-
 The watermark is a time: all conversations that changed up to it are in the index. Those that changed later, or shortly before
 it (clocks of servers differ), are compared one by one, so that a search finds what was said a second ago.
 """
@@ -33,24 +31,20 @@ Progress = Callable[[int, int], None] | None
 ALL = sys.maxsize
 
 
-async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation]) -> list[Postings]:
-    """Put conversations into their owner's index, in place of earlier versions. Returns their new postings. Safe to repeat.
-
-    Indexes nothing of a person who was forgotten since the run began.
+async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation]) -> None:
+    """Put conversations into their owner's index, in place of earlier versions; nothing if the owner was forgotten since the
+    run began. Safe to repeat.
     """
     if await journal.epoch_is_over(store, actor):
-        return []
+        return
+    documents = namespaces.recall(actor, "documents")
     made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
     ops = await semantic.text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})
-    parts = []
     for text, words in made:
-        op, part = new_part(actor, words)
         key = document_key(key_of(text.thread_id))
-        ops += [PutOp(namespaces.recall(actor, "documents"), key, text.stored(), index=False), op]
-        parts.append(part)
+        ops += [PutOp(documents, key, text.stored(), index=False), new_part(actor, words)]
     await put(store, ops)
     await merge(store, actor)
-    return parts
 
 
 async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> None:
@@ -58,7 +52,7 @@ async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequ
     documents = namespaces.recall(actor, "documents")
     ops = await semantic.text_ops(store, actor, dict.fromkeys(keys))
     # Postings of version 0 mark a conversation as gone, and override older ones.
-    ops += [new_part(actor, Postings(table_of(key, 0, 0)))[0] for key in keys]
+    ops += [new_part(actor, Postings(table_of(key, 0, 0))) for key in keys]
     ops += [PutOp(documents, document_key(key), None) for key in keys]
     await store.abatch(ops)
     await merge(store, actor)
@@ -72,10 +66,9 @@ async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str
 async def catch_up(
     store: BaseStore, threads: Threads, actor: identity.Actor, *, current: str = "", most: int = ALL, progress: Progress = None
 ) -> Index:
-    """Index the conversations that have changed since the watermark, and move it.
+    """Index the conversations that have changed since the watermark, and move it. Calls `progress` after every page.
 
-    Leaves out the thread `current`, which is still being written. Reads at most `most` conversations, the newest; the index has
-    the number of others as `outstanding`. Calls `progress` after every page.
+    Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these.
     """
     index = await load(store, actor)
     listed = await _changed(threads, actor, max(0, index.watermark - CLOCK_SECONDS * 1_000_000))
@@ -84,9 +77,11 @@ async def catch_up(
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
         talks = await read_conversations(threads, actor, taken[start : start + _READ_PAGE])
-        index.parts += await index_conversations(store, actor, talks)
+        await index_conversations(store, actor, talks)
         if progress:
             progress(min(start + _READ_PAGE, len(taken)), len(taken))
+    if taken:
+        index.parts = (await load(store, actor)).parts
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
     if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
@@ -140,9 +135,8 @@ async def forget(store: BaseStore, actor: identity.Actor) -> int:
 async def rebuild(
     store: BaseStore, threads: Threads, actor: identity.Actor, *, restart: bool = False, progress: Progress = None
 ) -> int:
-    """Make a person's index anew from their threads. Returns the number of conversations in it.
-
-    An interrupted one continues where it stopped, unless `restart`.
+    """Make a person's index anew from their threads; without `restart` an interrupted call is continued. Returns the number of
+    conversations in it.
     """
     documents = namespaces.recall(actor, "documents")
     if restart or await store.aget(documents, _REBUILDING) is None:

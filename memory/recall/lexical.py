@@ -65,9 +65,8 @@ def _words(text: str, language: str) -> Iterator[str]:
 
 
 def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
-    """The texts that share a word with the query, best first, as (index, score above 0).
-
-    BM25 by Robertson and others, in Lucene's variant, as `bm25s` implements it. Blocks for milliseconds per thousand texts.
+    """The texts that share a word with the query, best first, as (index, score above 0), by BM25 (Robertson and others) in
+    Lucene's variant, as `bm25s` implements it. Blocks for milliseconds per thousand texts.
     """
     spoken = language(" ".join(texts)[:_SAMPLE_CHARS])
     words = stems(query, spoken)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 
 from memory.recall import lexical
 from memory.recall.conversations import Conversation
@@ -17,21 +18,23 @@ _TURN_CHARS = 250
 _QUOTED_FIRST = 3
 # A shorter excerpt is not worth its line.
 _LEAST_CHARS = 60
-_HEAD_CHARS = 64
-_NAME_CHARS = 40
+# Characters of a conversation's head, of a speaker's name, and of a query.
+_HEAD_CHARS, _NAME_CHARS, _QUERY_CHARS = 64, 40, 4_000
 # Turns of one conversation that a search shows a person.
 _EXCERPTS = 2
-_QUERY_CHARS = 4_000
 # Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
 _LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 
-def quote(query: str, matches: Sequence[Match]) -> str:
-    """Matching conversations as text: day, thread, and the best turns of all, in their order."""
+def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
+    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order."""
+    matches, words = results.matches, _stems(" ".join([query[:_QUERY_CHARS], *alternatives]))
+    left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
+    if not matches:
+        return f"Nothing found in {results.searched} earlier conversations.{left}"
     room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(matches)
     # Where few conversations match, excerpts may be long.
-    most = max(_TURN_CHARS, room // max(1, len(matches)) // 4)
-    words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
+    most = max(_TURN_CHARS, room // len(matches) // 4)
     chosen: list[dict[int, str]] = [{} for _ in matches]
     matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
     best = [(0.0, number, item.turns[0][0] if item.turns else 0) for number, item in enumerate(matches[:_QUOTED_FIRST])]
@@ -46,15 +49,21 @@ def quote(query: str, matches: Sequence[Match]) -> str:
             chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, chars)
             room -= len(line)
     heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
-    return "\n\n".join(head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
+    texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
+    return "\n\n".join(texts)[: MAX_SEARCH_RESULT_CHARS - len(left)] + left
 
 
-def excerpts(query: str, match: Match, chars: int) -> list[tuple[int, str, str]]:
-    """The best turns of a matching conversation, in their order: place, speaker, and at most `chars` characters of the text."""
-    best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS])
-    turns = match.conversation.turns
-    words = lexical.stems(query[:_QUERY_CHARS], lexical.language(query[:_QUERY_CHARS]))
-    return [(turn, turns[turn].speaker, _excerpt(turns[turn].text, words, chars)) for turn in best if turn < len(turns)]
+def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
+    """The best turns of a matching conversation, in their order: number, speaker, and at most `chars` of the text."""
+    words, turns = _stems(query), match.conversation.turns
+    best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS] if turn < len(turns))
+    texts = {turn: _excerpt(turns[turn].text, words, chars) for turn in best}
+    return [{"number": turn + 1, "speaker": turns[turn].speaker, "text": text} for turn, text in texts.items()]
+
+
+def _stems(query: str) -> list[str]:
+    query = query[:_QUERY_CHARS]
+    return lexical.stems(query, lexical.language(query))
 
 
 def page_text(talk: Conversation, around: int | None) -> str:
@@ -90,11 +99,3 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
     starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
     start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
     return f"{'…' if start else ''}{flat[start : start + chars]}…"
-
-
-def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
-    """The tool's answer."""
-    text = quote(" ".join([query[:_QUERY_CHARS], *alternatives]), results.matches)
-    text = text or f"Nothing found in {results.searched} earlier conversations."
-    left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
-    return text[: MAX_SEARCH_RESULT_CHARS - len(left)] + left

@@ -1,7 +1,6 @@
 """A search of a person's past conversations: candidates from the index, ranked exactly, verified against their threads.
 
-Its reads are bounded: headers of a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads
-in the answer.
+It reads the headers of a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads it shows.
 """
 
 import asyncio
@@ -39,7 +38,6 @@ class Match:
     """A matching conversation, and its matching turns, best first, each with its score."""
 
     conversation: Conversation
-    score: float
     turns: tuple[tuple[int, float], ...]
 
 
@@ -65,8 +63,7 @@ async def search(
 ) -> Results:
     """The person's own past conversations that match a query, at most `limit`, without the thread `current`.
 
-    `alternatives` are other words that people may have used: they count less. `today` is the day after "yesterday"; the clock's
-    in UTC if not given.
+    `alternatives` are other words that people may have used: they count less. `today` (default: UTC's) follows "yesterday".
     """
     index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP)
     outstanding, today, own = index.outstanding, today or datetime.now(UTC).date(), key_of(str(current))
@@ -134,8 +131,6 @@ def _ranked(
 ) -> list[ranking.Scored]:
     """Candidates ranked by words, and by meaning where there is an index of it."""
     scored = {key_of(item.document.thread_id): item for item in ranking.score(asked, documents, frequencies)}
-    if not near:
-        return list(scored.values())
     by_key = {key_of(document.thread_id): document for document in documents}
     dense = {key: similarity for key, (similarity, _) in near.items() if key in by_key}
     for key, score in fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT).items():
@@ -173,4 +168,4 @@ async def _verified(
         anew = {talk.thread_id: await asyncio.to_thread(document, talk) for talk in changed}
         ranked = await asyncio.to_thread(rank, [anew.get(talk.thread_id, talk) for talk in documents])
     shown = ((there.get(item.document.thread_id), item) for item in ranked)
-    return [Match(talk, item.score, item.turns) for talk, item in shown if talk]
+    return [Match(talk, item.turns) for talk, item in shown if talk]

@@ -17,11 +17,10 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, cast
 
-import numpy as np
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
 from memory import identity, namespaces
@@ -55,9 +54,8 @@ class Index:
 
     def lacks(self, wanted: Mapping[str, int]) -> list[str]:
         """Those of the threads that are not indexed in this version."""
-        table, newest = together(self.parts)
-        near = newest & np.isin(table.keys, np.array(list(map(key_of, wanted)), "<u8"))
-        known = dict(zip(table.keys[near].tolist(), table.versions[near].tolist(), strict=True))
+        table, _ = together(self.parts)
+        known = dict(zip(table.keys.tolist(), table.versions.tolist(), strict=True))  # the newest entry is the last
         return [thread_id for thread_id, version in wanted.items() if not version or known.get(key_of(thread_id)) != version]
 
 
@@ -100,13 +98,12 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     return index
 
 
-def new_part(actor: identity.Actor, postings: Postings) -> tuple[PutOp, Postings]:
-    """The operation that puts the postings of one conversation, and the part of the index that they then are."""
+def new_part(actor: identity.Actor, postings: Postings) -> PutOp:
+    """The operation that puts the postings of one conversation."""
     header, (bucket,) = stored(postings)
-    key, version = postings.table.keys[0], postings.table.versions[0]
-    part = replace(postings, name=f"{key:016x}@{version}", indexed=time.time_ns() // 1_000)
-    value = {**header, "bucket": bucket, "indexed": part.indexed}
-    return PutOp(namespaces.recall(actor, "new"), part.name, value, index=False), part
+    name = f"{postings.table.keys[0]:016x}@{postings.table.versions[0]}"
+    value = {**header, "bucket": bucket, "indexed": time.time_ns() // 1_000}
+    return PutOp(namespaces.recall(actor, "new"), name, value, index=False)
 
 
 async def merge(store: BaseStore, actor: identity.Actor) -> None:

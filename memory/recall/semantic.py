@@ -11,10 +11,8 @@ from langgraph.store.base import BaseStore, GetOp, PutOp
 from memory import identity, namespaces
 from memory.recall.conversations import Conversation
 
-# Characters of a passage: a few turns, and well within the limits of embedding models.
-PASSAGE_CHARS = 800
-# Of one conversation.
-MAX_PASSAGES = 200
+# Characters of a passage (a few turns, well within the limits of embedding models), and passages of one conversation.
+PASSAGE_CHARS, MAX_PASSAGES = 800, 200
 # Passages that a search asks for.
 FOUND = 50
 _PROBE = "probe"

@@ -8,8 +8,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph_sdk import get_client
 
 from memory import identity
-from memory.controls import is_temporary
-from memory.recall.conversations import conversation, owned_by, threads_by_id
+from memory.recall.index import read_conversations
 from memory.recall.quotes import page_text, results_text
 from memory.recall.retrieval import DEFAULT_LIMIT, search
 from settings import Settings
@@ -17,7 +16,6 @@ from settings import Settings
 MAX_LIMIT = 20
 # The other words that the model may give with a query: their number, and characters of each.
 _MAX_ALTERNATIVES, _ALTERNATIVE_CHARS = 20, 60
-_FIELDS = ["thread_id", "created_at", "metadata", "values"]
 _NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
 
 
@@ -38,12 +36,11 @@ def build_episode_tools(settings: Settings) -> list[BaseTool]:
             runtime: given by the platform.
             limit: how many conversations to name, at most 20.
         """
-        if (actor := _acting_on_server(settings)) is None or runtime.store is None:
+        if not identity.on_server() or runtime.store is None:
             return _NO_SERVER
+        actor, threads, most = identity.current_actor(settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
-        most = min(max(limit, 1), MAX_LIMIT)
         others = [words[:_ALTERNATIVE_CHARS] for words in (alternatives or [])[:_MAX_ALTERNATIVES]]
-        threads = get_client().threads
         results = await search(runtime.store, threads, actor, query, most, alternatives=others, current=current)
         return await asyncio.to_thread(results_text, query, results, others)
 
@@ -56,20 +53,16 @@ def build_episode_tools(settings: Settings) -> list[BaseTool]:
             runtime: given by the platform.
             around: number of a turn to read around; the end of the conversation if left out.
         """
-        if (actor := _acting_on_server(settings)) is None:
+        if not identity.on_server():
             return _NO_SERVER
         try:
             thread = str(UUID(thread_id))
         except ValueError:
             return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
         # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
-        threads = await threads_by_id(get_client().threads, [thread], owned_by(actor), _FIELDS)
-        if not threads or is_temporary(threads[0]):
+        talks = await read_conversations(get_client().threads, identity.current_actor(settings), [thread])
+        if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
-        return await asyncio.to_thread(lambda: page_text(conversation(threads[0]), around))
+        return await asyncio.to_thread(page_text, talks[0], around)
 
     return [search_past_conversations, read_conversation]
-
-
-def _acting_on_server(settings: Settings) -> identity.Actor | None:
-    return identity.current_actor(settings) if identity.on_server() else None

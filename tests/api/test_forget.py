@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from typing_extensions import TypedDict
 
 from agent import build_agent
 from api import forget as forget_module
-from api.forget import StillWrittenError
+from api.forget import StillWrittenError, forget
 from memory import namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
 from memory.journal import epochs
@@ -34,7 +33,6 @@ class Empty(TypedDict):
     pass
 
 
-forget = partial(forget_module.forget, grace=0.05)
 ALICE = Actor("alice", "acme")
 MEMORIES = ("memories", "acme:alice")
 OTHER = "11111111-2222-3333-4444-555555555555"
@@ -61,6 +59,11 @@ class Threads:
         if not self.stubborn:
             self.ids = [thread_id for thread_id in self.ids if thread_id not in ids]
         return {"pruned_count": len(ids) if not self.stubborn else 0}
+
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget_module, "FORGET_GRACE_SECONDS", 0.05)
 
 
 def client(*ids: str, **more: Any) -> Any:

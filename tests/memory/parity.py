@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pytest
 from deepagents.backends import StoreBackend
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
@@ -42,8 +40,8 @@ def plain(store: BaseStore, namespace: Callable[[Any], Any] = constant) -> Store
     return StoreBackend(namespace=namespace, store=store)
 
 
-def ours(store: BaseStore, namespace: Callable[[Any], Any] = constant, kind: type[ScopedFiles] = ScopedFiles) -> ScopedFiles:
-    return kind(namespace=namespace, gate=lambda: None, route="/memories", author=lambda: Author("agent"), store=store)
+def ours(store: BaseStore, namespace: Callable[[Any], Any] = constant) -> ScopedFiles:
+    return ScopedFiles(namespace=namespace, gate=lambda: None, route="/memories", author=lambda: Author("agent"), store=store)
 
 
 def files(**content: Any) -> dict[str, Any]:
@@ -175,33 +173,26 @@ def bare(value: Any) -> Any:
     return [bare(part) for part in value] if isinstance(value, list) else value
 
 
-async def call(backend: StoreBackend, name: str, args: Call, *, sync: bool) -> Any:
+async def call(backend: StoreBackend, name: str, args: Call) -> Any:
     """The result of a method; of its arguments the last one, if it is a dictionary, holds those with a name."""
     named = args[-1] if args and isinstance(args[-1], dict) else {}
     args = args[:-1] if named else args
-    if sync:
-        return bare(await asyncio.to_thread(getattr(backend, name), *args, **named))
     return bare(await getattr(backend, f"a{name}")(*args, **named))
 
 
-async def outcome(backend: StoreBackend, name: str, args: Call, *, sync: bool) -> Any:
+async def outcome(backend: StoreBackend, name: str, args: Call) -> Any:
     """The result, or which error a caller that knows `StoreBackend` would catch."""
     try:
-        return await call(backend, name, args, sync=sync)
+        return await call(backend, name, args)
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
         return next(kind.__name__ for kind in (TypeError, ValueError, KeyError, RuntimeError) if isinstance(error, kind))
 
 
-async def played(
-    build: Build, values: dict[str, Any], calls: Iterable[Call], *, sync: bool
-) -> tuple[list[Any], dict[str, tuple[Any, ...]]]:
+async def played(build: Build, values: dict[str, Any], calls: Iterable[Call]) -> tuple[list[Any], dict[str, tuple[Any, ...]]]:
     """What calls returned or raised, and the files in the store afterwards."""
     store = InMemoryStore()
     for key, value in values.items():
         store.put(FILES, key, dict(value))
-    results = [await outcome(build(store), name, tuple(args), sync=sync) for name, *args in calls]
+    results = [await outcome(build(store), name, tuple(args)) for name, *args in calls]
     kept = {item.key: (item.value.get("content"), item.value.get("encoding")) for item in store.search(FILES, limit=100)}
     return results, kept
-
-
-both_ways = pytest.mark.parametrize("sync", [True, False], ids=["sync", "async"])

@@ -1,6 +1,6 @@
 """`ScopedFiles` beside deepagents' own `StoreBackend`: the same calls, the same results and errors, the same files.
 
-What is different on purpose is at the end, each by its name; so is what an agent is told instead of an exception.
+What is different on purpose is at the end, each by its name; so is what a caller is told instead of an exception.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.store.base import Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
-from memory.files import AgentFiles, ScopedFiles
+from memory.files import ScopedFiles
 from memory.identity import Author
 from tests.memory.parity import (
     CASES,
@@ -28,7 +28,6 @@ from tests.memory.parity import (
     LEGACY,
     PNG,
     Call,
-    both_ways,
     call,
     files,
     ours,
@@ -38,10 +37,9 @@ from tests.memory.parity import (
 )
 
 
-@both_ways
 @pytest.mark.parametrize("case", CASES)
-async def test_the_same_calls_have_the_same_results_and_leave_the_same_files(case: str, sync: bool) -> None:
-    assert await played(ours, *CASES[case], sync=sync) == await played(plain, *CASES[case], sync=sync)
+async def test_the_same_calls_have_the_same_results_and_leave_the_same_files(case: str) -> None:
+    assert await played(ours, *CASES[case]) == await played(plain, *CASES[case])
 
 
 PATHS = st.sampled_from(["/a.md", "/a.md/b.md", "/d/a.md", "/d/e/b.py", "/d/e/c.txt", "/[d]/*.md", "/größe 📏.md", "/x.png"])
@@ -64,22 +62,21 @@ CALLS = st.one_of(
 
 
 @hypothesis_settings(max_examples=150, deadline=None, derandomize=True)
-@given(calls=st.lists(CALLS, max_size=12), sync=st.booleans())
-def test_any_calls_have_the_same_results_and_leave_the_same_files(calls: list[Call], sync: bool) -> None:
+@given(calls=st.lists(CALLS, max_size=12))
+def test_any_calls_have_the_same_results_and_leave_the_same_files(calls: list[Call]) -> None:
     """Any calls, one after the other, have the same results and leave the same files."""
 
     async def compared() -> None:
-        assert await played(ours, {}, calls, sync=sync) == await played(plain, {}, calls, sync=sync)
+        assert await played(ours, {}, calls) == await played(plain, {}, calls)
 
     asyncio.run(compared())
 
 
-@both_ways
-async def test_times_are_kept_as_the_plain_backend_keeps_them(sync: bool) -> None:
+async def test_times_are_kept_as_the_plain_backend_keeps_them() -> None:
     for build in (plain, ours):
         store = InMemoryStore()
         store.put(FILES, "/a.md", dict(LEGACY))
-        await call(build(store), "edit", ("/a.md", "two", "2"), sync=sync)
+        await call(build(store), "edit", ("/a.md", "two", "2"))
         item = store.get(FILES, "/a.md")
         assert item
         assert item.value["created_at"] == LEGACY["created_at"]
@@ -119,24 +116,23 @@ EVERY_METHOD: list[Call] = [
 ]
 
 
-@both_ways
 @pytest.mark.parametrize("name", NAMESPACES)
-async def test_a_namespace_that_cannot_be_used_is_raised_by_every_method(name: str, sync: bool) -> None:
+async def test_a_namespace_that_cannot_be_used_is_raised_by_every_method(name: str) -> None:
     """A namespace that cannot be used is raised by every method before anything is written."""
     theirs, own = InMemoryStore(), InMemoryStore()
     for method, *args in EVERY_METHOD:
-        expected = await outcome(plain(theirs, NAMESPACES[name]), method, tuple(args), sync=sync)
-        assert await outcome(ours(own, NAMESPACES[name]), method, tuple(args), sync=sync) == expected
+        expected = await outcome(plain(theirs, NAMESPACES[name]), method, tuple(args))
+        assert await outcome(ours(own, NAMESPACES[name]), method, tuple(args)) == expected
     written = {item.namespace for item in theirs.search((), limit=9)}
     assert written == {item.namespace for item in own.search((), limit=99) if item.namespace[0] in {"files", "workspace"}}
 
 
-def test_the_error_of_a_namespace_says_what_theirs_says() -> None:
+async def test_the_error_of_a_namespace_says_what_theirs_says() -> None:
     for name in ("of the run", "a wildcard", "empty", "no text"):
         with pytest.raises((RuntimeError, ValueError, TypeError)) as expected:
-            plain(InMemoryStore(), NAMESPACES[name]).write("/a.md", "x")
+            await plain(InMemoryStore(), NAMESPACES[name]).awrite("/a.md", "x")
         with pytest.raises(expected.type) as raised:
-            ours(InMemoryStore(), NAMESPACES[name]).write("/a.md", "x")
+            await ours(InMemoryStore(), NAMESPACES[name]).awrite("/a.md", "x")
         assert str(raised.value) == str(expected.value)
 
 
@@ -145,24 +141,22 @@ def test_a_namespace_has_to_be_given() -> None:
         ScopedFiles(gate=lambda: None, route="", author=lambda: Author("agent"), store=InMemoryStore())  # type: ignore[call-arg]
 
 
-@both_ways
-async def test_two_namespaces_of_one_store_share_nothing(sync: bool) -> None:
+async def test_two_namespaces_of_one_store_share_nothing() -> None:
     store = InMemoryStore()
     alice, bob = (ours(store, lambda _, user=user: ("files", user)) for user in ("alice", "bob"))  # type: ignore[misc]
     for backend, text in ((alice, "of alice"), (bob, "of bob")):
-        await call(backend, "write", ("/notes.md", text), sync=sync)
-    assert "of alice" in str(await call(alice, "read", ("/notes.md",), sync=sync))
-    assert "of bob" in str(await call(bob, "read", ("/notes.md",), sync=sync))
+        await call(backend, "write", ("/notes.md", text))
+    assert "of alice" in str(await call(alice, "read", ("/notes.md",)))
+    assert "of bob" in str(await call(bob, "read", ("/notes.md",)))
     assert len(store.search(("files", "alice"))) == 1
-    await call(alice, "delete", ("/notes.md",), sync=sync)
-    assert "of bob" in str(await call(bob, "grep", ("of",), sync=sync))
+    await call(alice, "delete", ("/notes.md",))
+    assert "of bob" in str(await call(bob, "grep", ("of",)))
 
 
 # --- What middleware stores -------------------------------------------------------------------------------------------
 
 
-@both_ways
-async def test_a_large_result_of_a_tool_is_kept_as_a_file(sync: bool) -> None:
+async def test_a_large_result_of_a_tool_is_kept_as_a_file() -> None:
     """A large result of a tool is kept as a file, and the rest of its message is not lost."""
     message = ToolMessage(
         "y" * 5000,
@@ -183,10 +177,7 @@ async def test_a_large_result_of_a_tool_is_kept_as_a_file(sync: bool) -> None:
     for build in (plain, ours):
         store = InMemoryStore()
         middleware = FilesystemMiddleware(backend=build(store), tool_token_limit_before_evict=1000)
-        if sync:
-            result = await asyncio.to_thread(middleware.wrap_tool_call, request, lambda _: message)
-        else:
-            result = await middleware.awrap_tool_call(request, given_back)
+        result = await middleware.awrap_tool_call(request, given_back)
         item = store.get(FILES, "/large_tool_results/call_7")
         assert item
         assert item.value["content"] == message.content
@@ -198,55 +189,40 @@ async def test_a_large_result_of_a_tool_is_kept_as_a_file(sync: bool) -> None:
 # --- A value that is no file ------------------------------------------------------------------------------------------
 
 ONE_FILE: list[Call] = [("read", "/odd.md"), ("write", "/odd.md", "x"), ("edit", "/odd.md", "a", "b")]
-DOWNLOAD: Call = ("download_files", ["/odd.md", "/good.md"])
 
 
-@both_ways
-@pytest.mark.parametrize("value", [{"content": 7}, {"content": ["a", 1]}, {"content": {"a": "b"}}, {"content": None}, {}])
-async def test_a_malformed_value_raises_where_theirs_does(value: dict[str, Any], sync: bool) -> None:
-    """A malformed value raises where theirs does, and is an error where theirs is."""
-    values = files(odd=value, good="find me")
-    calls = [*ONE_FILE, DOWNLOAD]
-    (expected, before), (outcomes, after) = [await played(build, values, calls, sync=sync) for build in (plain, ours)]
-    for theirs, own in zip(expected, outcomes, strict=True):
-        assert own == theirs or ("not a file" in own[1]["error"] and theirs[1]["error"])
-    assert after == before
-    if value.get("content") is not None:
-        assert set(outcomes) == {"TypeError"}
-
-
-@both_ways
 @pytest.mark.parametrize("value", [{"content": 7}, {"content": ["a", 1]}, {"content": None}, {}])
-async def test_a_malformed_value_is_in_nobody_s_way(value: dict[str, Any], sync: bool) -> None:
+async def test_a_malformed_value_is_in_nobody_s_way(value: dict[str, Any]) -> None:
     """What lists and searches leaves it out, also where theirs would raise a `TypeError`; it can be deleted."""
     calls: list[Call] = [("ls", "/"), ("grep", "find"), ("glob", "*.md"), ("edit", "/good.md", "find", "found")]
-    without, _ = await played(plain, files(good="find me"), calls, sync=sync)
-    with_it, _ = await played(ours, files(odd=value, good="find me"), calls, sync=sync)
+    without, _ = await played(plain, files(good="find me"), calls)
+    with_it, _ = await played(ours, files(odd=value, good="find me"), calls)
     assert with_it == without
-    _, left = await played(ours, files(odd=value, good="find me"), [("delete", "/odd.md")], sync=sync)
+    _, left = await played(ours, files(odd=value, good="find me"), [("delete", "/odd.md")])
     assert [*left] == ["/good.md"]
 
 
-@both_ways
-@pytest.mark.parametrize(
-    "value", [{"content": 7}, {"content": None}, {}, {"content": ["a", 1]}, {"content": "x", "encoding": "?"}]
-)
-async def test_an_agent_s_backend_says_that_a_value_is_no_file(value: dict[str, Any], sync: bool) -> None:
-    """Where the plain backend raises or is misled, an agent's says so: an exception would end the run."""
+@pytest.mark.parametrize("value", [
+    {"content": 7}, {"content": None}, {}, {"content": ["a", 1]}, {"content": {"a": "b"}}, {"content": "x", "encoding": "?"},
+    {"content": "x", "encoding": {}},
+])  # fmt: skip
+async def test_a_value_that_is_no_file_is_an_error_of_its_own(value: dict[str, Any]) -> None:
+    """Where the plain backend raises or is misled, ours says so: an exception would end the run."""
     store = InMemoryStore()
     store.put(FILES, "/odd.md", value)
+    store.put(FILES, "/good.md", {**create_file_data("good")})
     for name, *args in [("read", "/odd.md"), ("write", "/odd.md", "x"), ("edit", "/odd.md", "a", "b")]:
-        _, result = await call(ours(store, kind=AgentFiles), name, tuple(args), sync=sync)
+        _, result = await call(ours(store), name, tuple(args))
         assert "not a file" in result["error"]
-    ((_, result),) = await call(ours(store, kind=AgentFiles), "download_files", (["/odd.md"],), sync=sync)
+    (_, result), (_, good) = await call(ours(store), "download_files", (["/odd.md", "/good.md"],))
     assert "not a file" in result["error"]
+    assert good["content"] == b"good"
     item = store.get(FILES, "/odd.md")
     assert item
     assert item.value == value
 
 
-@both_ways
-async def test_a_namespace_that_cannot_be_told_is_an_error_at_once(sync: bool) -> None:
+async def test_a_namespace_that_cannot_be_told_is_an_error_at_once() -> None:
     """A namespace that cannot be told is an error before anything is written."""
 
     def nobody(_: Any) -> tuple[str, ...]:
@@ -255,7 +231,7 @@ async def test_a_namespace_that_cannot_be_told_is_an_error_at_once(sync: bool) -
     store = InMemoryStore()
     backend = ScopedFiles(namespace=nobody, gate=lambda: None, route="", author=lambda: Author("agent"), store=store)
     with pytest.raises(KeyError):
-        await call(backend, "write", ("/a.md", "x"), sync=sync)
+        await call(backend, "write", ("/a.md", "x"))
     assert store.search(()) == []
 
 
@@ -286,19 +262,17 @@ class Recorded(InMemoryStore):
         return [keys for keys in deleted if keys]
 
 
-@both_ways
 @pytest.mark.parametrize("path", ["*", "a.md", "", "/", "/d/", "//a.md", "/./a.md", "/d/../a.md", "/a\\b.md", "/a\x00b.md"])
-async def test_a_wildcard_alone_is_no_path_and_neither_is_another_spelling(path: str, sync: bool) -> None:
+async def test_a_wildcard_alone_is_no_path_and_neither_is_another_spelling(path: str) -> None:
     """`StoreBackend` takes any text for a key. Here a file has one spelling, beginning with a slash."""
     values = {"/a.md": {**create_file_data("a")}, "/d/a.md": {**create_file_data("d")}}
     calls: list[Call] = [("write", path, "x"), ("edit", path, "a", "b"), ("delete", path), ("upload_files", [(path, b"x")])]
-    results, left = await played(ours, values, calls, sync=sync)
+    results, left = await played(ours, values, calls)
     assert all("rror" in str(result) for result in results)
-    assert (await played(ours, values, [], sync=sync))[1] == left
+    assert (await played(ours, values, []))[1] == left
 
 
-@both_ways
-async def test_a_folder_is_deleted_file_by_file(sync: bool) -> None:
+async def test_a_folder_is_deleted_file_by_file() -> None:
     """Each file has a journal of its own; `StoreBackend` deletes a folder's files in one batch.
 
     What that is for, that nothing beside them is touched, holds here as well.
@@ -307,23 +281,30 @@ async def test_a_folder_is_deleted_file_by_file(sync: bool) -> None:
     for build in (plain, ours):
         store = Recorded()
         for path in ("/work/a.txt", "/work/sub/b.txt", "/keep.txt"):
-            await call(build(store), "write", (path, "x"), sync=sync)
-        await call(build(store), "delete", ("/work",), sync=sync)
+            await call(build(store), "write", (path, "x"))
+        await call(build(store), "delete", ("/work",))
         deletions.append(store.deletions())
     assert deletions == [[["/work/a.txt", "/work/sub/b.txt"]], [["/work/a.txt"], ["/work/sub/b.txt"]]]
 
 
-@both_ways
-async def test_an_upload_does_not_replace_what_is_no_file_unseen(sync: bool) -> None:
+async def test_an_upload_does_not_replace_what_is_no_file_unseen() -> None:
     values = files(odd={"content": 7})
-    (((_, uploaded),),), left = await played(ours, values, [("upload_files", [("/odd.md", b"x")])], sync=sync)
+    (((_, uploaded),),), left = await played(ours, values, [("upload_files", [("/odd.md", b"x")])])
     assert "not a file" in uploaded["error"]
     assert left["/odd.md"][0] == 7
 
 
-@both_ways
-async def test_an_encoding_that_there_is_not_is_no_file(sync: bool) -> None:
+async def test_an_encoding_that_there_is_not_is_no_file() -> None:
     """`StoreBackend` shows its content as text."""
-    results, _ = await played(ours, files(odd={"content": "x", "encoding": "?"}), [*ONE_FILE], sync=sync)
+    results, _ = await played(ours, files(odd={"content": "x", "encoding": "?"}), [*ONE_FILE])
     assert "not a file" in results[0][1]["error"]
-    assert results[1] == "ValueError"
+    assert "not a file" in results[1][1]["error"]
+
+
+def test_methods_that_do_not_await_write_nothing_around_the_journal() -> None:
+    store = InMemoryStore()
+    for method, *args in EVERY_METHOD:
+        if method in {"write", "edit", "delete", "upload_files", "download_files"}:
+            with pytest.raises(NotImplementedError, match="await awrite"):
+                getattr(ours(store), method)(*args)
+    assert store.search(()) == []

@@ -128,17 +128,17 @@ class Hammer:
 
 @pytest.fixture
 def hammer(postgres_uri: str, tmp_path: Path) -> Iterator[Hammer]:
-    async def empty_file() -> None:
-        async with open_store(Settings(memory_postgres_uri=postgres_uri)):
-            pass
-
-    asyncio.run(empty_file())
     hammer = Hammer(postgres_uri, tmp_path)
-    hammer.connection.execute("TRUNCATE store CASCADE")
-    top = ScopedFiles(
-        namespace=lambda _: FILES, gate=lambda: None, route="/memories", author=lambda: Author("person"), store=hammer.store
-    )
-    assert not top.write(PATH, "baton <start>\n<top>\n").error
+
+    async def begin() -> None:
+        async with open_store(Settings(memory_postgres_uri=postgres_uri)) as store:
+            hammer.connection.execute("TRUNCATE store CASCADE")
+            top = ScopedFiles(
+                namespace=lambda _: FILES, gate=lambda: None, route="/memories", author=lambda: Author("person"), store=store
+            )
+            assert not (await top.awrite(PATH, "baton <start>\n<top>\n")).error
+
+    asyncio.run(begin())
     yield hammer
     for process in hammer.alive():
         process.kill()
