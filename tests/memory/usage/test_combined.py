@@ -13,9 +13,8 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
-from agent import build_agent
 from memory.usage import Combined
-from settings import Settings
+from tests.conftest import BuildGraph
 
 Handler = Callable[[Any], Awaitable[Any]]
 
@@ -79,6 +78,6 @@ def test_what_would_be_lost_is_refused(part: AgentMiddleware[Any, Any, Any]) -> 
         Combined(part)
 
 
-def test_a_turn_has_no_nodes_but_deepagents_own() -> None:
-    ours = {name for name in build_agent(Settings()).nodes if "." in name}
-    assert ours == {"_ParentNotifierMiddleware.after_agent", "PatchToolCallsMiddleware.before_agent"}
+def test_a_turn_has_no_nodes_but_deepagents_own(graph: BuildGraph) -> None:
+    hooks = {name for name in graph().graph.nodes if "." in name}
+    assert hooks == {"_ParentNotifierMiddleware.after_agent", "PatchToolCallsMiddleware.before_agent"}
