@@ -15,7 +15,7 @@ from memory.recall import Titles, build_episode_tools
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.skills import build_skills
 from memory.tools import NearlyFull, build_memory_tools
-from memory.usage import RunBound, TokenBudget
+from memory.usage import Combined, RunBound, TokenBudget
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import PROJECT, Settings, load_settings
 from writer import build_writer
@@ -40,11 +40,11 @@ def build_agent(
     backend = build_backend(settings)
     files = memory_files(settings)
     tools: list[Any] = [TemporaryTools(), NearlyFull(backend)]
-    middleware: list[Any] = [PromptBlocks(settings, files), *tools]
+    middleware: list[Any] = [PromptBlocks(settings, files)]
     middleware.append(build_skills(settings, backend))
     bounded = [TokenBudget(settings), limits.retry()]
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, *bounded]}
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, Combined(*tools, *bounded)]}
     graph = create_deep_agent(
         model=whole_answers(model or build_model(settings.agent_model), limits),
         name="agent",
@@ -54,7 +54,7 @@ def build_agent(
         permissions=build_permissions(settings),
         interrupt_on=interrupted_tools(settings),
         memory=files,  # deepagents adds its own middleware, which `PromptBlocks` replaces by name
-        middleware=[*middleware, *agent_hooks(settings), Titles(), RunBound(limits.run_seconds), *bounded],
+        middleware=[*middleware, Combined(*agent_hooks(settings), *tools, Titles(), RunBound(limits.run_seconds), *bounded)],
         subagents=[helper, build_writer(settings, files, [*tools, *bounded])],
         context_schema=Context,
     )

@@ -11,7 +11,7 @@ from memory.identity import Context
 from memory.prompt import PromptBlocks
 from memory.routes import build_backend, build_permissions
 from memory.tools import append_memory_tool
-from memory.usage import RunBound, TokenBudget
+from memory.usage import Combined, RunBound, TokenBudget
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
 
@@ -41,9 +41,7 @@ def build_consolidation_agent(
             KeepsSlot(),
             consolidation,
             PromptBlocks(settings, MEMORY_FILES, consolidation.drafts.store),
-            RunBound(limits.run_seconds),
-            TokenBudget(settings, consolidating=True),
-            limits.retry(),
+            Combined(RunBound(limits.run_seconds), TokenBudget(settings, consolidating=True), limits.retry()),
         ],
         context_schema=Context,
     )

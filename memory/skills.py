@@ -92,7 +92,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         except Exception as error:  # a store raises what its driver raises
             logger.exception("Skills in %s could not be read.", source)
             return _Source(errors=[f"{source} could not be read ({type(error).__name__}); it is not empty."])
-        skills = await asyncio.to_thread(_read, files)
+        skills = await asyncio.to_thread(_read, files) if files else _Source()
         if listing.error:
             skills.errors.append(f"{source} could not be listed: {listing.error}")
         if skills.errors:

@@ -18,8 +18,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from langchain.agents.middleware.types import AgentMiddleware
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
@@ -76,7 +77,7 @@ def current_owner(settings: Settings, runtime: Runtime[Any] | None = None) -> Ow
 
 
 class IdleTrigger(AgentMiddleware[Any, Any, Any]):
-    """Plans a consolidation when a turn has ended. For the main agent only, because subagents end no turn."""
+    """Plans a consolidation when a turn ends. For the main agent only, because subagents end no turn."""
 
     def __init__(self, settings: Settings, plan_on: PlanOn | None = None, delay: float = _DELAY_SECONDS) -> None:
         super().__init__()
@@ -84,7 +85,17 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
         self._plan_on: PlanOn = plan_on or (lambda owner, seconds, store: plan(owner, seconds, get_client(), store))
         self._planning: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
 
-    async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> None:
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        response = await handler(request)
+        # A turn ends with an answer that calls no tools, or only such whose result is the last word.
+        last_words = {tool.name for tool in request.tools if isinstance(tool, BaseTool) and tool.return_direct}
+        if {call["name"] for message in response.result for call in getattr(message, "tool_calls", ())} <= last_words:
+            await self._turn_ends(request.runtime)
+        return response
+
+    async def _turn_ends(self, runtime: Runtime[Any]) -> None:
         """Plan it in the background, so that the turn neither waits nor fails."""
         if not identity.on_server(runtime) or in_temporary_conversation() or runtime.store is None:
             return

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import httpx
-from langchain.agents.middleware.types import AgentMiddleware
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
@@ -25,10 +26,24 @@ _WAIT_SECONDS = 2.0
 
 
 class Titles(AgentMiddleware[Any, Any, Any]):
-    """Gives a thread without a title one when its first turn begins. It acts as the run's user, on their threads only."""
+    """Gives a thread without a title one while the model begins its first turn, which so takes no longer. It acts as the run's
+    user, on their threads only.
+    """
 
-    async def abefore_agent(self, state: Any, runtime: Runtime[Any]) -> None:
-        said = next((message for message in state.get("messages", ()) if isinstance(message, HumanMessage)), None)
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        messages = request.state["messages"]
+        if messages and isinstance(messages[-1], ToolMessage):  # not the first call of a turn
+            return await handler(request)
+        titling = asyncio.create_task(self._title(messages, request.runtime))
+        try:
+            return await handler(request)
+        finally:
+            await titling
+
+    async def _title(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> None:
+        said = next((message for message in messages if isinstance(message, HumanMessage)), None)
         config, title = get_config(), title_of(said) if said else ""
         thread_id = config.get("configurable", {}).get("thread_id")
         # A run's metadata holds that of its thread.

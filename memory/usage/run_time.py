@@ -31,10 +31,6 @@ class RunBound(AgentMiddleware[Any, Any, Any]):
         self._seconds = seconds
         self._began: OrderedDict[str, float] = OrderedDict()
 
-    def wrap_model_call(self, request: Any, handler: Any) -> Any:
-        """A script called `invoke` or `stream`. Raises `NotImplementedError`: memory is asynchronous."""
-        raise NotImplementedError("This graph is asynchronous; await agent.ainvoke(...), or iterate agent.astream(...).")
-
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:

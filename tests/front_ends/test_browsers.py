@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from typing import Any
 
@@ -13,7 +14,7 @@ from langgraph_sdk.errors import NotFoundError
 
 from memory.recall.titles import MAX_TITLE_CHARS, title_of
 from testing.dev_server import DevServer, dev_token, run_turn
-from testing.scripted_anthropic import ScriptedAnthropic
+from testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, after
 
 ORIGIN = {"Origin": "http://localhost:3000"}
 
@@ -52,6 +53,36 @@ async def test_a_thread_is_titled_once_by_what_was_said_first(server: DevServer,
     stranger = server.as_user(f"other-{alice}")
     with pytest.raises(NotFoundError):
         await stranger.threads.update(threads[0], metadata={"title": "not mine"})
+
+
+@pytest.mark.server
+async def test_a_thread_has_its_title_before_the_model_has_answered(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, go_on = server.as_user(alice), threading.Event()
+    model.script("Rain in Bergen", after(go_on, [Text("always")]))
+    thread = str((await client.threads.create())["thread_id"])
+    turn = asyncio.create_task(run_turn(client, thread, "Rain in Bergen"))
+    title = None
+    for _ in range(400):
+        if title := ((await client.threads.get(thread))["metadata"] or {}).get("title"):
+            break
+        await asyncio.sleep(0.05)
+    running = not turn.done()
+    go_on.set()
+    await turn
+    assert (title, running) == ("Rain in Bergen", True)
+
+
+@pytest.mark.server
+async def test_a_turn_that_fails_has_titled_its_thread(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    client = server.as_user(alice)
+    model.script("Snow in Bergen", Failure(400, "invalid_request_error", "no"))
+    thread = str((await client.threads.create())["thread_id"])
+    with pytest.raises(Exception, match="internal error"):
+        await run_turn(client, thread, "Snow in Bergen")
+    metadata: Any = (await client.threads.get(thread))["metadata"]
+    assert metadata["title"] == "Snow in Bergen"
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,19 @@ from uuid import UUID
 
 import httpx
 import pytest
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-import agent
 from memory import identity, namespaces
 from memory.consolidation.begins import Begins
 from memory.consolidation.trigger import IdleTrigger, Owner, is_stray, plan, start
 from settings import MAX_CONSOLIDATION_WAIT_SECONDS, Settings
 from testing.fake_platform import FakePlatform
+from tests.conftest import BuildGraph
 from tests.memory.consolidation.runs import User
 from tests.memory.consolidation.turns import AFTER, ALICE, BOB, begins, turn
 
@@ -162,6 +165,31 @@ ON_SERVER: Runtime[Any] = Runtime(
 )
 
 
+async def answer(trigger: IdleTrigger, runtime: Runtime[Any] = ON_SERVER, *calls: str) -> None:
+    """The model's answer, with calls of these tools."""
+    made = [{"name": name, "args": {}, "id": name} for name in calls]
+
+    async def model(_: Any) -> ModelResponse[Any]:
+        return ModelResponse([AIMessage("ok", tool_calls=made)])
+
+    tools = [tool(name, return_direct=name == "last")(answer) for name in ("more", "last")]
+    request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=runtime)
+    await trigger.awrap_model_call(request, model)
+
+
+@pytest.mark.parametrize(("calls", "ends"), [((), True), (("more",), False), (("more", "last"), False), (("last",), True)])
+async def test_a_turn_ends_with_an_answer_that_no_other_follows(calls: tuple[str, ...], ends: bool) -> None:
+    planned: list[Owner] = []
+
+    async def note(owner: Owner, *_: Any) -> None:
+        planned.append(owner)
+
+    trigger = IdleTrigger(Settings(), note, delay=0)
+    await answer(trigger, ON_SERVER, *calls)
+    await asyncio.gather(*trigger._planning)
+    assert planned == [ALICE] * ends
+
+
 async def test_a_turn_does_not_wait_for_its_consolidation_to_be_planned() -> None:
     begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -171,7 +199,7 @@ async def test_a_turn_does_not_wait_for_its_consolidation_to_be_planned() -> Non
         await go_on.wait()
         done.set()
 
-    await IdleTrigger(Settings(), slow, delay=0).aafter_agent({}, ON_SERVER)
+    await answer(IdleTrigger(Settings(), slow, delay=0))
     assert not begun.is_set()
     await begun.wait()
     go_on.set()
@@ -188,7 +216,7 @@ async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
 
     trigger = IdleTrigger(Settings(), fail, delay=0)
     with caplog.at_level(logging.INFO):
-        await trigger.aafter_agent({}, ON_SERVER)
+        await answer(trigger)
         await asyncio.gather(*trigger._planning)
     (record,) = [record for record in caplog.records if record.name == "memory.consolidation.trigger"]
     assert record.levelname == "WARNING"
@@ -203,7 +231,7 @@ async def test_in_a_loop_that_ends_with_its_run_the_plan_is_made_before() -> Non
         planned.append(threading.current_thread().name)
 
     trigger = IdleTrigger(Settings(), note, delay=0)
-    isolated = threading.Thread(target=lambda: asyncio.run(trigger.aafter_agent({}, ON_SERVER)), name="isolated")
+    isolated = threading.Thread(target=lambda: asyncio.run(answer(trigger)), name="isolated")
     isolated.start()
     await asyncio.to_thread(isolated.join)
     assert planned == ["isolated"]
@@ -211,7 +239,7 @@ async def test_in_a_loop_that_ends_with_its_run_the_plan_is_made_before() -> Non
 
 async def test_without_a_server_nothing_is_planned() -> None:
     trigger = IdleTrigger(Settings())
-    await trigger.aafter_agent({}, Runtime(context=identity.Context("alice", "acme")))
+    await answer(trigger, Runtime(context=identity.Context("alice", "acme")))
     assert trigger._planning == set()
 
 
@@ -224,9 +252,18 @@ async def test_without_a_server_nothing_is_planned() -> None:
         (Settings(memory_scope="assistant"), False),
     ],
 )
-def test_turns_plan_a_consolidation_where_there_is_one(settings: Settings, planning: bool) -> None:
+async def test_turns_plan_a_consolidation_where_there_is_one(
+    graph: BuildGraph, monkeypatch: pytest.MonkeyPatch, settings: Settings, planning: bool
+) -> None:
     """Turns plan a consolidation, unless it is turned off or memory is shared."""
-    assert ("IdleTrigger.after_agent" in agent.build_agent(settings).nodes) is planning
+    ended: list[Runtime[Any]] = []
+
+    async def note(_: IdleTrigger, runtime: Runtime[Any]) -> None:
+        ended.append(runtime)
+
+    monkeypatch.setattr(IdleTrigger, "_turn_ends", note)
+    await graph(settings).turn("hello")
+    assert len(ended) == planning
 
 
 @pytest.mark.parametrize("value", [{}, {"thread_id": 7}, {"thread_id": None}, {"thread_id": "no id"}], ids=repr)
