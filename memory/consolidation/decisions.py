@@ -7,7 +7,7 @@ in between, the next reader of the proposals continues.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 from langgraph.store.base import BaseStore
 
 from memory import identity, journal, namespaces
-from memory.consolidation.applying import Applicable, apply_change, refusal
-from memory.consolidation.proposals import Proposal, Proposals, change_proposals, read_proposals
+from memory.consolidation.applying import apply_change, refusal
+from memory.consolidation.proposals import PROPOSALS, Proposal, Proposals
 from memory.validation import RefusedWriteError
 
 
@@ -32,11 +32,11 @@ async def proposals(
     store: BaseStore, actor: identity.Actor, files: namespaces.Namespace, epoch: journal.Epoch | None
 ) -> Proposals:
     """A memory's proposals, after applying changes that a dead process had accepted."""
-    current = await read_proposals(store, actor, files)
-    for proposal in [each for each in current.waiting if each.accepted]:
+    current = await PROPOSALS.read(store, actor, files)
+    dead = [each for each in current.waiting if each.accepted]
+    for proposal in dead:
         await _apply(store, actor, files, proposal, epoch)
-        current = await read_proposals(store, actor, files)
-    return current
+    return await PROPOSALS.read(store, actor, files) if dead else current
 
 
 async def shown_proposals(
@@ -67,32 +67,29 @@ async def decide(
         DecidedError: the proposal, or one of the files, was decided before.
         RefusedWriteError: the accepted changes cannot be merged with the present files. Nothing was decided.
     """
-    noted: list[Proposal] = []
-
-    def decided(now: Proposals) -> Proposals:
-        proposal = _undecided(now, proposal_id, paths)
-        chosen = {change.path for change in proposal.changes} if paths is None else set(paths)
-        if accept:
-            at = datetime.now(UTC).isoformat()
-            after = replace(proposal, accepted={**dict.fromkeys(chosen, at), **proposal.accepted})
-        else:
-            if begun := chosen & proposal.accepted.keys():
-                raise DecidedError(f"{min(begun)} was accepted already.")
-            after = _without(proposal, chosen)
-        noted[:] = [after]
-        return now.replaced(after)
-
     if accept:
-        proposal = _undecided(await read_proposals(store, actor, files), proposal_id, paths)
+        proposal = _undecided(await PROPOSALS.read(store, actor, files), proposal_id, paths)
         wanted = [change for change in proposal.changes if paths is None or change.path in paths]
         if reason := await refusal(store, files, wanted, proposal.author):
             raise RefusedWriteError(reason)
-    await change_proposals(store, actor, files, decided, epoch)
-    return await _apply(store, actor, files, noted[0], epoch) if accept else {}
+    outcome: Proposal | RefusedWriteError | None = None
+
+    def decided(now: Proposals) -> Proposals:
+        nonlocal outcome
+        try:
+            outcome = _decided(_undecided(now, proposal_id, paths), paths, accept=accept)
+        except RefusedWriteError as error:
+            outcome = error
+        return now.replaced(outcome) if isinstance(outcome, Proposal) else now
+
+    await PROPOSALS.change(store, actor, files, decided, epoch)
+    if not isinstance(outcome, Proposal):
+        raise outcome or AssertionError
+    return await _apply(store, actor, files, outcome, epoch) if accept else {}
 
 
 def _undecided(now: Proposals, proposal_id: str, paths: Sequence[str] | None) -> Proposal:
-    proposal = next((each for each in now.waiting if each.id == proposal_id), None)
+    proposal = now.find(proposal_id)
     if proposal is None:
         if proposal_id in now.decided:
             raise DecidedError(f"Proposal {proposal_id} was decided already.")
@@ -105,35 +102,33 @@ def _undecided(now: Proposals, proposal_id: str, paths: Sequence[str] | None) ->
     return proposal
 
 
-def _without(proposal: Proposal, paths: Iterable[str]) -> Proposal:
-    """A proposal after a decision about these paths."""
-    gone = set(paths)
-    return replace(
-        proposal,
-        changes=[change for change in proposal.changes if change.path not in gone],
-        accepted={path: at for path, at in proposal.accepted.items() if path not in gone},
-        decided=sorted({*proposal.decided, *gone}),
-    )
+def _decided(proposal: Proposal, paths: Sequence[str] | None, *, accept: bool) -> Proposal:
+    """A proposal with a decision noted."""
+    chosen = {change.path for change in proposal.changes} if paths is None else set(paths)
+    if accept:
+        at = datetime.now(UTC).isoformat()
+        return replace(proposal, accepted={**dict.fromkeys(chosen, at), **proposal.accepted})
+    if begun := chosen & proposal.accepted.keys():
+        raise DecidedError(f"{min(begun)} was accepted already.")
+    return proposal.without(chosen)
 
 
 async def _apply(
     store: BaseStore, actor: identity.Actor, files: namespaces.Namespace, proposal: Proposal, epoch: journal.Epoch | None
 ) -> dict[str, str]:
     """Apply the accepted changes of a proposal, and note that. Returns the reasons of refusals, by path."""
-    refused = dict[str, str]()
-    wanted = [change for change in proposal.changes if change.path in proposal.accepted]
+    refused, wanted = dict[str, str](), [change for change in proposal.changes if change.path in proposal.accepted]
     for change in wanted:
-        accepted = Applicable(id=proposal.id, at=proposal.accepted[change.path], author=proposal.author)
+        accepted = replace(proposal, at=proposal.accepted[change.path])
         if reason := await apply_change(store, files, accepted, change, epoch):
             refused[change.path] = reason
 
-    def noted(now: Proposals) -> Proposals | None:
-        current = next((each for each in now.waiting if each.id == proposal.id), None)
-        if current is None:
-            return None
+    def noted(now: Proposals) -> Proposals:
+        if (current := now.find(proposal.id)) is None:
+            return now
         applied = {change.path for change in wanted if change.path in current.accepted} - refused.keys()
-        left = _without(current, applied)
+        left = current.without(applied)
         return now.replaced(replace(left, accepted={path: at for path, at in left.accepted.items() if path not in refused}))
 
-    await change_proposals(store, actor, files, noted, epoch)
+    await PROPOSALS.change(store, actor, files, noted, epoch)
     return refused

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
@@ -59,6 +60,14 @@ class Changed:
         # Reverting the opposite change is a three-way merge.
         text = self.after if current == self.before else revert_file(self.key, current, self.after, self.before)
         return FileData(content=text, encoding="utf-8") if text or not (self.deleted or file is None) else None
+
+    def item(self, item: Item | None) -> Item | None:
+        """`applied_to` for a store's item."""
+        file, now = self.applied_to(stored_file(item) if item else None), datetime.now(UTC)
+        if file is None:
+            return None
+        value = {**(item.value if item else {}), **file}
+        return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now)
 
 
 def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Changed]:

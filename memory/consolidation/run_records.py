@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
@@ -55,6 +55,14 @@ class Record:
     def key(self) -> str:
         """Key in the store: records sort by their start."""
         return f"{self.started_at}-{self.run_id}"
+
+    def count_call(self, answer: Iterable[object]) -> None:
+        """Count a model call, whose answer has these messages."""
+        self.model_calls += 1
+        for message in answer:
+            usage = getattr(message, "usage_metadata", None) or {}
+            self.input_tokens += usage.get("input_tokens", 0)
+            self.output_tokens += usage.get("output_tokens", 0)
 
 
 async def kept_record(store: BaseStore, actor: identity.Actor, of: Record) -> Record:

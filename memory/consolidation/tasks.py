@@ -17,10 +17,9 @@ SHORTEN = (PROJECT / "prompts" / "consolidation_shorten.md").read_text("utf-8")
 RETRY = (PROJECT / "prompts" / "consolidation_retry.md").read_text("utf-8")
 # Topics to shorten at once.
 TOPICS_SHORTENED = 5
-TOPICS, INDEX = "/topics/", "/topics/index.md"
 
 
-def task(conversations: int, files: Mapping[str, Item], reason: str | None) -> str:
+def task(conversations: int, files: Mapping[str, Item], reason: str) -> str:
     """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
     text = TASK.replace("{count}", str(conversations)) + shorten(files)
     return f"{text}\n{RETRY.replace('{reason}', reason)}" if reason else text
@@ -31,8 +30,7 @@ def shorten(files: Mapping[str, Item]) -> str:
     usage = usage_of([*files.values()])
     if usage.bytes <= SHORTEN_ABOVE_BYTES:
         return ""
-    topics = [item for key, item in files.items() if key.startswith(TOPICS) and key != INDEX]
-    oldest = sorted(topics, key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
+    oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
     named = ", ".join(f"/memories{item.key}" for item in oldest)
     text = SHORTEN.replace("{bytes}", f"{usage.bytes:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
     return f"\n{text.replace('{topics}', named)}"
@@ -41,8 +39,11 @@ def shorten(files: Mapping[str, Item]) -> str:
 def shown_text(shown: Sequence[Due], files: Mapping[str, Item]) -> str:
     """The conversations, and the topic files with the most words in common. Blocks."""
     said = "\n\n".join(map(transcript, shown))
-    topics = [item for item in files.values() if item.key.startswith(TOPICS) and item.key != INDEX]
-    texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in topics]
+    texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
     best = rank(said, [f"{path} {text}" for path, text in texts])[:TOPIC_FILES_SHOWN]
     known = [texts[i] for i, _ in best]
     return f"{said}\n\n# Files about the same\n\n{within_budget(known, MEMORY_BUDGET_BYTES)}" if known else said
+
+
+def _topics(files: Mapping[str, Item]) -> list[Item]:
+    return [item for key, item in files.items() if key.startswith("/topics/") and key != "/topics/index.md"]

@@ -15,9 +15,10 @@ from consolidation_agent import build_consolidation_agent
 from environment import CONSOLIDATION_GRAPH
 from memory import identity, namespaces
 from memory.consolidation import Consolidation, Drafts
+from memory.consolidation.drafts import Draft
 from memory.consolidation.due import Due, new_part
 from memory.consolidation.positions import Position, positions
-from memory.consolidation.run import Batch, ConsolidationRun
+from memory.consolidation.run import ConsolidationRun
 from memory.consolidation.run_records import Record
 from memory.consolidation.slots import Slots
 from memory.identity import Author, Context
@@ -134,7 +135,7 @@ class AlicesRun(ConsolidationRun):
     async def find_due(self, skipped: Sequence[str], tried: Mapping[str, Position]) -> list[Due]:
         return [item for item in await self.runs.left(tried) if item.conversation.thread_id not in skipped]
 
-    async def begin(self, *args: Any, **options: Any) -> Batch | None:
+    async def begin(self, *args: Any, **options: Any) -> Draft | None:
         batch = await super().begin(*args, **options)
         self.runs.step("begin")
         return batch

@@ -30,7 +30,7 @@ FOOD, TEA = "/food.md", "/tea.md"
 
 
 def proposal(number: int, *changes: Changed) -> Proposal:
-    return Proposal(f"{number:032}", f"2026-01-0{number}T00:00:00+00:00", AUTHOR, ["t"], list(changes))
+    return Proposal(f"{number:032}", f"2026-01-0{number}T00:00:00+00:00", AUTHOR, list(changes), ["t"])
 
 
 async def answer(store: BaseStore, number: int, accept: bool, *paths: str) -> dict[str, str]:

@@ -135,7 +135,7 @@ async def test_lines_given_up_in_one_run_are_not_in_the_next_on_its_thread(
     await run("r1", [talk("t", "dill")])
     await run("r2", [talk("u", "dill")], thread="r1")
     assert await text(store) == "likes fennel\n"
-    assert (await built.aget_state({"configurable": {"thread_id": "r1"}})).values["given_up"] == []
+    assert "likes fennel" not in str((await built.aget_state({"configurable": {"thread_id": "r1"}})).values)
 
 
 async def test_a_summary_of_an_earlier_batch_does_not_hide_this_one(
