@@ -106,10 +106,10 @@ def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> st
         if not _SWITCHES[kind]:
             return f"{changed.path}: {_NAMES[kind]} lines is switched off in this deployment."
     before = facts_of([(changed.path, changed.before)])
-    given = facts_of((changed.path, line) for line in given_up).everything
+    given = facts_of((changed.path, line) for line in given_up)
     unexplained = after.lost(before, given)
-    explained = sum(key in given and not after.has(key) for key in before.everything)
-    if unexplained and len(unexplained) > (len(before.everything) - explained) * MAX_SHRINKING:
+    explained = sum(key in given and not after.has(key) for key in before)
+    if unexplained and len(unexplained) > (len(before) - explained) * MAX_SHRINKING:
         lines = "; ".join(line[:80] for line in unexplained[:5])
         return (
             f"{changed.path} would lose {len(unexplained)} lines that were not given to forget_lines as outdated or "

@@ -108,7 +108,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return "Nothing is consolidated in a temporary conversation."
         if await self._is_paused(owner.actor):
             return f"{PAUSED}: nothing is consolidated."
-        return await no_slot(self._settings, runtime, self._slots)
+        return await no_slot(owner, self._slots, dry=identity.run_context(runtime).dry_run)
 
     async def _for_everybody(self, *, dry: bool) -> str:
         """Start runs for all who are due, after deleting conversations whose time is over. Returns the run's answer."""

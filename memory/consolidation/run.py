@@ -17,11 +17,10 @@ from memory import identity, journal, namespaces
 from memory.consolidation import acceptance, guard
 from memory.consolidation.acceptance import Acceptance
 from memory.consolidation.applying import refusal
-from memory.consolidation.decisions import proposals
 from memory.consolidation.drafts import Draft, Drafts, files_of
 from memory.consolidation.due import Due, batch, find_due
 from memory.consolidation.positions import Position, put_off
-from memory.consolidation.proposals import with_proposals
+from memory.consolidation.proposals import proposals, with_proposals
 from memory.consolidation.run_records import Record, kept_record, record, shortened, tell
 from memory.consolidation.tasks import shown_text
 from memory.controls import controls

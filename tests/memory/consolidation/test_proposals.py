@@ -11,9 +11,16 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from memory import identity, journal, namespaces
-from memory.consolidation.decisions import DecidedError, decide, proposals
 from memory.consolidation.guard import Changed
-from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, propose, with_proposals
+from memory.consolidation.proposals import (
+    MAX_PROPOSALS,
+    DecidedError,
+    Proposal,
+    decide,
+    proposals,
+    propose,
+    with_proposals,
+)
 from memory.controls import controls
 from memory.validation import RefusedWriteError
 from settings import Settings
