@@ -28,11 +28,10 @@ from langgraph_sdk import get_client
 from memory import identity, journal, langgraph_internals
 from memory.consolidation.acceptance import OvertakenError
 from memory.consolidation.drafts import Draft, Drafts
-from memory.consolidation.expiry import delete_old
 from memory.consolidation.run import ConsolidationRun
 from memory.consolidation.run_records import Record, log_line
 from memory.consolidation.slots import SLOTS, Slots, no_slot
-from memory.consolidation.sweeping import sweep
+from memory.consolidation.sweeping import delete_old, sweep
 from memory.consolidation.tasks import task
 from memory.consolidation.tools import NOTHING_NEW, TOOL, consolidation_tools
 from memory.consolidation.trigger import current_owner, is_stray

@@ -1,4 +1,4 @@
-"""The sweep starts a consolidation for everyone who is due; the backlog shows operators how much is due.
+"""The sweep starts a consolidation for everyone who is due, and deletes old conversations; the backlog shows what is due.
 
 The cron of `python -m seeds` runs the sweep as an operator's run of `consolidation_agent` that names nobody.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,11 +19,12 @@ from langgraph_sdk.client import LangGraphClient
 
 from memory import identity, langgraph_internals, namespaces
 from memory.consolidation.begins import utc_now
+from memory.consolidation.positions import drop_positions
 from memory.consolidation.slots import SLOTS
 from memory.consolidation.trigger import Owner, start
-from memory.controls import is_temporary, stays_out
-from memory.recall import threads_by_id, unindexed
-from settings import Settings, agent_graphs
+from memory.controls import delete_idle, is_temporary, stays_out
+from memory.recall import drop, threads_by_id, unindexed
+from settings import CONVERSATION_DAYS, Settings, agent_graphs
 
 logger = logging.getLogger(__name__)
 
@@ -140,22 +142,48 @@ async def _due(threads: Sequence[Any], settings: Settings, store: BaseStore) -> 
     return {
         thread["thread_id"]: owner
         for (thread, owner), position in pairs
-        if not position or position.value.get("updated_at") != thread["updated_at"]
+        if getattr(position, "value", {}).get("updated_at") != str(thread["updated_at"])
     }
 
 
 def _owner(thread: Any, settings: Settings) -> Owner | None:
     """The owner that `auth.py` and the platform stamped on a conversation; None if no run could act for them."""
-    stamped = thread["metadata"] or {}
-    user_id, org_id, assistant_id = (stamped.get(key) for key in ("user_id", "org_id", "assistant_id"))
-    if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
-        return None
-    actor = identity.Actor(user_id, org_id)
-    try:
-        identity.check_person(actor)
-    except identity.IdentityError:
+    actor, assistant_id = _actor(thread), (thread["metadata"] or {}).get("assistant_id")
+    if actor is None or not isinstance(assistant_id, str):
         return None
     return Owner(actor, assistant_id if settings.memory_scope == "user+assistant" else None)
+
+
+def _actor(thread: Any) -> identity.Actor | None:
+    user_id, org_id = ((thread["metadata"] or {}).get(key) for key in ("user_id", "org_id"))
+    if not (isinstance(user_id, str) and isinstance(org_id, str)):
+        return None
+    try:
+        identity.check_person(actor := identity.Actor(user_id, org_id))
+    except identity.IdentityError:
+        return None
+    return actor
+
+
+async def delete_old(
+    client: LangGraphClient, store: BaseStore, now: datetime | None = None, days: int | None = CONVERSATION_DAYS
+) -> int:
+    """Delete conversations `CONVERSATION_DAYS` after their last turn, with index and positions. Returns their number.
+
+    Memory files stay. A crash leaves index entries and positions of missing threads, which are dropped on their next use.
+    """
+    if days is None:
+        return 0
+    before = (now or datetime.now(UTC)) - timedelta(days=days)
+    deleted = [each for graph in agent_graphs() for each in await delete_idle(client, {"graph_id": graph}, before)]
+    owned = defaultdict[identity.Actor, list[str]](list)
+    for thread in deleted:
+        if actor := _actor(thread):  # without one it has no index
+            owned[actor].append(thread["thread_id"])
+    for actor, thread_ids in owned.items():
+        await drop(store, actor, thread_ids)
+        await drop_positions(store, actor, thread_ids)
+    return len(deleted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "con
 
 def talk(thread_id: str, *texts: str) -> Due:
     turns = tuple(Turn("user", text, f"{thread_id}-{number}") for number, text in enumerate(texts))
-    return Due(Conversation(thread_id, "2026-01-01", turns), thread_id)
+    return Due(Conversation(thread_id, "2026-01-01", turns, updated_at=thread_id))
 
 
 def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
