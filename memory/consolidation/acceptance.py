@@ -4,16 +4,10 @@ Each memory has one item in the namespace `lease`: the id of the last accepted b
 The journal changes the item, so accepting is an atomic step, which fails if another batch was accepted since this one began. Of
 two runs at once only one is accepted, from the positions at which it began.
 
-**Applying** makes one revision a file by a three-way merge, so others' changes stay. The revision's id begins with the batch's
-id, and it may follow only a revision whose history was seen to lack it: finishing a batch twice, or from two
-processes, applies nothing twice. Additions come first, removals last. Then the positions move, the record is kept, and the item
-is no longer pending.
-
-**Finishing** is up to the run itself. If it dies, the person's next run, of either graph, finishes the batch before it reads
+Applying makes one revision a file (`applying.py`), additions first, removals last. Then the positions move, the record is kept,
+and the item is no longer pending. If the run dies, the person's next run, of either graph, finishes the batch before it reads
 any file (`hooks.py`, `run.py`). HTTP shows each file whole, but maybe one before its neighbour.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,14 +43,9 @@ class Acceptance(Applicable):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The item of a memory, or in its place what a run of version 0.1 noted.
+    """The item of a memory: the id of the last accepted batch, and that batch until it is applied.
 
-    Args:
-        last: id of the last accepted batch.
-        pending: that batch, until it is applied.
-        worker: of version 0.1, the run that began a batch.
-        base: its `take_back`.
-        moved: the positions of its batch, once that was accepted.
+    In its place a run of version 0.1 noted what `take_back` needs, and positions once its batch was accepted.
     """
 
     last: str = ""

@@ -1,6 +1,8 @@
-"""Applying an accepted change to its file: a three-way merge, made once however often it is repeated."""
+"""Applying an accepted change to its file: a three-way merge, so that others' changes stay.
 
-from __future__ import annotations
+The revision's id begins with the id of what was accepted, and it may follow only a revision whose history was seen to lack it:
+repeated, or done by two processes, it is applied once.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,14 +20,7 @@ from memory.validation import before_write, check_room
 
 @dataclass(frozen=True, slots=True)
 class Applicable:
-    """Changes to apply together.
-
-    Args:
-        id: a UUID, with which the ids of their revisions begin.
-        at: ISO time in UTC of the acceptance.
-        author: the author of their revisions.
-        changes: the changes.
-    """
+    """Changes to apply together, for revisions of this author. `id` is a UUID, `at` the ISO time in UTC of the acceptance."""
 
     id: str
     at: str

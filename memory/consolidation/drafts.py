@@ -4,8 +4,6 @@ A draft is in the memory of this process. Parallel tools lose no writes in it, a
 that goes on in another process has no draft, and begins its batch again.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,40 +25,25 @@ _KEPT = 100
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """One batch: the conversations that the model works on at once, and its copy of the files.
+    """One batch: the conversations that the model works on at once, and its copy of the files."""
 
-    Args:
-        files: namespace of the files, the same in the copy and in the real store.
-        base: the copied items, by key.
-        follows: id of the last accepted batch before the copy (`memory/consolidation/acceptance.py`).
-        shown: the conversations.
-        text: the same as the model reads them, with the files about them.
-        more: whether other conversations are due.
-        reason: why the first attempt was refused; "" in the first.
-        skipped: threads that the rest of the run leaves out, because their batch was refused twice.
-        tried: positions that a dry run has reached, in its drafts alone.
-        report: the run's record so far.
-        steps: model calls.
-        given_up: the lines of `forget_lines`, by path.
-    """
-
-    files: namespaces.Namespace
-    base: Mapping[str, Item]
-    follows: str
+    files: namespaces.Namespace  # the same in the copy and in the real store
+    base: Mapping[str, Item]  # the copied items, by key
+    follows: str  # id of the last accepted batch before the copy (`memory/consolidation/acceptance.py`)
     shown: Sequence[Due]
-    text: str
-    more: bool
-    reason: str
-    skipped: Sequence[str]
-    tried: Mapping[str, Position]
-    report: Record
-    steps: int = 0
-    given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    id: str = field(default_factory=lambda: uuid4().hex)
+    text: str  # the conversations as the model reads them, with the files about them
+    more: bool  # whether other conversations are due
+    reason: str  # why the first attempt was refused; "" in the first
+    skipped: Sequence[str]  # threads that the rest of the run leaves out, because their batch was refused twice
+    tried: Mapping[str, Position]  # positions that a dry run has reached, in its drafts alone
+    report: Record  # the run's record so far
+    steps: int = 0  # model calls
+    given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
+    id: str = field(default_factory=lambda: str(uuid4()))
     store: BaseStore = field(default_factory=InMemoryStore)
 
     async def copy(self, epoch: Item | None) -> None:
-        """Fill the copy. `epoch` is the person's, with which every write compares its own."""
+        """Fill the copy, with the person's epoch, with which every write compares its own."""
         # Without revision numbers, because the copy has no journal of them.
         puts: list[Op] = [
             PutOp(self.files, key, {name: of for name, of in item.value.items() if not name.startswith("revision")})

@@ -4,8 +4,6 @@ No lookback window has to match a schedule: missed runs drop nothing, and a conv
 again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence

@@ -5,8 +5,6 @@ A fact is a line of text that is no heading and no comment. A change keeps it if
 slightly reworded. A hidden fact may stay hidden. This module compares words, not meanings.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

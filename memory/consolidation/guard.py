@@ -1,7 +1,5 @@
 """A batch's changes: comparing the files, objecting to changes, and merging them into files that others have changed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,24 +19,15 @@ _NAMES = {"insert": "adding", "replace": "updating", "delete": "removing"}
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A batch's change of one file.
-
-    Args:
-        key: the file's key.
-        before: its text before the batch; "" for no file.
-        after: its text after the batch.
-        deleted: the batch deleted it.
-        binary: one of the two texts is base64.
-    """
+    """A batch's change of one file. Its text is "" for no file."""
 
     key: str
     before: str
     after: str
     deleted: bool = False
-    binary: bool = False
+    binary: bool = False  # one of the texts is base64
 
     def diff(self) -> str:
-        """A unified diff, cut at `MAX_DIFF_CHARS`."""
         return cut(diff(self.before, self.after))
 
     @property

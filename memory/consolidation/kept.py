@@ -1,7 +1,5 @@
 """A typed value in the store that the journal changes, so that each change is one atomic step."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar

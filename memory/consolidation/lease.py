@@ -1,12 +1,7 @@
-"""What a consolidation of version 0.1 left unfinished.
-
-Version 0.1 wrote into the files themselves, and noted their revisions first. A run of it that is still alive notices that its
-note is gone, reverts its changes, and ends.
-"""
-
-from __future__ import annotations
+"""What a consolidation of version 0.1 left unfinished: it wrote into the files themselves, and noted their revisions first."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 
 from deepagents.backends.protocol import FileData
@@ -21,32 +16,26 @@ from memory.validation import RefusedWriteError
 
 
 async def take_back(store: BaseStore, actor: identity.Actor, files: Namespace, worker: str, base: Mapping[str, int]) -> None:
-    """Revert what a run wrote, and keep others' later changes. Safe to repeat.
+    """Revert what the run `worker` wrote, and keep others' later changes. Safe to repeat.
 
-    Args:
-        worker: the run.
-        base: number of each file's newest revision when its batch began, by key.
+    `base` has the number of each file's newest revision when the run's batch began, by key.
     """
     author, epoch = identity.Author("consolidation", actor.user_id, worker), await journal.run_epoch(store, actor)
     for key in sorted({*base, *await files_of(store, files)}):
         history = await journal.history(store, files, key)
-        own = _written(history, base.get(key, 0), author)
-        if not own:
-            continue
+        if own := _written(history, base.get(key, 0), author):
+            encodings = {each.content or "": each.encoding for each in history}
+            await journal.change(store, files, key, partial(_reverted, key, own, encodings), author, epoch=epoch)
 
-        def reverted(
-            file: FileData | None, key: str = key, own: Sequence[tuple[str, str]] = own, history: Sequence[Revision] = history
-        ) -> FileData | None:
-            text = file["content"] if file else ""
-            try:
-                for before, after in own:
-                    text = revert_file(key, text, before, after)
-            except RefusedWriteError:  # an invalid profile stays as it is
-                return file
-            encoding = next((each.encoding for each in history if each.content == text), "utf-8")
-            return FileData(content=text, encoding=encoding) if text else None
 
-        await journal.change(store, files, key, reverted, author, epoch=epoch)
+def _reverted(key: str, own: Sequence[tuple[str, str]], encodings: Mapping[str, str], file: FileData | None) -> FileData | None:
+    text = file["content"] if file else ""
+    try:
+        for before, after in own:
+            text = revert_file(key, text, before, after)
+    except RefusedWriteError:  # an invalid profile stays as it is
+        return file
+    return FileData(content=text, encoding=encodings.get(text, "utf-8")) if text else None
 
 
 def _written(history: Sequence[Revision], since: int, author: identity.Author) -> list[tuple[str, str]]:

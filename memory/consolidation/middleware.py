@@ -8,8 +8,6 @@ run without new conversations calls no model. A dry run applies nothing.
 A run acts for one person. An operator's run that names nobody, such as the cron's, starts one for everyone who is due.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
@@ -32,8 +30,7 @@ from memory.consolidation.run import ConsolidationRun
 from memory.consolidation.run_records import Record, log_line
 from memory.consolidation.slots import SLOTS, Slots, no_slot
 from memory.consolidation.sweeping import delete_old, sweep
-from memory.consolidation.tasks import task
-from memory.consolidation.tools import NOTHING_NEW, TOOL, consolidation_tools
+from memory.consolidation.tasks import NOTHING_NEW, TOOL, consolidation_tools, task
 from memory.consolidation.trigger import current_owner, is_stray
 from memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from memory.validation import RefusedWriteError
@@ -48,27 +45,15 @@ MAX_RESTARTS = 3
 
 
 class ConsolidationState(AgentState[Any]):
-    """The state with which another process goes on.
+    """The state with which another process goes on."""
 
-    Args:
-        batch: id of the current batch; None before the first and after the last.
-        report: the run's record when the batch began.
-        restarts: number of batches that began again.
-    """
-
-    batch: NotRequired[Annotated[str | None, PrivateStateAttr]]
-    report: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
-    restarts: NotRequired[Annotated[int, PrivateStateAttr]]
+    batch: NotRequired[Annotated[str | None, PrivateStateAttr]]  # id of the current batch
+    report: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # the run's record when the batch began
+    restarts: NotRequired[Annotated[int, PrivateStateAttr]]  # batches that began again
 
 
 class Consolidation(AgentMiddleware[Any, Any, Any]):
-    """Gives the model its batches, and accepts or refuses its changes.
-
-    Args:
-        settings: for the scope of memory.
-        drafts: the drafts, which this graph's backend writes to.
-        slots: the process's slots for consolidations.
-    """
+    """Gives the model its batches, and accepts or refuses its changes, in the drafts that this graph's backend writes to."""
 
     state_schema = ConsolidationState
 

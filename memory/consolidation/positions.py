@@ -4,8 +4,6 @@ A position holds the hashes of the consolidated messages, and the thread's time 
 hash there is new: forks, edits, deletions and equal times make no difference.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,27 +17,19 @@ from memory.recall import Turn
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one thread is consolidated.
+    """How far one thread is consolidated."""
 
-    Args:
-        updated_at: its time stamp when it was read. Empty: it is due in any case.
-        message_id: the last consolidated message.
-        seen: hashes of all consolidated messages, without a bound: a message without its hash would be new for ever.
-        undone: number of runs whose changes from its new messages were refused.
-    """
+    updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
+    message_id: str = ""  # the last consolidated message
+    seen: tuple[str, ...] = ()  # hashes of all consolidated messages: without its hash a message would be new for ever
+    undone: int = 0  # runs whose changes from its new messages were refused
 
-    updated_at: str = ""
-    message_id: str = ""
-    seen: tuple[str, ...] = ()
-    undone: int = 0
-
-    def advanced(self, new: Position) -> Position:
+    def advanced(self, new: "Position") -> "Position":
         """This position with new hashes, and a new time stamp."""
         return Position(new.updated_at, new.message_id or self.message_id, tuple(dict.fromkeys((*self.seen, *new.seen))))
 
 
 def turn_hash(turn: Turn) -> str:
-    """A hash of a turn's message id, speaker and text."""
     return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
 
 
@@ -49,7 +39,6 @@ async def positions(store: BaseStore, actor: identity.Actor) -> dict[str, Positi
 
 
 async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:
-    """The present positions of some threads."""
     items = await store.abatch([GetOp(namespaces.positions(actor), thread_id) for thread_id in thread_ids])
     return {thread_id: _position(item) for thread_id, item in zip(thread_ids, items, strict=True)}
 

@@ -8,8 +8,6 @@ Accepting notes the decision, merges the changes into the files as they are then
 in between, the next reader of the proposals continues.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,24 +41,18 @@ class DecidedError(RefusedWriteError):
 
 @dataclass(frozen=True, slots=True)
 class Proposal(Applicable):
-    """Changes that wait for the person. `changes` are the undecided ones, `at` is the time of the proposal.
+    """Changes that wait for the person. `changes` are the undecided ones, `at` is the time of the proposal."""
 
-    Args:
-        threads: ids of the conversations they come from.
-        accepted: by path, the time at which a change was accepted that may not be applied yet.
-        decided: paths of decided changes.
-    """
-
-    threads: list[str]
-    accepted: dict[str, str] = field(default_factory=dict)
-    decided: list[str] = field(default_factory=list)
+    threads: list[str]  # ids of the conversations they come from
+    accepted: dict[str, str] = field(default_factory=dict)  # by path, when a change was accepted that may not be applied yet
+    decided: list[str] = field(default_factory=list)  # paths
 
     def shown(self) -> dict[str, Any]:
         """The proposal for its person. Blocks; call it in a thread."""
         files = {change.path: change.diff() for change in self.changes}
         return {"id": self.id, "at": self.at, "files": files, "threads": self.threads}
 
-    def without(self, paths: Iterable[str]) -> Proposal:
+    def without(self, paths: Iterable[str]) -> "Proposal":
         """The proposal after a decision about these paths."""
         gone = set(paths)
         return replace(
@@ -87,7 +79,7 @@ class Proposals:
     def find(self, proposal_id: str) -> Proposal | None:
         return next((each for each in self.waiting if each.id == proposal_id), None)
 
-    def replaced(self, proposal: Proposal) -> Proposals:
+    def replaced(self, proposal: Proposal) -> "Proposals":
         """With a newer form of one proposal."""
         waiting = [proposal if each.id == proposal.id else each for each in self.waiting]
         over = [each.id for each in waiting if not each.changes]

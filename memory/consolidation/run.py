@@ -1,7 +1,5 @@
 """One consolidation run: its batches, and its reads and writes of the store between model calls."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ consolidation without a free slot plans another run and ends. The later time fol
 waiting runs begin one by one however slow the model is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time

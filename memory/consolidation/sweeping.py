@@ -3,8 +3,6 @@
 The cron of `python -m seeds` runs the sweep as an operator's run of `consolidation_agent` that names nobody.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
@@ -188,23 +186,14 @@ async def delete_old(
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The work that consolidation and the search index have to catch up with, over all people.
+    """The work that consolidation and the search index have to catch up with, over all people."""
 
-    Args:
-        people: those with something new since their last consolidation.
-        conversations: the number of their new conversations.
-        oldest: time stamp of the oldest of these.
-        unindexed: number of conversations that the next search has to index first.
-        oldest_unindexed: time stamp of the oldest of these.
-        complete: False where there are more conversations than a backlog counts.
-    """
-
-    people: set[Owner]
-    conversations: int
-    oldest: str | None
-    unindexed: int
+    people: set[Owner]  # those with something new since their last consolidation
+    conversations: int  # their new conversations
+    oldest: str | None  # time stamp of the oldest of these
+    unindexed: int  # conversations that the next search has to index first
     oldest_unindexed: str | None
-    complete: bool
+    complete: bool  # False where there are more conversations than a backlog counts
 
 
 async def find_backlog(settings: Settings, client: LangGraphClient, store: BaseStore) -> Backlog:

@@ -1,17 +1,23 @@
-"""The texts with which the model begins a batch: its task, and the conversations with the files about the same topics."""
-
-from __future__ import annotations
+"""What the model is given: its task, the conversations with the files about the same topics, and two tools."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, tool
 from langgraph.store.base import Item
 
 from memory.blocks import file_text, within_budget
+from memory.consolidation.drafts import Drafts
 from memory.consolidation.due import Due, transcript
 from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from memory.identity import Context
 from memory.recall import rank
+from memory.validation import RefusedWriteError, check_path
 from settings import MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN
 
+TOOL = "search_recent_conversations"
+NOTHING_NEW = "Nothing is new since the last consolidation."
 TASK = (PROJECT / "prompts" / "consolidation_task.md").read_text("utf-8")
 SHORTEN = (PROJECT / "prompts" / "consolidation_shorten.md").read_text("utf-8")
 RETRY = (PROJECT / "prompts" / "consolidation_retry.md").read_text("utf-8")
@@ -47,3 +53,37 @@ def shown_text(shown: Sequence[Due], files: Mapping[str, Item]) -> str:
 
 def _topics(files: Mapping[str, Item]) -> list[Item]:
     return [item for key, item in files.items() if key.startswith("/topics/") and key != "/topics/index.md"]
+
+
+def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
+    """The tools, which read and note in the draft of the batch that the run's state names."""
+
+    @tool(TOOL)
+    async def search_recent_conversations(runtime: ToolRuntime[Context, Any]) -> str:
+        """Read again what this person's conversations have had that is new since the last consolidation, oldest first."""
+        draft = drafts.current(runtime.state.get("batch"))
+        return draft.text if draft else NOTHING_NEW
+
+    @tool
+    async def forget_lines(
+        path: str, lines: list[str], reason: Literal["outdated", "contradicted"], runtime: ToolRuntime[Context, Any]
+    ) -> str:
+        """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
+
+        Args:
+            path: the file, e.g. /memories/topics/cooking.md.
+            lines: each line as it stands there.
+            reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
+            runtime: given by the platform.
+        """
+        try:
+            check_path(path)
+        except RefusedWriteError as error:
+            return f"Error: {error}"
+        if not path.startswith("/memories/"):
+            return f"Error: '{path}' is not memory; use a path under /memories/."
+        if draft := drafts.current(runtime.state.get("batch")):
+            draft.given_up[path] += lines
+        return f"Noted {len(lines)} lines; now change {path}."
+
+    return [search_recent_conversations, forget_lines]
