@@ -15,6 +15,7 @@ from typing import Any
 from langgraph.store.base import BaseStore, GetOp, PutOp
 from langgraph_sdk.client import LangGraphClient
 
+import settings as constants
 from memory import identity, langgraph_internals, namespaces
 from memory.consolidation.begins import utc_now
 from memory.consolidation.positions import drop_positions
@@ -22,7 +23,7 @@ from memory.consolidation.slots import SLOTS
 from memory.consolidation.trigger import Owner, start
 from memory.controls import delete_idle, is_temporary, stays_out
 from memory.recall import drop, threads_by_id, unindexed
-from settings import CONVERSATION_DAYS, Settings, agent_graphs
+from settings import Settings, agent_graphs
 
 logger = logging.getLogger(__name__)
 
@@ -163,14 +164,12 @@ def _actor(thread: Any) -> identity.Actor | None:
     return actor
 
 
-async def delete_old(
-    client: LangGraphClient, store: BaseStore, now: datetime | None = None, days: int | None = CONVERSATION_DAYS
-) -> int:
+async def delete_old(client: LangGraphClient, store: BaseStore, now: datetime | None = None, days: int | None = None) -> int:
     """Delete conversations `CONVERSATION_DAYS` after their last turn, with index and positions. Returns their number.
 
     Memory files stay. A crash leaves index entries and positions of missing threads, which are dropped on their next use.
     """
-    if days is None:
+    if (days := days or constants.CONVERSATION_DAYS) is None:
         return 0
     before = (now or datetime.now(UTC)) - timedelta(days=days)
     deleted = [each for graph in agent_graphs() for each in await delete_idle(client, {"graph_id": graph}, before)]
