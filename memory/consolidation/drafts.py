@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from langgraph.store.base import BaseStore, Item, Op, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, namespaces
 from memory.consolidation.due import Due
 from memory.consolidation.positions import Position
 from memory.consolidation.run_records import Record
+from memory.journal import all_items
 from memory.validation import RefusedWriteError
 from settings import MAX_MEMORY_FILES
 
@@ -27,7 +28,8 @@ _KEPT = 100
 class Draft:
     """One batch: the conversations that the model works on at once, and its copy of the files."""
 
-    files: namespaces.Namespace  # the same in the copy and in the real store
+    origin: BaseStore  # to which accepted changes go; for a dry run its `rehearsal`
+    files: namespaces.Namespace  # the same in the copy and in the origin
     base: Mapping[str, Item]  # the copied items, by key
     follows: str  # id of the last accepted batch before the copy (`memory/consolidation/acceptance.py`)
     shown: Sequence[Due]
@@ -35,7 +37,6 @@ class Draft:
     more: bool  # whether other conversations are due
     reason: str  # why the first attempt was refused; "" in the first
     skipped: Sequence[str]  # threads that the rest of the run leaves out, because their batch was refused twice
-    tried: Mapping[str, Position]  # positions that a dry run has reached, in its drafts alone
     report: Record  # the run's record so far
     steps: int = 0  # model calls
     given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
@@ -44,14 +45,8 @@ class Draft:
 
     async def copy(self, epoch: Item | None) -> None:
         """Fill the copy, with the person's epoch, with which every write compares its own."""
-        # Without revision numbers, because the copy has no journal of them.
-        puts: list[Op] = [
-            PutOp(self.files, key, {name: of for name, of in item.value.items() if not name.startswith("revision")})
-            for key, item in self.base.items()
-        ]
-        if epoch:
-            puts.append(PutOp(epoch.namespace, epoch.key, epoch.value))
-        await self.store.abatch(puts)
+        puts = [_put(self.files, item) for item in self.base.values()]
+        await self.store.abatch([*puts, *([_put(epoch.namespace, epoch)] if epoch else [])])
 
     async def now(self) -> dict[str, Item]:
         """The copy's present files."""
@@ -61,14 +56,23 @@ class Draft:
         """The additions to the threads' positions once this batch is accepted, by thread id."""
         return {item.conversation.thread_id: item.position() for item in self.shown}
 
-    def reached(self) -> dict[str, Position]:
-        """The positions of a dry run once this batch is accepted."""
-        return {**self.tried, **{key: self.tried.get(key, Position()).advanced(new) for key, new in self.positions().items()}}
-
 
 async def files_of(store: BaseStore, files: namespaces.Namespace) -> dict[str, Item]:
     """All files of a namespace, by key."""
     return {item.key: item for item in await store.asearch(files, limit=MAX_MEMORY_FILES + 1)}
+
+
+async def rehearsal(store: BaseStore, actor: identity.Actor, files: namespaces.Namespace) -> BaseStore:
+    """A copy in memory of all that a run changes, so that a dry run takes the same way and changes nothing."""
+    copy, kinds = InMemoryStore(), (namespaces.epoch, namespaces.lease, namespaces.positions, namespaces.proposals)
+    for namespace in (files, *(kind(actor) for kind in kinds)):
+        await copy.abatch([_put(namespace, item) for item in await all_items(store, namespace)])
+    return copy
+
+
+def _put(namespace: namespaces.Namespace, item: Item) -> PutOp:
+    """The item without its revision number, because a copy has no journal."""
+    return PutOp(namespace, item.key, {name: of for name, of in item.value.items() if not name.startswith("revision")})
 
 
 class Drafts:

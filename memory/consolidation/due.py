@@ -94,31 +94,24 @@ async def find_due(
     store: BaseStore,
     actor: identity.Actor,
     assistant_id: str | None,
-    tokens: int,
-    *,
     skipped: Collection[str] = (),
-    tried: Mapping[str, Position] | None = None,
-    dry: bool = False,
     platform: ThreadsClient | None = None,
 ) -> list[Due]:
     """A person's conversations with new turns, the longest unchanged first; more than fit into a batch, if there are more.
 
-    A conversation without new turns is noted as read.
+    A conversation without new turns is noted as read. Reading stops beyond the size of a batch, so that a backlog is read once
+    in all, not once a batch.
 
     Args:
         assistant_id: only conversations with this assistant.
-        tokens: size of a batch. Reading stops beyond it, so that a backlog is read once in all, not once a batch.
         skipped: ids of threads to ignore.
-        tried: positions that a dry run has reached in its draft.
-        dry: note nothing.
         platform: the platform's threads; None for `get_client`'s.
     """
     platform, known = platform or get_client().threads, await positions(store, actor)
     with_it = {"assistant_id": assistant_id} if assistant_id else {}
     owned = [{**metadata, **with_it} for metadata in owned_by(actor)]
     stamps = {thread_id: at for metadata in owned for thread_id, at in await _threads(platform, metadata)}
-    if not dry:
-        await drop_positions(store, actor, await _gone(platform, actor, known.keys() - stamps.keys()))
+    await drop_positions(store, actor, await _gone(platform, actor, known.keys() - stamps.keys()))
     changed = [key for key, at in stamps.items() if key not in skipped and known.get(key, Position()).updated_at != at]
     changed.sort(key=lambda thread_id: (known.get(thread_id, Position()).undone, stamps[thread_id]))
     due, read = list[Due](), 0
@@ -127,29 +120,26 @@ async def find_due(
         threads = await threads_by_id(platform, ids, owned, ["thread_id", "updated_at", "values"])
         # Read again by key: while pages of a listing are read, another run's notes can move items from one page to the next.
         exact = await positions_of(store, actor, ids)
-        new, old = await asyncio.to_thread(_new_parts, threads, exact, tried or {})
+        new, old = await asyncio.to_thread(_new_parts, threads, exact)
         due += new
-        if not dry:
-            await commit(store, actor, old)
+        await commit(store, actor, old)
         read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
-        if read > tokens and len(due) > 1:
+        if read > BATCH_TOKENS and len(due) > 1:
             break
     return due
 
 
-def _new_parts(
-    threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position], tried: Mapping[str, Position]
-) -> tuple[list[Due], dict[str, Position]]:
+def _new_parts(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position]) -> tuple[list[Due], dict[str, Position]]:
     """The new turns of these threads, and the positions of threads without any."""
     due, old = list[Due](), dict[str, Position]()
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
         position = known.get(talk.thread_id, Position())
-        unread = new_part(talk, position)
-        if not unread.turns:
-            old[talk.thread_id] = Position(talk.updated_at)
-        elif (new := new_part(unread, tried.get(talk.thread_id, Position()))).turns:
+        new = new_part(talk, position)
+        if new.turns:
             due.append(Due(new, undone=position.undone))
+        else:
+            old[talk.thread_id] = Position(talk.updated_at)
     return due, old
 
 

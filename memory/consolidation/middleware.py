@@ -3,7 +3,7 @@
 The run ignores a client's messages. It shows the model a batch as the answer to a tool call. The model's file tools write into
 a draft (`memory/consolidation/drafts.py`). The guard checks the draft (`memory/consolidation/guard.py`), its changes are
 applied (`memory/consolidation/acceptance.py`), and the next batch begins. A failed batch has changed nothing, and stays due. A
-run without new conversations calls no model. A dry run applies nothing.
+run without new conversations calls no model. A dry run does the same on a copy.
 
 A run acts for one person. An operator's run that names nobody, such as the cron's, starts one for everyone who is due.
 """
@@ -175,9 +175,9 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         stopped = draft.steps > MAX_CONSOLIDATION_STEPS
         problem = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if stopped else await run.accept(draft)
         if problem is None:
-            return await run.begin(draft.report, draft, accepted=True) if draft.more else None
+            return await run.begin(draft.report, draft) if draft.more else None
         if not draft.reason and not stopped:
-            return await run.begin(draft.report, draft, reason=problem)
+            return await run.begin(draft.report, draft, problem)
         await run.skip(draft, problem)
         goes_on = draft.more and draft.report.undone < MAX_UNDONE_BATCHES
         return await run.begin(draft.report, draft) if goes_on else None

@@ -2,22 +2,23 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from langgraph.config import get_store
 from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore
 from langgraph_sdk import get_client
 
 from memory import identity, journal, namespaces
 from memory.consolidation import acceptance, guard
 from memory.consolidation.acceptance import Acceptance
 from memory.consolidation.applying import refusal
-from memory.consolidation.drafts import Draft, Drafts, files_of
+from memory.consolidation.drafts import Draft, Drafts, files_of, rehearsal
 from memory.consolidation.due import Due, batch, find_due
-from memory.consolidation.positions import Position, put_off
+from memory.consolidation.positions import put_off
 from memory.consolidation.proposals import proposals, with_proposals
 from memory.consolidation.run_records import Record, kept_record, record, shortened, tell
 from memory.consolidation.tasks import shown_text
@@ -50,33 +51,30 @@ class ConsolidationRun:
     def new_record(self) -> Record:
         return Record(self._run_id, _now(), dry_run=self.dry)
 
-    async def begin(
-        self, report: Record, after: Draft | None = None, *, accepted: bool = False, reason: str = ""
-    ) -> Draft | None:
+    async def begin(self, report: Record, after: Draft | None = None, reason: str = "") -> Draft | None:
         """The next batch, on a draft of its own. None if nothing is due.
 
         Args:
             report: the run's record so far.
             after: the batch before it.
-            accepted: that batch was accepted; a dry run goes on with its draft.
             reason: why that batch was refused, if it is tried once more.
         """
-        follows = await acceptance.finish_accepted(self._store, self.actor, self._files)
-        waiting = await proposals(self._store, self.actor, self._files, await journal.run_epoch(self._store, self.actor))
+        store = self._store
+        if self.dry:
+            store = after.origin if after else await rehearsal(store, self.actor, self._files)
+        follows = await acceptance.finish_accepted(store, self.actor, self._files)
+        waiting = await proposals(store, self.actor, self._files, await journal.run_epoch(store, self.actor))
         self.is_full = waiting.is_full
         if self.is_full:
             return None
-        skipped, tried = (after.skipped, after.tried) if after else ((), {})
-        if after and self.dry:
-            files = await after.now() if accepted else after.base
-            tried = after.reached() if accepted else tried
-        else:
-            files = await asyncio.to_thread(with_proposals, await files_of(self._store, self._files), waiting.waiting)
-        due = await self.find_due(skipped, tried)
+        files = await asyncio.to_thread(with_proposals, await files_of(store, self._files), waiting.waiting)
+        skipped = after.skipped if after else ()
+        due = await self.find_due(store, skipped)
         shown = await asyncio.to_thread(batch, due, BATCH_TOKENS)
         if not shown:
             return None
         draft = Draft(
+            origin=store,
             files=self._files,
             base=files,
             follows=follows,
@@ -85,20 +83,19 @@ class ConsolidationRun:
             more=len(due) > sum(item.whole for item in shown),
             reason=reason,
             skipped=skipped,
-            tried=tried,
             report=report,
         )
-        await draft.copy(await self._store.aget(namespaces.epoch(self.actor), namespaces.EPOCH))
+        await draft.copy(await store.aget(namespaces.epoch(self.actor), namespaces.EPOCH))
         self._drafts.begin(draft)
         return draft
 
-    async def find_due(self, skipped: Sequence[str], tried: Mapping[str, Position]) -> list[Due]:
+    async def find_due(self, store: BaseStore, skipped: Sequence[str]) -> list[Due]:
         """The conversations with new turns."""
         assistant = self._assistant if self._settings.memory_scope == "user+assistant" else None
-        return await find_due(self._store, self.actor, assistant, BATCH_TOKENS, skipped=skipped, tried=tried, dry=self.dry)
+        return await find_due(store, self.actor, assistant, skipped=skipped)
 
     async def accept(self, draft: Draft) -> str | None:
-        """Apply a draft's changes unless the guard objects to them; a dry run leaves them in its draft.
+        """Apply a draft's changes unless the guard objects to them, or there is no room.
 
         Returns:
             The reason of a refusal, or None: then the draft's report has the batch.
@@ -112,7 +109,7 @@ class ConsolidationRun:
         said_in = " ".join(sorted(positions)[:_THREADS_NOTED])
         author = identity.Author("consolidation", self.actor.user_id, self._run_id, said_in)
         problem = await asyncio.to_thread(guard.objections, changes, draft.given_up)
-        if problem := problem or (None if self.dry else await refusal(self._store, self._files, changes, author)):
+        if problem := problem or await refusal(draft.origin, self._files, changes, author):
             return problem
         diffs = await asyncio.to_thread(lambda: {each.path: each.diff() for each in changes})
         report = replace(
@@ -121,18 +118,15 @@ class ConsolidationRun:
             messages=draft.report.messages + sum(len(item.conversation.turns) for item in draft.shown),
             files=guard.merged(draft.report.files, diffs),
         )
-        if not self.dry:
-            review = bool(changes) and (await controls(self._store, self.actor, self._settings)).review
-            accepted = Acceptance(draft.id, _now(), author, changes, positions, shortened(report), proposed=review)
-            report = await acceptance.accept(self._store, self.actor, self._files, accepted, draft.follows)
-        draft.report = report
+        review = bool(changes) and not self.dry and (await controls(self._store, self.actor, self._settings)).review
+        accepted = Acceptance(draft.id, _now(), author, changes, positions, shortened(report), proposed=review)
+        draft.report = await acceptance.accept(draft.origin, self.actor, self._files, accepted, draft.follows)
         return None
 
     async def skip(self, refused: Draft, reason: str) -> None:
         """Leave a batch's conversations to the next run, which tries each of them alone."""
         thread_ids = list(refused.positions())
-        if not self.dry:
-            await put_off(self._store, self.actor, thread_ids)
+        await put_off(refused.origin, self.actor, thread_ids)
         refused.skipped = [*refused.skipped, *thread_ids]
         refused.report = replace(refused.report, status="undone", reason=reason, undone=refused.report.undone + 1)
 

@@ -96,9 +96,9 @@ class Runs:
         consolidation.runs = self
         return build_consolidation_agent(settings, model, consolidation=consolidation)
 
-    async def left(self, tried: Mapping[str, Position]) -> list[Due]:
-        """What is due beyond her positions and these."""
-        return _left(_left(self.due, await positions(self.store, ALICE)), tried)
+    async def left(self, store: BaseStore) -> list[Due]:
+        """What is due beyond her positions in this store."""
+        return _left(self.due, await positions(store, ALICE))
 
     def step(self, name: str) -> None:
         """Die, if this is the step to die after."""
@@ -132,8 +132,8 @@ class Runs:
 class AlicesRun(ConsolidationRun):
     runs: Runs
 
-    async def find_due(self, skipped: Sequence[str], tried: Mapping[str, Position]) -> list[Due]:
-        return [item for item in await self.runs.left(tried) if item.conversation.thread_id not in skipped]
+    async def find_due(self, store: BaseStore, skipped: Sequence[str]) -> list[Due]:
+        return [item for item in await self.runs.left(store) if item.conversation.thread_id not in skipped]
 
     async def begin(self, *args: Any, **options: Any) -> Draft | None:
         batch = await super().begin(*args, **options)
