@@ -36,7 +36,7 @@ class KeptValue(Generic[Value]):
         """The value for the memory with these files."""
         item = await store.aget(self._namespace(actor), f"/{files[-1]}")
         try:
-            return await asyncio.to_thread(self._parsed, stored_file(item) if item else None)
+            return await asyncio.to_thread(self._parsed, stored_file(item)) if item else self._empty
         except NotAFileError:
             return self._empty
 

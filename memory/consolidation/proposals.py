@@ -164,9 +164,9 @@ async def decide(
         return now.replaced(outcome) if isinstance(outcome, Proposal) else now
 
     await PROPOSALS.change(store, actor, files, decided, epoch)
-    if not isinstance(outcome, Proposal):
-        raise outcome or AssertionError
-    return await _apply(store, actor, files, outcome, epoch) if accept else {}
+    if isinstance(outcome, RefusedWriteError):
+        raise outcome
+    return await _apply(store, actor, files, outcome, epoch) if accept and outcome else {}
 
 
 def _undecided(now: Proposals, proposal_id: str, paths: Sequence[str] | None) -> Proposal:
