@@ -63,7 +63,9 @@ async def sweep(
                 begun = time.monotonic()
                 started[owner] = await _try_start(owner, client, store)
                 await asyncio.sleep(_REST * (time.monotonic() - begun))
-    await store.abatch([PutOp(listed, thread_id, None) for thread_id in before - due])
+    over = [PutOp(listed, thread_id, None) for thread_id in before - due]
+    for first in range(0, len(over), _PAGE):
+        await store.abatch(over[first : first + _PAGE])
     await store.aput(namespaces.sweep(server), "mark", {"began": began.isoformat()}, index=False)
     return sum(started.values())
 
