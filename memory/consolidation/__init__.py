@@ -6,10 +6,10 @@ plan a run after a person's last turn. `plan` and `start` queue one person's run
 lists proposed changes, `decide` accepts or declines them.
 """
 
-from memory.consolidation.decisions import DecidedError, UnknownProposalError, decide, shown_proposals
 from memory.consolidation.drafts import Drafts
 from memory.consolidation.hooks import agent_hooks
 from memory.consolidation.middleware import Consolidation
+from memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
 from memory.consolidation.run_records import last_day, records
 from memory.consolidation.slots import KeepsSlot
 from memory.consolidation.sweeping import find_backlog, sweep

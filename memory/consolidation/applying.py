@@ -1,36 +1,31 @@
-"""Applying an accepted change to its file: a three-way merge, made once however often it is repeated."""
+"""Applying an accepted change to its file: a three-way merge, so that others' changes stay.
 
-from __future__ import annotations
+The revision's id begins with the id of what was accepted, and it may follow only a revision whose history was seen to lack it:
+repeated, or done by two processes, it is applied once.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 
 from memory import identity, journal, namespaces
 from memory.consolidation.drafts import files_of
 from memory.consolidation.guard import Changed
-from memory.consolidation.kept import UnchangedError
-from memory.journal import NOTHING, Change, MovedError, Revision, file_lock
-from memory.validation import before_write, check_room, stored_file
+from memory.journal import NOTHING, MovedError, file_lock
+from memory.validation import before_write, check_room
 
 
 @dataclass(frozen=True, slots=True)
 class Applicable:
-    """Something accepted.
-
-    Args:
-        id: unique; the ids of its revisions begin with it.
-        at: ISO time in UTC of the acceptance.
-        author: the author of its revisions.
-    """
+    """Changes to apply together, for revisions of this author. `id` is a UUID, `at` the ISO time in UTC of the acceptance."""
 
     id: str
     at: str
     author: identity.Author
+    changes: list[Changed]
 
 
 async def refusal(
@@ -40,14 +35,14 @@ async def refusal(
     items = await files_of(store, files)
     try:
         for change in sorted(changes, key=growth):
-            item = items.pop(change.key, None)
-            file = change.applied_to(stored_file(item) if item else None)
-            before_write(change.path, file and file["content"], author)
-            if file is None:
-                continue
-            check_room([*items.values(), *([item] if item else [])], change.key, len(file["content"].encode()))
-            now = datetime.now(UTC)
-            items[change.key] = Item(value={**file}, key=change.key, namespace=files, created_at=now, updated_at=now)
+            after = change.item(items.get(change.key))
+            content = after.value["content"] if after else None
+            before_write(change.path, content, author)
+            if after and content is not None:
+                check_room([*items.values()], change.key, len(content.encode()))
+                items[change.key] = after
+            else:
+                items.pop(change.key, None)
     except ValueError as error:
         return str(error)
     return None
@@ -56,7 +51,16 @@ async def refusal(
 async def apply_change(
     store: BaseStore, files: namespaces.Namespace, accepted: Applicable, change: Changed, epoch: journal.Epoch | None
 ) -> str | None:
-    """Apply one change, unless it is applied already. Returns the reason of a refusal, or None."""
+    """Apply one change, unless it is applied already. Returns the reason of a refusal, or None.
+
+    There is no quota: accepting checked it, and a batch is applied whole.
+    """
+
+    def changed(file: FileData | None) -> FileData | None:
+        after = change.applied_to(file)
+        before_write(change.path, after and after["content"], accepted.author)
+        return after
+
     refused = None
     async with file_lock(files, change.key):
         while True:
@@ -64,46 +68,27 @@ async def apply_change(
             if any(each.id.startswith(accepted.id) and each.author == accepted.author for each in history):
                 await journal.settle(store, files, change.key)  # it may be in the journal only
                 return None
-            if refused or _is_cut(history, accepted.at):
-                return refused or "others have changed it so often that its history does not say whether this is in it."
-            head = history[0] if history else NOTHING
+            if not refused and history and history[-1].number > 1 and history[-1].at > accepted.at:
+                refused = "others have changed it so often that its history does not say whether this is in it."
+            if refused:
+                return refused
             try:
                 await journal.change(
                     store,
                     files,
                     change.key,
-                    _made(change, accepted.author),
+                    changed,
                     accepted.author,
-                    expect=head.id,
+                    expect=(history[0] if history else NOTHING).id,
                     epoch=epoch,
                     new_id=lambda: f"{accepted.id}-{uuid4().hex}",
                 )
-            except UnchangedError:
-                return None
             except MovedError:
                 continue
             except ValueError as error:
                 refused = str(error)
             else:
                 return None
-
-
-def _made(change: Changed, author: identity.Author) -> Change:
-    """The change as the journal takes it, without a quota: accepting checked it, and a batch is applied whole."""
-
-    def made(file: FileData | None) -> FileData | None:
-        after = change.applied_to(file)
-        if (after and after["content"]) == (file and file["content"]):
-            raise UnchangedError
-        before_write(change.path, after and after["content"], author)
-        return after
-
-    return made
-
-
-def _is_cut(history: Sequence[Revision], since: str) -> bool:
-    """Whether a history no longer has all revisions since then."""
-    return bool(history) and history[-1].number > 1 and history[-1].at > since
 
 
 def growth(change: Changed) -> int:

@@ -4,8 +4,6 @@ No lookback window has to match a schedule: missed runs drop nothing, and a conv
 again.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
@@ -32,27 +30,25 @@ _CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The new turns of one conversation, and the thread's time stamp when they were read.
+    """The new turns of one conversation.
 
     `whole`: no new turn is left out. `undone`: number of runs whose changes from this conversation were refused.
     """
 
     conversation: Conversation
-    updated_at: str
     whole: bool = True
     undone: int = 0
 
     def position(self) -> Position:
         """The addition to the thread's position once these turns are consolidated."""
-        turns = self.conversation.turns
-        return Position(self.updated_at if self.whole else "", turns[-1].message_id, tuple(map(turn_hash, turns)))
+        talk = self.conversation
+        return Position(talk.updated_at if self.whole else "", talk.turns[-1].message_id, tuple(map(turn_hash, talk.turns)))
 
 
 def new_part(talk: Conversation, position: Position) -> Conversation:
     """The turns without those already consolidated."""
     seen = set(position.seen)
-    turns = tuple(turn for turn in talk.turns if turn_hash(turn) not in seen)
-    return Conversation(talk.thread_id, talk.date, turns)
+    return replace(talk, turns=tuple(turn for turn in talk.turns if turn_hash(turn) not in seen))
 
 
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
@@ -61,18 +57,18 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     A conversation that was undone comes last and alone, so that its refusal does not block others.
     """
     taken: list[Due] = []
-    for item in sorted(due, key=lambda item: (item.undone, item.updated_at)):
+    for item in sorted(due, key=lambda item: (item.undone, item.conversation.updated_at)):
         if taken and item.undone:
             break
-        talk, fitting = item.conversation, 0
-        for turn in talk.turns:
+        turns, fitting = item.conversation.turns, 0
+        for turn in turns:
             tokens -= _tokens(turn)
             if tokens < 0 and (taken or fitting):
                 break
             fitting += 1
         if fitting:
-            part = Conversation(talk.thread_id, talk.date, talk.turns[:fitting])
-            taken.append(replace(item, conversation=part, whole=item.whole and fitting == len(talk.turns)))
+            part = replace(item.conversation, turns=turns[:fitting])
+            taken.append(replace(item, conversation=part, whole=item.whole and fitting == len(turns)))
         if tokens < 0:
             break
     return taken
@@ -98,34 +94,25 @@ async def find_due(
     store: BaseStore,
     actor: identity.Actor,
     assistant_id: str | None,
-    tokens: int,
-    *,
     skipped: Collection[str] = (),
-    tried: Mapping[str, Position] | None = None,
-    dry: bool = False,
     platform: ThreadsClient | None = None,
 ) -> list[Due]:
     """A person's conversations with new turns, the longest unchanged first; more than fit into a batch, if there are more.
 
-    A conversation without new turns is noted as read.
+    A conversation without new turns is noted as read. Reading stops beyond the size of a batch, so that a backlog is read once
+    in all, not once a batch.
 
     Args:
         assistant_id: only conversations with this assistant.
-        tokens: size of a batch. Reading stops beyond it, so that a backlog is read once in all, not once a batch.
         skipped: ids of threads to ignore.
-        tried: positions that a dry run has reached in its draft.
-        dry: note nothing.
         platform: the platform's threads; None for `get_client`'s.
     """
-    platform = platform or get_client().threads
-    known = await positions(store, actor)
+    platform, known = platform or get_client().threads, await positions(store, actor)
     with_it = {"assistant_id": assistant_id} if assistant_id else {}
     owned = [{**metadata, **with_it} for metadata in owned_by(actor)]
-    listed = {thread_id: at for metadata in owned for thread_id, at in await _threads(platform, metadata)}
-    if not dry:
-        await drop_positions(store, actor, await _gone(platform, actor, known.keys() - listed.keys()))
-    stamps = {thread_id: at for thread_id, at in listed.items() if thread_id not in skipped}
-    changed = [key for key, at in stamps.items() if key not in known or known[key].updated_at != at]
+    stamps = {thread_id: at for metadata in owned for thread_id, at in await _threads(platform, metadata)}
+    await drop_positions(store, actor, await _gone(platform, actor, known.keys() - stamps.keys()))
+    changed = [key for key, at in stamps.items() if key not in skipped and known.get(key, Position()).updated_at != at]
     changed.sort(key=lambda thread_id: (known.get(thread_id, Position()).undone, stamps[thread_id]))
     due, read = list[Due](), 0
     for start in range(0, len(changed), _READ):
@@ -133,41 +120,34 @@ async def find_due(
         threads = await threads_by_id(platform, ids, owned, ["thread_id", "updated_at", "values"])
         # Read again by key: while pages of a listing are read, another run's notes can move items from one page to the next.
         exact = await positions_of(store, actor, ids)
-        new, touched = await asyncio.to_thread(_new_parts, threads, exact, tried or {})
+        new, old = await asyncio.to_thread(_new_parts, threads, exact)
         due += new
-        if not dry:
-            await commit(store, actor, touched)
+        await commit(store, actor, old)
         read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
-        if read > tokens and len(due) > 1:
+        if read > BATCH_TOKENS and len(due) > 1:
             break
     return due
 
 
-def _new_parts(
-    threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position], tried: Mapping[str, Position]
-) -> tuple[list[Due], dict[str, Position]]:
+def _new_parts(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position]) -> tuple[list[Due], dict[str, Position]]:
     """The new turns of these threads, and the positions of threads without any."""
-    due, touched = list[Due](), dict[str, Position]()
+    due, old = list[Due](), dict[str, Position]()
     for thread in threads:
-        thread_id, updated_at = str(thread["thread_id"]), str(thread["updated_at"])
-        position = known.get(thread_id, Position())
-        talk = new_part(conversation(thread, speakers=("user", "assistant")), position)
-        new = new_part(talk, tried.get(thread_id, Position()))
+        talk = conversation(thread, speakers=("user", "assistant"))
+        position = known.get(talk.thread_id, Position())
+        new = new_part(talk, position)
         if new.turns:
-            due.append(Due(new, updated_at, undone=position.undone))
-        elif not talk.turns:
-            touched[thread_id] = Position(updated_at)
-    return due, touched
+            due.append(Due(new, undone=position.undone))
+        else:
+            old[talk.thread_id] = Position(talk.updated_at)
+    return due, old
 
 
 async def _gone(platform: ThreadsClient, actor: identity.Actor, thread_ids: Collection[str]) -> list[str]:
     """The threads, of a random sample, that no longer belong to the person."""
     ids = random.sample(sorted(thread_ids), min(len(thread_ids), _PAGE))  # others are there, with another assistant
-    if not ids:
-        return []
-    threads = await threads_by_id(platform, ids, owned_by(actor), ["thread_id"])
-    there = {str(thread["thread_id"]) for thread in threads}
-    return [thread_id for thread_id in ids if thread_id not in there]
+    threads = await threads_by_id(platform, ids, owned_by(actor), ["thread_id"]) if ids else []
+    return [*set(ids).difference(str(thread["thread_id"]) for thread in threads)]
 
 
 async def _threads(platform: ThreadsClient, metadata: dict[str, str]) -> list[tuple[str, str]]:

@@ -5,15 +5,14 @@ A fact is a line of text that is no heading and no comment. A change keeps it if
 slightly reworded. A hidden fact may stay hidden. This module compares words, not meanings.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 from memory import recall
 from memory.consolidation.visible import is_printable, normal, texts
@@ -34,94 +33,75 @@ _WORD = re.compile(r"[^\W_]+")
 _HEADING = re.compile(r"#{1,6}(?:\s|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Lines by their words. A repeated line is one fact.
+class Fact(NamedTuple):
+    """A line, and whether a reader sees it."""
 
-    Args:
-        seen: the visible lines.
-        everything: the visible and the hidden lines, without comments.
-    """
-
-    seen: Mapping[Key, str]
-    everything: Mapping[Key, str]
+    line: str
+    seen: bool
 
 
-def facts_of(files: Iterable[tuple[str, str]]) -> Facts:
-    """The facts in files, given as path (as the agent sees it) and text."""
-    seen, everything = dict[Key, str](), dict[Key, str]()
+def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, Fact]:
+    """The facts in files, given as path (as the agent sees it) and text. A repeated line is one fact."""
+    facts = dict[Key, Fact]()
     for path, text in files:
         visible, whole = map(_lines, texts(_fields(text) if path == PROFILE_PATH else text))
-        keys = {line: _key(line) for line in {**whole, **visible}}
-        printable = {keys[line]: line for line in visible if keys[line] and is_printable(line)}
-        seen |= printable
-        everything |= {keys[line]: line for line in whole if keys[line]} | printable
-    return Facts(seen, everything)
+        for line in whole:
+            facts.setdefault(_key(line), Fact(line, seen=False))
+        facts |= {_key(line): Fact(line, seen=True) for line in visible if is_printable(line)}
+    facts.pop((), None)
+    return facts
 
 
 class Standing:
     """The facts in all changed files after a change, for comparison with those before it."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Mapping[Key, Fact]) -> None:
         self._facts = facts
-        self._language = recall.language("\n".join(facts.everything.values()))
+        self._language = recall.language("\n".join(fact.line for fact in facts.values()))
 
-    def lost(self, before: Facts, given_up: Collection[Key]) -> list[str]:
+    def has(self, key: Key, *, seen: bool = False) -> bool:
+        """Whether exactly these words remain, `seen`: where a reader sees them."""
+        return key in self._facts and (self._facts[key].seen or not seen)
+
+    def lost(self, before: Mapping[Key, Fact], given_up: Collection[Key]) -> list[str]:
         """The facts of a file that are neither kept nor given up. Blocks for about a second per 256 KiB."""
-        asked = {key: line for key, line in before.everything.items() if key not in given_up}
-        gone = [key for key in asked if key not in (self._facts.seen if key in before.seen else self._facts.everything)]
+        gone = [key for key, fact in before.items() if key not in given_up and not self.has(key, seen=fact.seen)]
         if not gone:
             return []
-        words = {key: _words(key, line, self._language) for key, line in before.everything.items()}
+        words = {key: _words(key, fact.line, self._language) for key, fact in before.items()}
         frequency = Counter(word for distinct in words.values() for word in distinct)
         weights = {word: math.log(len(words) / count) for word, count in frequency.items()}
-        return [asked[key] for key in gone if not (self._seen if key in before.seen else self._all).keep(words[key], weights)]
+        return [before[key].line for key in gone if not self._keeps(words[key], weights, seen=before[key].seen)]
 
-    def has(self, key: Key) -> bool:
-        """Whether exactly these words remain."""
-        return key in self._facts.everything
-
-    @cached_property
-    def _seen(self) -> _Places:
-        return _Places(self._facts.seen, self._language)
-
-    @cached_property
-    def _all(self) -> _Places:
-        return _Places(self._facts.everything, self._language)
-
-
-class _Places:
-    """An index of lines by their words."""
-
-    def __init__(self, lines: Mapping[Key, str], language: str) -> None:
-        self._lines = [(_words(key, line, language), frozenset(key)) for key, line in lines.items()]
-        self._by_word: defaultdict[str, list[int]] = defaultdict(list)
-        for number, (stems, words) in enumerate(self._lines):
-            for word in stems | words:
-                if len(self._by_word[word]) < _CANDIDATES:
-                    self._by_word[word].append(number)
-
-    def keep(self, fact: frozenset[str], weights: Mapping[str, float]) -> bool:
+    def _keeps(self, fact: frozenset[str], weights: Mapping[str, float], *, seen: bool) -> bool:
         """Whether one line has all of a fact's numbers and enough of its words, weighted by their rarity."""
         weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
         needed = FACT_WORDS_KEPT * sum(weight.values()) - _ROUNDING
         numbers = {word for word in fact if any(map(str.isdigit, word))}
-        for number in self._candidates(fact):
-            stems, words = self._lines[number]
-            if len(stems) > _JOINED * len(fact) + _ADDED:
+        lines, by_word = self._index
+        candidates = dict.fromkeys(
+            number for places in sorted((by_word[word] for word in fact if word in by_word), key=len) for number in places
+        )
+        for number in islice(candidates, _CANDIDATES):
+            stems, words, visible = lines[number]
+            if len(stems) > _JOINED * len(fact) + _ADDED or (seen and not visible):
                 continue
             kept = fact & stems | fact & words
             if numbers <= kept and sum(weight[word] for word in kept) >= needed:
                 return True
         return False
 
-    def _candidates(self, fact: frozenset[str]) -> list[int]:
-        numbers: dict[int, None] = {}
-        for places in sorted((self._by_word[word] for word in fact if word in self._by_word), key=len):
-            numbers |= dict.fromkeys(places)
-            if len(numbers) >= _CANDIDATES:
-                break
-        return [*numbers][:_CANDIDATES]
+    @cached_property
+    def _index(self) -> tuple[list[tuple[frozenset[str], frozenset[str], bool]], Mapping[str, list[int]]]:
+        """The lines as stems and words, with whether a reader sees them; and some lines with each word, those seen first."""
+        facts = sorted(self._facts.items(), key=lambda entry: not entry[1].seen)
+        lines = [(_words(key, fact.line, self._language), frozenset(key), fact.seen) for key, fact in facts]
+        by_word = defaultdict[str, list[int]](list)
+        for number, (stems, words, _) in enumerate(lines):
+            for word in stems | words:
+                if len(by_word[word]) < _CANDIDATES:
+                    by_word[word].append(number)
+        return lines, by_word
 
 
 def _key(line: str) -> Key:

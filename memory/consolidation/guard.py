@@ -1,10 +1,9 @@
 """A batch's changes: comparing the files, objecting to changes, and merging them into files that others have changed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
@@ -20,24 +19,15 @@ _NAMES = {"insert": "adding", "replace": "updating", "delete": "removing"}
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A batch's change of one file.
-
-    Args:
-        key: the file's key.
-        before: its text before the batch; "" for no file.
-        after: its text after the batch.
-        deleted: the batch deleted it.
-        binary: one of the two texts is base64.
-    """
+    """A batch's change of one file. Its text is "" for no file."""
 
     key: str
     before: str
     after: str
     deleted: bool = False
-    binary: bool = False
+    binary: bool = False  # one of the texts is base64
 
     def diff(self) -> str:
-        """A unified diff, cut at `MAX_DIFF_CHARS`."""
         return cut(diff(self.before, self.after))
 
     @property
@@ -59,6 +49,14 @@ class Changed:
         # Reverting the opposite change is a three-way merge.
         text = self.after if current == self.before else revert_file(self.key, current, self.after, self.before)
         return FileData(content=text, encoding="utf-8") if text or not (self.deleted or file is None) else None
+
+    def item(self, item: Item | None) -> Item | None:
+        """`applied_to` for a store's item."""
+        file, now = self.applied_to(stored_file(item) if item else None), datetime.now(UTC)
+        if file is None:
+            return None
+        value = {**(item.value if item else {}), **file}
+        return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now)
 
 
 def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Changed]:
@@ -97,10 +95,10 @@ def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> st
         if not _SWITCHES[kind]:
             return f"{changed.path}: {_NAMES[kind]} lines is switched off in this deployment."
     before = facts_of([(changed.path, changed.before)])
-    given = facts_of((changed.path, line) for line in given_up).everything
+    given = facts_of((changed.path, line) for line in given_up)
     unexplained = after.lost(before, given)
-    explained = sum(key in given and not after.has(key) for key in before.everything)
-    if unexplained and len(unexplained) > (len(before.everything) - explained) * MAX_SHRINKING:
+    explained = sum(key in given and not after.has(key) for key in before)
+    if unexplained and len(unexplained) > (len(before) - explained) * MAX_SHRINKING:
         lines = "; ".join(line[:80] for line in unexplained[:5])
         return (
             f"{changed.path} would lose {len(unexplained)} lines that were not given to forget_lines as outdated or "

@@ -1,16 +1,15 @@
 """A typed value in the store that the journal changes, so that each change is one atomic step."""
 
-from __future__ import annotations
-
+import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 from pydantic import TypeAdapter
 
 from memory import journal
-from memory.identity import Author
+from memory.identity import Actor, Author
 from memory.journal import Epoch, file_lock
 from memory.namespaces import Namespace
 from memory.validation import NotAFileError, stored_file
@@ -21,60 +20,38 @@ _REVISIONS_KEPT = 3
 Value = TypeVar("Value")
 
 
-class UnchangedError(ValueError):
-    """The change would leave everything as it is."""
-
-
 class KeptValue(Generic[Value]):
-    """One value for each memory, as JSON. A malformed item counts as `empty`.
+    """One value for each memory, as JSON without its defaults. A malformed item counts as `empty`.
 
     Args:
-        adapter: its type.
+        kind: its type.
         empty: the value of a memory without an item.
-        exclude_defaults: leave fields with default values out of the JSON.
+        namespace: gives a person's namespace for these items. Their keys are the last parts of the memories' own.
     """
 
-    def __init__(self, adapter: TypeAdapter[Value], empty: Value, *, exclude_defaults: bool = False) -> None:
-        self._adapter, self._empty, self._exclude_defaults = adapter, empty, exclude_defaults
+    def __init__(self, kind: type[Value], empty: Value, namespace: Callable[[Actor], Namespace]) -> None:
+        self._adapter, self._empty, self._namespace = TypeAdapter(kind), empty, namespace
 
-    @staticmethod
-    def key(files: Namespace) -> str:
-        """The item's key, for the memory with these files."""
-        return f"/{files[-1]}"
-
-    def of_item(self, item: object) -> Value:
-        """The value of an item as the store gave it. Blocks for large ones."""
+    async def read(self, store: BaseStore, actor: Actor, files: Namespace) -> Value:
+        """The value for the memory with these files."""
+        item = await store.aget(self._namespace(actor), f"/{files[-1]}")
         try:
-            return self._parsed(stored_file(item) if isinstance(item, Item) else None)
+            return await asyncio.to_thread(self._parsed, stored_file(item)) if item else self._empty
         except NotAFileError:
             return self._empty
 
     async def change(
-        self,
-        store: BaseStore,
-        namespace: Namespace,
-        files: Namespace,
-        change: Callable[[Value], Value | None],
-        epoch: Epoch | None,
+        self, store: BaseStore, actor: Actor, files: Namespace, change: Callable[[Value], Value], epoch: Epoch | None
     ) -> Value:
-        """Change the value, and return the result; a `change` to None leaves it as it is.
+        """Change the value, and return it. `change` raises nothing, and is called again whenever another writer was faster.
 
         Raises:
-            ValueError: `change` raised it, or the journal refused the write or cannot know its outcome.
+            RefusedWriteError: the person was forgotten, or the outcome cannot be known.
         """
-        key, before = self.key(files), self._empty
-        problem: ValueError | None = None
+        namespace, key = self._namespace(actor), f"/{files[-1]}"
 
         def changed(file: FileData | None) -> FileData:
-            nonlocal before, problem
-            before, problem = self._parsed(file), None
-            try:
-                if (after := change(before)) is None:
-                    raise UnchangedError
-            except ValueError as error:
-                problem = error
-                raise
-            content = self._adapter.dump_json(after, exclude_defaults=self._exclude_defaults).decode()
+            content = self._adapter.dump_json(change(self._parsed(file)), exclude_defaults=True).decode()
             return FileData(content=content, encoding="utf-8")
 
         async with file_lock(namespace, key):
@@ -82,16 +59,8 @@ class KeptValue(Generic[Value]):
                 made = await journal.change(store, namespace, key, changed, _AUTHOR, epoch=epoch, revisions=_REVISIONS_KEPT)
             except NotAFileError:
                 await store.adelete(namespace, key)
-            except ValueError:
-                if problem is None:
-                    raise
-                if not isinstance(problem, UnchangedError):  # the journal raises one of its own where another writer was faster
-                    raise problem from None
-                await journal.settle(store, namespace, key)  # the value may be in the journal only
-                return before
-            else:
-                return self._parsed(made.file())
-        return await self.change(store, namespace, files, change, epoch)
+                made = await journal.change(store, namespace, key, changed, _AUTHOR, epoch=epoch, revisions=_REVISIONS_KEPT)
+        return self._parsed(made.file())
 
     def _parsed(self, file: FileData | None) -> Value:
         try:

@@ -3,26 +3,26 @@
 Each memory has one item in the namespace `proposals`. The journal changes it, so each decision is one atomic step. The
 conversations of a proposal count as consolidated from its beginning: after a refusal they are not read again. A newer proposal
 assumes that the older ones are accepted.
+
+Accepting notes the decision, merges the changes into the files as they are then, and closes the proposal. If the process dies
+in between, the next reader of the proposals continues.
 """
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from langgraph.store.base import BaseStore, Item
-from pydantic import TypeAdapter
 
 from memory import namespaces
-from memory.consolidation.guard import Changed
+from memory.consolidation.applying import Applicable, apply_change, refusal
 from memory.consolidation.kept import KeptValue
-from memory.identity import Actor, Author
+from memory.identity import Actor
 from memory.journal import Epoch
 from memory.namespaces import Namespace
-from memory.validation import stored_file
+from memory.validation import RefusedWriteError
 from settings import MAX_MEMORY_BYTES
 
 # Undecided proposals of a person, at which consolidation stops proposing.
@@ -31,32 +31,36 @@ MAX_PROPOSALS = 20
 _DECIDED_KEPT = 100
 
 
+class UnknownProposalError(RefusedWriteError):
+    """No proposal has this id, or it changes no such file."""
+
+
+class DecidedError(RefusedWriteError):
+    """The person decided about this before."""
+
+
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """Changes that wait for the person.
+class Proposal(Applicable):
+    """Changes that wait for the person. `changes` are the undecided ones, `at` is the time of the proposal."""
 
-    Args:
-        id: a UUID with dashes, as ids in HTTP paths are spelled (`access/request_bounds.py`).
-        at: ISO time in UTC.
-        author: the author of their revisions.
-        threads: ids of the conversations they come from.
-        changes: the undecided ones.
-        accepted: by path, the time at which a change was accepted that may not be applied yet.
-        decided: paths of decided changes.
-    """
-
-    id: str
-    at: str
-    author: Author
-    threads: list[str]
-    changes: list[Changed]
-    accepted: dict[str, str] = field(default_factory=dict)
-    decided: list[str] = field(default_factory=list)
+    threads: list[str]  # ids of the conversations they come from
+    accepted: dict[str, str] = field(default_factory=dict)  # by path, when a change was accepted that may not be applied yet
+    decided: list[str] = field(default_factory=list)  # paths
 
     def shown(self) -> dict[str, Any]:
         """The proposal for its person. Blocks; call it in a thread."""
         files = {change.path: change.diff() for change in self.changes}
         return {"id": self.id, "at": self.at, "files": files, "threads": self.threads}
+
+    def without(self, paths: Iterable[str]) -> "Proposal":
+        """The proposal after a decision about these paths."""
+        gone = set(paths)
+        return replace(
+            self,
+            changes=[change for change in self.changes if change.path not in gone],
+            accepted={path: at for path, at in self.accepted.items() if path not in gone},
+            decided=sorted({*self.decided, *gone}),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,51 +76,138 @@ class Proposals:
         size = sum(len(change.before) + len(change.after) for each in self.waiting for change in each.changes)
         return len(self.waiting) >= MAX_PROPOSALS or size > MAX_MEMORY_BYTES
 
-    def replaced(self, proposal: Proposal) -> Proposals:
+    def find(self, proposal_id: str) -> Proposal | None:
+        return next((each for each in self.waiting if each.id == proposal_id), None)
+
+    def replaced(self, proposal: Proposal) -> "Proposals":
         """With a newer form of one proposal."""
         waiting = [proposal if each.id == proposal.id else each for each in self.waiting]
         over = [each.id for each in waiting if not each.changes]
         return Proposals([each for each in waiting if each.changes], [*self.decided, *over][-_DECIDED_KEPT:])
 
 
-_PROPOSALS = KeptValue(TypeAdapter(Proposals), Proposals())
+PROPOSALS = KeptValue(Proposals, Proposals(), namespaces.proposals)
 
 
 def with_proposals(base: Mapping[str, Item], waiting: Iterable[Proposal]) -> dict[str, Item]:
     """The files with all proposals accepted, without changes that cannot be merged. Blocks; call it in a thread."""
     items = dict(base)
     for change in (change for proposal in waiting for change in proposal.changes):
-        item = items.get(change.key)
         try:
-            file = change.applied_to(stored_file(item) if item else None)
+            after = change.item(items.get(change.key))
         except ValueError:
             continue
-        if file is None:
-            items.pop(change.key, None)
-        elif item is None or file["content"] != item.value.get("content"):
-            now = datetime.now(UTC)
-            value = {**(item.value if item else {}), **file}
-            items[change.key] = Item(value=value, key=change.key, namespace=("draft",), created_at=now, updated_at=now)
+        items.pop(change.key, None)
+        if after:
+            items[change.key] = after
     return items
 
 
 async def propose(store: BaseStore, actor: Actor, files: Namespace, proposal: Proposal, epoch: Epoch | None) -> None:
     """Keep a proposal, unless it is known already."""
 
-    def kept(now: Proposals) -> Proposals | None:
-        known = proposal.id in now.decided or any(each.id == proposal.id for each in now.waiting)
-        return None if known else replace(now, waiting=[*now.waiting, proposal])
+    def kept(now: Proposals) -> Proposals:
+        known = proposal.id in now.decided or now.find(proposal.id)
+        return now if known else replace(now, waiting=[*now.waiting, proposal])
 
-    await change_proposals(store, actor, files, kept, epoch)
-
-
-async def change_proposals(
-    store: BaseStore, actor: Actor, files: Namespace, change: Callable[[Proposals], Proposals | None], epoch: Epoch | None
-) -> None:
-    """Change a memory's proposals in one atomic step; a `change` to None leaves them as they are."""
-    await _PROPOSALS.change(store, namespaces.proposals(actor), files, change, epoch)
+    await PROPOSALS.change(store, actor, files, kept, epoch)
 
 
-async def read_proposals(store: BaseStore, actor: Actor, files: Namespace) -> Proposals:
-    item = await store.aget(namespaces.proposals(actor), _PROPOSALS.key(files))
-    return await asyncio.to_thread(_PROPOSALS.of_item, item)
+async def proposals(store: BaseStore, actor: Actor, files: Namespace, epoch: Epoch | None) -> Proposals:
+    """A memory's proposals, after applying changes that a dead process had accepted."""
+    current = await PROPOSALS.read(store, actor, files)
+    dead = [each for each in current.waiting if each.accepted]
+    for proposal in dead:
+        await _apply(store, actor, files, proposal, epoch)
+    return await PROPOSALS.read(store, actor, files) if dead else current
+
+
+async def shown_proposals(store: BaseStore, actor: Actor, files: Namespace, epoch: Epoch | None) -> list[dict[str, Any]]:
+    """The undecided proposals for their person, oldest first."""
+    current = await proposals(store, actor, files, epoch)
+    return await asyncio.to_thread(lambda: [each.shown() for each in current.waiting])
+
+
+async def decide(
+    store: BaseStore,
+    actor: Actor,
+    files: Namespace,
+    proposal_id: str,
+    *,
+    accept: bool,
+    paths: Sequence[str] | None,
+    epoch: Epoch,
+) -> dict[str, str]:
+    """Accept or decline a proposal, or some of its files; without `paths` all undecided ones. Safe to repeat after a crash.
+
+    Returns:
+        By path, the reason why an accepted change was not applied after all. It waits again.
+
+    Raises:
+        UnknownProposalError: there is no such proposal, or it has no such file.
+        DecidedError: the proposal, or one of the files, was decided before.
+        RefusedWriteError: the accepted changes cannot be merged with the present files. Nothing was decided.
+    """
+    if accept:
+        proposal = _undecided(await PROPOSALS.read(store, actor, files), proposal_id, paths)
+        wanted = [change for change in proposal.changes if paths is None or change.path in paths]
+        if reason := await refusal(store, files, wanted, proposal.author):
+            raise RefusedWriteError(reason)
+    outcome: Proposal | RefusedWriteError | None = None
+
+    def decided(now: Proposals) -> Proposals:
+        nonlocal outcome
+        try:
+            outcome = _decided(_undecided(now, proposal_id, paths), paths, accept=accept)
+        except RefusedWriteError as error:
+            outcome = error
+        return now.replaced(outcome) if isinstance(outcome, Proposal) else now
+
+    await PROPOSALS.change(store, actor, files, decided, epoch)
+    if isinstance(outcome, RefusedWriteError):
+        raise outcome
+    return await _apply(store, actor, files, outcome, epoch) if accept and outcome else {}
+
+
+def _undecided(now: Proposals, proposal_id: str, paths: Sequence[str] | None) -> Proposal:
+    proposal = now.find(proposal_id)
+    if proposal is None:
+        if proposal_id in now.decided:
+            raise DecidedError(f"Proposal {proposal_id} was decided already.")
+        raise UnknownProposalError(f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them.")
+    for path in paths or ():
+        if path in proposal.decided:
+            raise DecidedError(f"{path} was decided already.")
+        if path not in {change.path for change in proposal.changes}:
+            raise UnknownProposalError(f"Proposal {proposal_id} changes no file {path[:80]!r}.")
+    return proposal
+
+
+def _decided(proposal: Proposal, paths: Sequence[str] | None, *, accept: bool) -> Proposal:
+    """A proposal with a decision noted."""
+    chosen = {change.path for change in proposal.changes} if paths is None else set(paths)
+    if accept:
+        at = datetime.now(UTC).isoformat()
+        return replace(proposal, accepted={**dict.fromkeys(chosen, at), **proposal.accepted})
+    if begun := chosen & proposal.accepted.keys():
+        raise DecidedError(f"{min(begun)} was accepted already.")
+    return proposal.without(chosen)
+
+
+async def _apply(store: BaseStore, actor: Actor, files: Namespace, proposal: Proposal, epoch: Epoch | None) -> dict[str, str]:
+    """Apply the accepted changes of a proposal, and note that. Returns the reasons of refusals, by path."""
+    refused, wanted = dict[str, str](), [change for change in proposal.changes if change.path in proposal.accepted]
+    for change in wanted:
+        accepted = replace(proposal, at=proposal.accepted[change.path])
+        if reason := await apply_change(store, files, accepted, change, epoch):
+            refused[change.path] = reason
+
+    def noted(now: Proposals) -> Proposals:
+        if (current := now.find(proposal.id)) is None:
+            return now
+        applied = {change.path for change in wanted if change.path in current.accepted} - refused.keys()
+        left = current.without(applied)
+        return now.replaced(replace(left, accepted={path: at for path, at in left.accepted.items() if path not in refused}))
+
+    await PROPOSALS.change(store, actor, files, noted, epoch)
+    return refused

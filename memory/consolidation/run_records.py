@@ -1,17 +1,15 @@
 """Records of runs: one a run for its person; for operators a log line a run, and counts that name nobody."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, PutOp, SearchItem
 
 from memory import identity, namespaces
 from memory.usage import count, counted
@@ -56,6 +54,14 @@ class Record:
         """Key in the store: records sort by their start."""
         return f"{self.started_at}-{self.run_id}"
 
+    def count_call(self, answer: Iterable[object]) -> None:
+        """Count a model call, whose answer has these messages."""
+        self.model_calls += 1
+        for message in answer:
+            usage = getattr(message, "usage_metadata", None) or {}
+            self.input_tokens += usage.get("input_tokens", 0)
+            self.output_tokens += usage.get("output_tokens", 0)
+
 
 async def kept_record(store: BaseStore, actor: identity.Actor, of: Record) -> Record:
     """A run's last kept record, if it is further than `of`; otherwise `of`."""
@@ -68,7 +74,7 @@ async def record(store: BaseStore, actor: identity.Actor, done: Record) -> None:
     """Keep a record, and the newest others within `CONSOLIDATIONS_KEPT` and `MAX_CONSOLIDATIONS_BYTES`."""
     namespace = namespaces.run_records(actor)
     await store.aput(namespace, done.key, asdict(shortened(done)), index=False)
-    kept = sorted(await store.asearch(namespace, limit=10 * CONSOLIDATIONS_KEPT), key=lambda item: item.key, reverse=True)
+    kept = await _newest_first(store, actor)
     sizes = accumulate(len(json.dumps(item.value).encode()) for item in kept)
     numbered = enumerate(zip(kept, sizes, strict=True))
     old = [item.key for n, (item, size) in numbered if n and (n >= CONSOLIDATIONS_KEPT or size > MAX_CONSOLIDATIONS_BYTES)]
@@ -86,16 +92,18 @@ def shortened(done: Record) -> Record:
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
     """A person's last records, newest first."""
+    shown = list[dict[str, Any]]()
+    for item in (await _newest_first(store, actor))[:CONSOLIDATIONS_KEPT]:
+        # A run that had not ended when a later one began is taken for dead, until it says more.
+        dead = shown and item.value.get("status") == "running"
+        ended = {"status": "interrupted", "ended_at": shown[-1].get("started_at", "")} if dead else {}
+        shown.append({**item.value, **ended})
+    return shown
+
+
+async def _newest_first(store: BaseStore, actor: identity.Actor) -> list[SearchItem]:
     items = await store.asearch(namespaces.run_records(actor), limit=10 * CONSOLIDATIONS_KEPT)
-    newest = [item.value for item in sorted(items, key=lambda item: item.key, reverse=True)][:CONSOLIDATIONS_KEPT]
-    return newest[:1] + [_superseded(value, later) for later, value in pairwise(newest)]
-
-
-def _superseded(value: dict[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a run that had not ended when a later one began: it is taken for dead, until it says more."""
-    if value.get("status") != "running":
-        return value
-    return {**value, "status": "interrupted", "ended_at": later.get("started_at", "")}
+    return sorted(items, key=lambda item: item.key, reverse=True)
 
 
 async def tell(store: BaseStore, report: Record) -> None:

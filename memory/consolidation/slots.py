@@ -5,8 +5,6 @@ consolidation without a free slot plans another run and ends. The later time fol
 waiting runs begin one by one however slow the model is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time
@@ -16,13 +14,12 @@ from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langgraph.config import get_store
-from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
 
 from memory import identity
 from memory.consolidation.begins import BEGINS_PER_SECOND
-from memory.consolidation.trigger import current_owner, start
-from settings import CONSOLIDATIONS_AT_ONCE, MAX_CONSOLIDATION_WAIT_SECONDS, Settings
+from memory.consolidation.trigger import Owner, start
+from settings import CONSOLIDATIONS_AT_ONCE, MAX_CONSOLIDATION_WAIT_SECONDS
 
 # Seconds without a model call after which a run is taken for cancelled.
 _SILENCE = 120
@@ -34,11 +31,12 @@ _NEWEST = 0.2
 
 @dataclass(slots=True)
 class _Slot:
+    """A run's slot. `seen` is its last sign of life; infinite during a model call."""
+
     actor: identity.Actor
     dry: bool
     began: float
     seen: float
-    in_call: bool = False
 
 
 class Slots:
@@ -53,12 +51,11 @@ class Slots:
     def take(self, run_id: str, actor: identity.Actor, *, dry: bool = False) -> bool:
         """Take a slot if one is free. One person leaves one to others, and dry runs have one of their own."""
         now = self._clock()
-        held = {key: slot for key, slot in self._slots.items() if slot.in_call or now - slot.seen < _SILENCE}
-        alike, most = [slot.actor for slot in held.values() if slot.dry == dry], 1 if dry else CONSOLIDATIONS_AT_ONCE
-        if run_id not in held and len(alike) < most and alike.count(actor) < max(1, most - 1):
-            held[run_id] = _Slot(actor, dry, now, now)
-        self._slots = held
-        return run_id in held
+        self._slots = {key: slot for key, slot in self._slots.items() if now - slot.seen < _SILENCE}
+        alike, most = [slot.actor for slot in self._slots.values() if slot.dry == dry], 1 if dry else CONSOLIDATIONS_AT_ONCE
+        if run_id not in self._slots and len(alike) < most and alike.count(actor) < max(1, most - 1):
+            self._slots[run_id] = _Slot(actor, dry, now, now)
+        return run_id in self._slots
 
     def free(self, run_id: str) -> None:
         """Release the run's slot."""
@@ -71,14 +68,14 @@ class Slots:
         """Keep the run's slot during a model call, however long; release it on an error or cancellation."""
         slot = self._slots.get(run_id)
         if slot:
-            slot.in_call = True
+            slot.seen = math.inf
         try:
             yield
         except BaseException:
             self.free(run_id)
             raise
         if slot:
-            slot.in_call, slot.seen = False, self._clock()
+            slot.seen = self._clock()
 
     def next_turn(self) -> int:
         """Join the queue: the seconds from now until the next run without a begin may begin."""
@@ -94,10 +91,8 @@ class Slots:
 SLOTS = Slots()
 
 
-async def no_slot(settings: Settings, runtime: Runtime[Any], slots: Slots = SLOTS) -> str | None:
+async def no_slot(owner: Owner, slots: Slots, *, dry: bool) -> str | None:
     """Take a slot for the current run. If none is free, plan another run, and return the run's answer."""
-    dry = identity.run_context(runtime).dry_run
-    owner = current_owner(settings, runtime)
     if slots.take(identity.current_run_id() or "", owner.actor, dry=dry):
         return None
     if dry:
@@ -115,5 +110,5 @@ class KeepsSlot(AgentMiddleware[Any, Any, Any]):
         with SLOTS.calling(identity.current_run_id() or ""):
             return await handler(request)
 
-    async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> None:
+    async def aafter_agent(self, state: Any, runtime: Any) -> None:
         SLOTS.free(identity.current_run_id() or "")

@@ -1,26 +1,31 @@
-"""The texts with which the model begins a batch: its task, and the conversations with the files about the same topics."""
-
-from __future__ import annotations
+"""What the model is given: its task, the conversations with the files about the same topics, and two tools."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, tool
 from langgraph.store.base import Item
 
 from memory.blocks import file_text, within_budget
+from memory.consolidation.drafts import Drafts
 from memory.consolidation.due import Due, transcript
 from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from memory.identity import Context
 from memory.recall import rank
+from memory.validation import RefusedWriteError, check_path
 from settings import MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN
 
+TOOL = "search_recent_conversations"
+NOTHING_NEW = "Nothing is new since the last consolidation."
 TASK = (PROJECT / "prompts" / "consolidation_task.md").read_text("utf-8")
 SHORTEN = (PROJECT / "prompts" / "consolidation_shorten.md").read_text("utf-8")
 RETRY = (PROJECT / "prompts" / "consolidation_retry.md").read_text("utf-8")
 # Topics to shorten at once.
 TOPICS_SHORTENED = 5
-TOPICS, INDEX = "/topics/", "/topics/index.md"
 
 
-def task(conversations: int, files: Mapping[str, Item], reason: str | None) -> str:
+def task(conversations: int, files: Mapping[str, Item], reason: str) -> str:
     """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
     text = TASK.replace("{count}", str(conversations)) + shorten(files)
     return f"{text}\n{RETRY.replace('{reason}', reason)}" if reason else text
@@ -31,8 +36,7 @@ def shorten(files: Mapping[str, Item]) -> str:
     usage = usage_of([*files.values()])
     if usage.bytes <= SHORTEN_ABOVE_BYTES:
         return ""
-    topics = [item for key, item in files.items() if key.startswith(TOPICS) and key != INDEX]
-    oldest = sorted(topics, key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
+    oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
     named = ", ".join(f"/memories{item.key}" for item in oldest)
     text = SHORTEN.replace("{bytes}", f"{usage.bytes:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
     return f"\n{text.replace('{topics}', named)}"
@@ -41,8 +45,45 @@ def shorten(files: Mapping[str, Item]) -> str:
 def shown_text(shown: Sequence[Due], files: Mapping[str, Item]) -> str:
     """The conversations, and the topic files with the most words in common. Blocks."""
     said = "\n\n".join(map(transcript, shown))
-    topics = [item for item in files.values() if item.key.startswith(TOPICS) and item.key != INDEX]
-    texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in topics]
+    texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
     best = rank(said, [f"{path} {text}" for path, text in texts])[:TOPIC_FILES_SHOWN]
     known = [texts[i] for i, _ in best]
     return f"{said}\n\n# Files about the same\n\n{within_budget(known, MEMORY_BUDGET_BYTES)}" if known else said
+
+
+def _topics(files: Mapping[str, Item]) -> list[Item]:
+    return [item for key, item in files.items() if key.startswith("/topics/") and key != "/topics/index.md"]
+
+
+def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
+    """The tools, which read and note in the draft of the batch that the run's state names."""
+
+    @tool(TOOL)
+    async def search_recent_conversations(runtime: ToolRuntime[Context, Any]) -> str:
+        """Read again what this person's conversations have had that is new since the last consolidation, oldest first."""
+        draft = drafts.current(runtime.state.get("batch"))
+        return draft.text if draft else NOTHING_NEW
+
+    @tool
+    async def forget_lines(
+        path: str, lines: list[str], reason: Literal["outdated", "contradicted"], runtime: ToolRuntime[Context, Any]
+    ) -> str:
+        """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
+
+        Args:
+            path: the file, e.g. /memories/topics/cooking.md.
+            lines: each line as it stands there.
+            reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
+            runtime: given by the platform.
+        """
+        try:
+            check_path(path)
+        except RefusedWriteError as error:
+            return f"Error: {error}"
+        if not path.startswith("/memories/"):
+            return f"Error: '{path}' is not memory; use a path under /memories/."
+        if draft := drafts.current(runtime.state.get("batch")):
+            draft.given_up[path] += lines
+        return f"Noted {len(lines)} lines; now change {path}."
+
+    return [search_recent_conversations, forget_lines]

@@ -5,8 +5,6 @@ attributes, to their end; code blocks; front matter; link targets and definition
 an open one hides the rest. Outside of backticks, `<` and a letter begin an element, whether or not it exists.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -12,9 +12,8 @@ from uuid import uuid4
 from langgraph.store.base import BaseStore
 
 from memory.identity import Actor, Author
-from memory.journal.blame import line_origins
 from memory.journal.deleted import all_items, deleted_files
-from memory.journal.diffs import cut, diff, edits, lines_of, revert_change
+from memory.journal.diffs import cut, diff, edits, line_origins, lines_of, revert_change
 from memory.journal.epochs import (
     Epoch,
     begin_epoch,

@@ -46,9 +46,8 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
     name = file.log[-1]
     if name in note.going:
         if file.age(note.going[name]) <= OUTSIDE_SECONDS or not (yield from _clear_away(file, name)):
-            raise RefusedWriteError(
-                f"'{file.path}' was deleted and is being cleared away; try again in ten minutes, or use another path."
-            )
+            said = "was deleted and is being cleared away; try again in ten minutes, or use another path."
+            raise RefusedWriteError(f"'{file.path}' {said}")
         del note.going[name]
         note.journals.pop(name, None)
         yield from put_note(file, note)
@@ -170,9 +169,8 @@ def _clear_away(file: LoggedFile, name: str) -> Steps[bool]:
     (items,) = yield [SearchOp(namespace, limit=ALL)]
     log, path = log_of(items), next((str(item.value["path"]) for item in items if "path" in item.value), None)
     last = log.best if log.chosen else None
-    if items and (last is None or last.content is not None):
-        return False
-    if any(file.age(item.updated_at) <= OUTSIDE_SECONDS for item in items):
+    living = bool(items) and (last is None or last.content is not None)
+    if living or any(file.age(item.updated_at) <= OUTSIDE_SECONDS for item in items):
         return False
     # The last revision goes last: after a crash in between, it still says that the file is deleted.
     older = [item.key for item in items if item.key < f"{log.top:08}"]
@@ -182,8 +180,7 @@ def _clear_away(file: LoggedFile, name: str) -> Steps[bool]:
         if item is not None or (mark is not None and file.age(mark.value.get("at")) <= OUTSIDE_SECONDS):
             return False
         last_ops += [PutOp(namespaces.unsettled(file.files), path, None)] if mark is not None else []
-    if older:
-        yield [PutOp(namespace, key, None) for key in older]
-    if last_ops:
-        yield last_ops
+    for ops in ([PutOp(namespace, key, None) for key in older], last_ops):
+        if ops:
+            yield ops
     return True

@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, Op, PutOp, SearchOp
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from memory import namespaces
 from memory.identity import Author
@@ -51,6 +52,7 @@ class Revision:
     bound of its size (`memory/journal/retention.py`).
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")  # a stored one with other fields is damaged
     number: int
     id: str
     previous: str
@@ -93,23 +95,16 @@ class Block:
         return value
 
 
-@dataclass(frozen=True, slots=True)
 class Log:
     """A listing: the highest slot with an accepted revision, the best revision there, and whether it is chosen."""
 
-    blocks: tuple[Block, ...]
-    top: int = field(init=False)
-    best: Revision | None = field(init=False)
-    chosen: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        top = max((block.slot for block in self.blocks if block.revision), default=0)
-        accepted = [block for block in self.blocks if block.slot == top and block.accepted]
-        best = max(accepted, key=lambda block: block.accepted or (0, ""), default=None)
-        object.__setattr__(self, "top", top)
-        object.__setattr__(self, "best", best.revision if best else None)
-        highest = best.accepted if best and best.accepted else (0, "")
-        object.__setattr__(self, "chosen", all(block.ballot <= highest for block in self.blocks if block.slot == top))
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        self.blocks = blocks
+        self.top = max((block.slot for block in blocks if block.revision), default=0)
+        ballots = {block.accepted: block.revision for block in blocks if block.slot == self.top and block.accepted}
+        highest = max(ballots, default=(0, ""))
+        self.best = ballots.get(highest)
+        self.chosen = all(block.ballot <= highest for block in blocks if block.slot == self.top)
 
     def head(self) -> Revision | None:
         """The newest revision that this listing shows as chosen. If `chosen` is false, `best` may be chosen too."""
@@ -196,30 +191,19 @@ def taken_by(content: str | None) -> int:
 
 def log_of(items: Sequence[Item], slot: int = 0) -> Log:
     """The log in these items of its namespace, from a slot on."""
-    return Log(tuple(block for item in items if (block := block_of(item)) and block.slot >= slot))
+    return Log([block for item in items if (block := block_of(item)) and block.slot >= slot])
 
 
 def block_of(item: Item) -> Block | None:
     """A stored block; None for foreign or damaged values."""
     try:
-        value, revision, accepted = item.value, item.value["revision"], item.value["accepted"]
-        number, writer = value["ballot"]
-        return Block(
-            slot=int(value["slot"]),
-            ballot=(int(number), str(writer)),
-            accepted=(int(accepted[0]), str(accepted[1])) if accepted else None,
-            revision=_revision(revision, value.get("written")) if revision else None,
-        )
-    except (LookupError, TypeError, ValueError):
+        block = _BLOCKS.validate_python({name: item.value.get(name) for name in ("slot", "ballot", "accepted", "revision")})
+    except ValidationError:
         return None
+    written = item.value.get("written")  # none in journals of version 0.1
+    if block.revision and isinstance(written, int):
+        return replace(block, revision=replace(block.revision, written=written))
+    return block
 
 
-def _revision(value: dict[str, Any], written: object) -> Revision:
-    """A stored revision; journals of version 0.1 have no `written`. Raises `TypeError` for other values."""
-    author, content = Author(**value["author"]), value["content"]
-    rest = {name: part for name, part in value.items() if name not in {"author", "content", "number"}}
-    if not isinstance(value["number"], int) or not all(isinstance(part, str) for part in (*rest.values(), *astuple(author))):
-        raise TypeError
-    if not isinstance(content, str | None):
-        raise TypeError
-    return Revision(**{**value, "author": author, "written": written if isinstance(written, int) else 0})
+_BLOCKS = TypeAdapter(Block)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 from langgraph.store.base import GetOp, Item, PutOp, SearchOp
 from pydantic import TypeAdapter, ValidationError
@@ -34,9 +35,8 @@ class Note:
         return took + written - then if written >= then else written
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A block of a journal without its text. `aged`: version 0.1 wrote it."""
+class Stored(NamedTuple):
+    """A block of a journal without its text."""
 
     key: str
     slot: int
@@ -45,7 +45,7 @@ class Stored:
     accepted: bool
     deletion: bool
     written: int
-    aged: bool
+    aged: bool  # version 0.1 wrote it
 
 
 @dataclass(slots=True)
@@ -62,7 +62,8 @@ class Journal:
 
     @property
     def older(self) -> list[Stored]:
-        return [block for block in self.blocks if block.slot < self.newest.slot]
+        newest = self.newest.slot
+        return [block for block in self.blocks if block.slot < newest]
 
     @property
     def deleted(self) -> bool:
@@ -92,17 +93,10 @@ def all_journals(file: LoggedFile, living: set[str]) -> Steps[tuple[dict[str, Jo
 def _stored(item: Item) -> Stored | None:
     if (block := block_of(item)) is None:
         return None
-    revision = block.revision or NOTHING
-    return Stored(
-        key=item.key,
-        slot=block.slot,
-        bytes=taken_by(revision.content),
-        at=revision.at,
-        accepted=block.revision is not None,
-        deletion=block.revision is not None and revision.content is None,
-        written=revision.written,
-        aged=block.revision is not None and "deleted" not in item.value,
-    )
+    accepted, revision = block.revision is not None, block.revision or NOTHING
+    deletion, aged = accepted and revision.content is None, accepted and "deleted" not in item.value
+    size = taken_by(revision.content)
+    return Stored(item.key, block.slot, size, revision.at, accepted, deletion, revision.written, aged)
 
 
 def too_much(journals: Mapping[str, Journal], files: int, budget: int) -> dict[str, int]:

@@ -15,9 +15,10 @@ from consolidation_agent import build_consolidation_agent
 from environment import CONSOLIDATION_GRAPH
 from memory import identity, namespaces
 from memory.consolidation import Consolidation, Drafts
+from memory.consolidation.drafts import Draft
 from memory.consolidation.due import Due, new_part
 from memory.consolidation.positions import Position, positions
-from memory.consolidation.run import Batch, ConsolidationRun
+from memory.consolidation.run import ConsolidationRun
 from memory.consolidation.run_records import Record
 from memory.consolidation.slots import Slots
 from memory.identity import Author, Context
@@ -41,7 +42,7 @@ EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "con
 
 def talk(thread_id: str, *texts: str) -> Due:
     turns = tuple(Turn("user", text, f"{thread_id}-{number}") for number, text in enumerate(texts))
-    return Due(Conversation(thread_id, "2026-01-01", turns), thread_id)
+    return Due(Conversation(thread_id, "2026-01-01", turns, updated_at=thread_id))
 
 
 def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
@@ -95,9 +96,9 @@ class Runs:
         consolidation.runs = self
         return build_consolidation_agent(settings, model, consolidation=consolidation)
 
-    async def left(self, tried: Mapping[str, Position]) -> list[Due]:
-        """What is due beyond her positions and these."""
-        return _left(_left(self.due, await positions(self.store, ALICE)), tried)
+    async def left(self, store: BaseStore) -> list[Due]:
+        """What is due beyond her positions in this store."""
+        return _left(self.due, await positions(store, ALICE))
 
     def step(self, name: str) -> None:
         """Die, if this is the step to die after."""
@@ -131,10 +132,10 @@ class Runs:
 class AlicesRun(ConsolidationRun):
     runs: Runs
 
-    async def find_due(self, skipped: Sequence[str], tried: Mapping[str, Position]) -> list[Due]:
-        return [item for item in await self.runs.left(tried) if item.conversation.thread_id not in skipped]
+    async def find_due(self, store: BaseStore, skipped: Sequence[str]) -> list[Due]:
+        return [item for item in await self.runs.left(store) if item.conversation.thread_id not in skipped]
 
-    async def begin(self, *args: Any, **options: Any) -> Batch | None:
+    async def begin(self, *args: Any, **options: Any) -> Draft | None:
         batch = await super().begin(*args, **options)
         self.runs.step("begin")
         return batch

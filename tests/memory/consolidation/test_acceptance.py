@@ -94,7 +94,7 @@ async def test_a_run_that_dies_at_any_point_has_changed_nothing_or_is_finished_o
         if others:
             await write(store, "/a.md", "mine")
         for_whom = {**AFTER, "/a.md": f"{AFTER['/a.md']}mine\n"} if others else AFTER
-        pending = (await acceptance.read_state(store, ALICE, FILES)).is_unfinished()
+        pending = (await acceptance.STATE.read(store, ALICE, FILES)).is_unfinished()
         follows = await finish_accepted(store, ALICE, FILES)
         if follows == "":
             assert await texts(store) == ({**before, "/a.md": f"{before['/a.md']}mine\n"} if others else before)
@@ -108,7 +108,7 @@ async def test_a_run_that_dies_at_any_point_has_changed_nothing_or_is_finished_o
         assert [await revisions(store, change.key) for change in CHANGES] == [1, 1, 1, 1]
         assert await positions(store, ALICE) == MOVED
         assert [record["conversations"] for record in await records(store, ALICE)] == [1]
-        assert not (await acceptance.read_state(store, ALICE, FILES)).is_unfinished()
+        assert not (await acceptance.STATE.read(store, ALICE, FILES)).is_unfinished()
     assert deaths > 20
 
 
@@ -117,7 +117,7 @@ async def test_who_finishes_may_die_at_any_point_as_well() -> None:
         store = await furnished()
         with pytest.raises(ConnectionError):
             await accept(Mortal(store, 9), ALICE, FILES, batch(), "")
-        assert (await acceptance.read_state(store, ALICE, FILES)).is_unfinished()
+        assert (await acceptance.STATE.read(store, ALICE, FILES)).is_unfinished()
         mortal = Mortal(store, deaths)
         while True:
             try:

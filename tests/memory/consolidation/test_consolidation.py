@@ -25,8 +25,9 @@ READ = ToolCall("search_recent_conversations", {})
 TASK = "Conversations with something new"
 
 
-def talk(thread_id: str, texts: Sequence[str]) -> Conversation:
-    return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, f"{thread_id}-{n}") for n, text in enumerate(texts)))
+def talk(thread_id: str, texts: Sequence[str], updated_at: str = "1") -> Conversation:
+    turns = tuple(Turn("user", text, f"{thread_id}-{n}") for n, text in enumerate(texts))
+    return Conversation(thread_id, "2026-01-01", turns, updated_at=updated_at)
 
 
 def position(*turns: Turn) -> Position:
@@ -48,15 +49,15 @@ def test_forks_edits_and_deletions_show_only_what_is_new() -> None:
 
 
 def test_a_batch_takes_the_oldest_and_no_more_than_fits() -> None:
-    due = [Due(talk("new", ["y" * 400]), "2"), Due(talk("old", ["x" * 400]), "1")]
+    due = [Due(talk("new", ["y" * 400], "2")), Due(talk("old", ["x" * 400]))]
     assert [item.conversation.thread_id for item in batch(due, 150)] == ["old"]
     assert [item.conversation.thread_id for item in batch(due, 300)] == ["old", "new"]
 
 
 def test_a_conversation_over_the_budget_is_read_in_parts_and_stays_due() -> None:
-    (item,) = batch([Due(talk("t", ["a" * 400, "b" * 400, "c" * 400]), "1")], 250)
+    (item,) = batch([Due(talk("t", ["a" * 400, "b" * 400, "c" * 400]))], 250)
     assert (item.position().updated_at, item.position().message_id, len(item.position().seen)) == ("", "t-1", 2)
-    (item,) = batch([Due(talk("t", ["a" * 4000, "b"]), "1")], 250)
+    (item,) = batch([Due(talk("t", ["a" * 4000, "b"]))], 250)
     assert item.position().message_id == "t-0"
 
 

@@ -11,8 +11,8 @@ from langgraph_sdk.errors import NotFoundError
 
 import settings
 from memory import identity, namespaces
-from memory.consolidation import expiry
 from memory.consolidation.positions import Position, commit, positions
+from memory.consolidation.sweeping import delete_old
 from memory.consolidation.tasks import shorten
 from memory.controls import SHORTEN_ABOVE_BYTES
 from memory.recall import catch_up
@@ -55,9 +55,9 @@ async def test_old_conversations_go_with_their_index_and_positions_and_memory_st
         )
     file = namespaces.memories(ALICE, identity.DEFAULT_AGENT_ASSISTANT, settings.Settings())
     await store.aput(file, "/food.md", {"content": "- dill"})
-    assert await expiry.delete_old(platform, store, NOW) == 0, "off by default"
-    assert await expiry.delete_old(platform, store, NOW, DAYS) == 2
-    assert await expiry.delete_old(platform, store, NOW, DAYS) == 0
+    assert await delete_old(platform, store, NOW) == 0, "off by default"
+    assert await delete_old(platform, store, NOW, DAYS) == 2
+    assert await delete_old(platform, store, NOW, DAYS) == 0
     assert set(platform.kept) == {"a-busy", "a-new"}
     assert set(await positions(store, ALICE)) == {"a-busy", "a-new"}
     assert await positions(store, BOB) == {}
@@ -75,7 +75,7 @@ async def test_a_deleted_conversation_is_not_found_any_more(
     for who, thread in ((client, old), (bob, bobs)):
         await run_turn(who, thread, "a zebra called Zoe")
     # As the sweep does it, with somebody who sees only their own.
-    assert await expiry.delete_old(client, store, datetime.now(UTC) + timedelta(days=DAYS + 1), DAYS) == 1
+    assert await delete_old(client, store, datetime.now(UTC) + timedelta(days=DAYS + 1), DAYS) == 1
     with pytest.raises(NotFoundError):
         await client.threads.get(old)
     assert await bob.threads.get(bobs)

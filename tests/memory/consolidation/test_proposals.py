@@ -11,9 +11,16 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from memory import identity, journal, namespaces
-from memory.consolidation.decisions import DecidedError, decide, proposals
 from memory.consolidation.guard import Changed
-from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, propose, with_proposals
+from memory.consolidation.proposals import (
+    MAX_PROPOSALS,
+    DecidedError,
+    Proposal,
+    decide,
+    proposals,
+    propose,
+    with_proposals,
+)
 from memory.controls import controls
 from memory.validation import RefusedWriteError
 from settings import Settings
@@ -30,7 +37,7 @@ FOOD, TEA = "/food.md", "/tea.md"
 
 
 def proposal(number: int, *changes: Changed) -> Proposal:
-    return Proposal(f"{number:032}", f"2026-01-0{number}T00:00:00+00:00", AUTHOR, ["t"], list(changes))
+    return Proposal(f"{number:032}", f"2026-01-0{number}T00:00:00+00:00", AUTHOR, list(changes), ["t"])
 
 
 async def answer(store: BaseStore, number: int, accept: bool, *paths: str) -> dict[str, str]:
