@@ -1,6 +1,7 @@
 """Runs the real `langgraph dev` as a subprocess, for tests that go through the platform."""
 
 import atexit
+import gc
 import json
 import multiprocessing
 import os
@@ -32,9 +33,13 @@ _DROPPED_PREFIXES = (
 # A server is forked from a process that has imported, once, what takes three of the five seconds of its start: other
 # people's packages that read no environment.
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["deepagents", "langchain_anthropic", "langgraph.store.postgres.aio", "langgraph_cli.cli", "bm25s", "sse_starlette"]
-)
+# fmt: off
+_FORKS.set_forkserver_preload([
+    "deepagents", "langchain_anthropic", "langgraph.store.postgres.aio", "langgraph_cli.cli", "bm25s", "sse_starlette",
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter", "jwt", "grpc", "croniter",
+    "prometheus_client", "structlog", "uvicorn",
+])
+# fmt: on
 _SERVER_ENV = {
     # No model of a fork's, and none that a fork may have taken off.
     "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
@@ -179,6 +184,7 @@ class DevServer:
 
 def _serve(folder: Path, command: list[str], env: dict[str, str]) -> None:
     """`python -m langgraph_cli`, with the constants that tests are written for, in a process of its own."""
+    gc.freeze()  # what it was forked with stays
     os.setpgid(0, 0)
     os.chdir(folder)
     os.environ.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import uuid
@@ -44,7 +45,16 @@ def model_env(model: ScriptedAnthropic) -> dict[str, str]:
 # What these claim does not depend on the kind of store: `make test` tries it on one, `make proof` on both.
 _ON_ONE_STORE = {
     Path(__file__).parent / path
-    for path in ("test_agent.py", "memory/test_files.py", "memory/test_prompt.py", "memory/test_skills.py", "test_writer.py")
+    for path in (
+        "test_agent.py",
+        "test_writer.py",
+        "access/test_approvals.py",
+        "api/test_requests.py",
+        "dev/test_offline_model.py",
+        "memory/test_files.py",
+        "memory/test_prompt.py",
+        "memory/test_skills.py",
+    )
 }
 
 
@@ -55,6 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path in _ON_ONE_STORE and item.get_closest_marker("postgres") and not item.get_closest_marker("server"):
             item.add_marker("proof")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded now stays: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -20,6 +19,7 @@ from memory import identity, journal, namespaces
 from memory.reindex import RemoteStore
 from seeds import files
 from settings import MAX_FILE_BYTES, PROJECT, Settings, load_settings, local_environ
+from testing.commands import run_command
 from testing.dev_server import DevServer, run_turn
 from testing.hostile import BOMB, skill
 from testing.parts import needs_consolidation
@@ -247,20 +247,16 @@ def test_the_project_s_own_seeds_are_valid() -> None:
         read(PROJECT)
 
 
-def run(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "seeds", *args], cwd=PROJECT, capture_output=True, text=True, check=False)
-
-
 def test_without_a_server_the_command_says_so_in_one_line() -> None:
-    result = run("--url", "http://127.0.0.1:9")
+    result = run_command("seeds", "--url", "http://127.0.0.1:9")
     assert result.returncode == 1
     assert result.stderr == "No server answers at http://127.0.0.1:9; start it with `make dev`, or name another with --url.\n"
 
 
 @pytest.mark.server
 def test_the_command_prints_a_line_for_each_change(shared_seeded: DevServer) -> None:
-    run("--url", shared_seeded.url, "--prune")
-    result = run("--url", shared_seeded.url, "policies")
+    run_command("seeds", "--url", shared_seeded.url, "--prune")
+    result = run_command("seeds", "--url", shared_seeded.url, "policies")
     assert result.stdout == "Nothing to change: policies are as the repository has them.\n"
 
 

@@ -46,7 +46,7 @@ def me() -> str:
     return f"zoe+{uuid.uuid4().hex[:8]}@example.com"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with DevServer(tmp_path_factory.mktemp("page"), env={"AGENT_MODEL": ""}) as server:  # the offline model
         put_item(server.url, namespaces.policies("acme"), "/prices.md", RULE)

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from memory.identity import label
-from settings import PROJECT
+from testing.commands import run_command
 from testing.dev_server import DevServer, dev_token, run_turn
 
 pytestmark = pytest.mark.server
 
 
 def backup(server: DevServer, folder: Path, *options: str, who: str = "root") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dev.backup", "--url", server.url, "--folder", str(folder), *options]
-    return subprocess.run(
-        command, cwd=PROJECT, input=dev_token("acme", who), capture_output=True, text=True, timeout=120, check=False
-    )
+    return run_command("dev.backup", "--url", server.url, "--folder", str(folder), *options, stdin=dev_token("acme", who))
 
 
 async def test_what_a_backup_holds_comes_back_to_whom_it_was_of(server: DevServer, alice: str, tmp_path: Path) -> None:

@@ -21,14 +21,14 @@ from dev.chat import main
 from dev.commands import Commands
 from memory.identity import Actor
 from settings import PROJECT, Settings
+from testing.commands import run_command
 from testing.dev_server import DevServer
 from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
 
 
 def chat(url: str, lines: str, identity: str = "alice@example.com") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dev.chat", "--as", identity, "--org", "acme", "--url", url]
-    return subprocess.run(command, cwd=PROJECT, input=lines, capture_output=True, text=True, check=False, timeout=60)
+    return run_command("dev.chat", "--as", identity, "--org", "acme", "--url", url, stdin=lines)
 
 
 @pytest.mark.server

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from socket import create_server
@@ -12,7 +10,7 @@ import httpx
 import pytest
 
 from environment import check_server
-from settings import PROJECT
+from testing.commands import run_command
 
 
 @pytest.fixture
@@ -35,8 +33,7 @@ COMMANDS = ["dev.chat --as alice", "memory.reindex --user alice", "seeds", "dev.
 
 def run(command: str, url: str) -> str:
     """What a command that must fail says, in one line."""
-    given = [sys.executable, "-m", *command.split(), "--url", url]
-    result = subprocess.run(given, cwd=PROJECT, capture_output=True, text=True, check=False, input="")
+    result = run_command(*command.split(), "--url", url)
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 1
     return result.stderr

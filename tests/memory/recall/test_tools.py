@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from typing import Any
 
 import pytest
@@ -11,7 +9,8 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import PermissionDeniedError
 
 from memory import identity, namespaces
-from testing.dev_server import PROJECT, DevServer, run_turn
+from testing.commands import run_command
+from testing.dev_server import DevServer, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 
 
@@ -79,14 +78,11 @@ async def test_nothing_found_is_said_so(server: DevServer, model: ScriptedAnthro
 
 
 @pytest.mark.server
-async def test_an_operator_makes_an_index_anew_by_one_command(
-    server: DevServer, model: ScriptedAnthropic, alice: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_an_operator_makes_an_index_anew_by_one_command(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     own = await chat(server.as_user(alice), "my zebra is called Zoe")
-    command = [sys.executable, "-m", "memory.reindex", "--user", alice, "--org", "acme", "--url", server.url]
-    process = await asyncio.create_subprocess_exec(*command, cwd=PROJECT)
-    assert await process.wait() == 0
-    assert capfd.readouterr().out == f"1 conversations of {alice} are indexed.\n"
+    done = run_command("memory.reindex", "--user", alice, "--org", "acme", "--url", server.url)
+    assert done.returncode == 0
+    assert done.stdout == f"1 conversations of {alice} are indexed.\n"
     operator = server.as_operator()
     namespace = namespaces.recall(identity.Actor(alice, "acme"), "documents")
     indexed = await operator.store.search_items(namespace)
