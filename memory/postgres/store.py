@@ -1,4 +1,4 @@
-"""Store and checkpointer on a Postgres you own. `langgraph.json` beside this file names them; nothing else imports them.
+"""Store and checkpointer on a Postgres you own. `langgraph.postgres.json` names them; nothing else imports them.
 
 `MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in `.postgres/` of the working
 folder. Every start creates and migrates the tables, one server at a time. The platform loads this file once for the store and

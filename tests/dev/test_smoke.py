@@ -16,12 +16,12 @@ import pytest
 from dev.smoke import MARK
 from settings import PROJECT
 from testing.dev_server import DevServer, dev_token
-from testing.parts import CONSOLIDATION, POSTGRES, POSTGRES_BLOCKS
+from testing.parts import CONSOLIDATION, POSTGRES, POSTGRES_CONFIG
 from testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
 CLAIMS = ["health", "refusal", "newcomer", "write", "turn", "search", "history", "export", "consolidation", "deletion"]
 # How `make` starts a server, by its target.
-STARTS = {"dev": (), **({"dev-postgres": ("--add", POSTGRES_BLOCKS)} if POSTGRES else {})}
+STARTS = {"dev": (), **({"dev-postgres": ("--config", POSTGRES_CONFIG)} if POSTGRES else {})}
 
 
 def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:

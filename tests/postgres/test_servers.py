@@ -19,12 +19,12 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
-from dev.server import configuration
 from memory import identity, namespaces
+from memory.postgres.__main__ import configuration
 from settings import MAX_BUSY_THREADS, PROJECT, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.embedding import SUBJECTS
-from testing.parts import ON_POSTGRES, POSTGRES_BLOCKS
+from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
 from tests.conftest import model_env
 
@@ -201,6 +201,15 @@ async def test_without_an_address_a_server_starts_a_postgres_in_its_folder(
 # --- The configuration -----------------------------------------------------------------------------------------------
 
 
+def test_the_postgres_configuration_is_the_deployment_s() -> None:
+    """The Postgres configuration is the deployment's, with store and checkpointer."""
+    deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+    ours = json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
+    assert {key: value for key, value in ours.items() if key not in ON_POSTGRES} == {
+        key: value for key, value in deployed.items() if key not in ON_POSTGRES
+    }
+
+
 def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> None:
     # Not below pytest's folder, which Postgres may not enter.
     with TemporaryDirectory(prefix="postgres-") as folder:
@@ -210,18 +219,17 @@ def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> No
             assert (Path(folder) / ".postgres" / "postmaster.pid").exists() == (command[0] == "-c")
 
 
-def test_make_dev_postgres_serves_the_deployment_with_a_store_and_a_checkpointer_of_its_own() -> None:
-    deployed, served = configuration(None), configuration(POSTGRES_BLOCKS)
-    assert {name: block["path"] for name, block in ON_POSTGRES.items()} == {
-        name: f"./memory/postgres/store.py:{name}" for name in ("store", "checkpointer")
-    }
-    assert served == {**deployed, **{name: {**deployed.get(name, {}), **block} for name, block in ON_POSTGRES.items()}}
+def test_langgraph_postgres_json_is_langgraph_json_with_two_paths() -> None:
+    deployed = (PROJECT / "langgraph.json").read_text("utf-8")
+    plain, ours = json.loads(deployed), json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
+    paths = {name: {**plain.get(name, {}), "path": ours[name]["path"]} for name in ("store", "checkpointer")}
+    behind = "langgraph.postgres.json is behind langgraph.json: `python -m memory.postgres` writes it anew"
+    assert {**plain, **paths} == ours, behind
+    assert json.loads(configuration(deployed)) == ours, behind
 
 
-def test_a_semantic_index_of_the_deployment_is_the_one_on_postgres(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_semantic_index_of_the_deployment_is_the_one_on_postgres() -> None:
     """A semantic index that langgraph.json asks for is asked of Postgres, too."""
     index = {"embed": "a:b", "dims": 3}
-    (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {}, "store": {"index": index}}))
-    (tmp_path / "more.json").write_text(json.dumps({"store": {"path": "c.py:d"}}))
-    monkeypatch.setattr("dev.server.PROJECT", tmp_path)
-    assert configuration("more.json") == {"graphs": {}, "store": {"index": index, "path": "c.py:d"}, "env": {}}
+    written = json.loads(configuration(json.dumps({"graphs": {}, "store": {"index": index}})))
+    assert written["store"] == {"index": index, "path": "./memory/postgres/store.py:store"}
