@@ -18,7 +18,7 @@ import pytest
 
 from dev import server
 from settings import PROJECT
-from testing.parts import PAGE
+from testing.parts import CONSOLIDATION, PAGE
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
 
@@ -105,7 +105,7 @@ def test_it_starts_seeds_and_goes_down_with_its_terminal(project: Path, start: S
     process = start("--port", str(free_port()), DEFAULT_ORG="acme")
     said, url = started_at(process, project)
     assert "policies/acme/rule.md: added" in said, said
-    assert "cron: created, 0 3 * * *" in said
+    assert ("cron: created, 0 3 * * *" in said) == CONSOLIDATION
     assert (f"Open {url}/app to talk" in said) == PAGE
     assert httpx.get(f"{url}/app", trust_env=False).is_success == PAGE
     headers = {"x-auth-scheme": "langsmith"}

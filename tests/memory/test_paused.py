@@ -143,6 +143,7 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_aft
     assert "sent in the pause" not in shown
 
 
+@needs_consolidation
 async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_never_gets_to_the_model(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
