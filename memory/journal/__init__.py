@@ -26,11 +26,11 @@ from memory.journal.epochs import (
 )
 from memory.journal.log import Journal
 from memory.journal.revisions import NOTHING, Change, LoggedFile, MovedError, Revision, Steps
-from memory.journal.runners import acarry_out, carry_out, file_lock
+from memory.journal.runners import acarry_out, file_lock
 from memory.namespaces import Namespace
 
 __all__ = [
-    "NOTHING", "Change", "Epoch", "MovedError", "Revision", "Steps", "acarry_out", "all_items", "begin_epoch", "carry_out",
+    "NOTHING", "Change", "Epoch", "MovedError", "Revision", "Steps", "acarry_out", "all_items", "begin_epoch",
     "change", "count_epoch_up", "current_epoch", "cut", "deleted_files", "diff", "edits", "epoch_is_over", "epoch_of_run",
     "file_lock", "history", "line_origins", "lines_of", "note_epoch", "open_log", "read_epoch", "revert_change", "run_epoch",
     "settle",
@@ -70,5 +70,5 @@ async def run_epoch(store: BaseStore, actor: Actor) -> Epoch | None:
 
 
 def open_log(namespace: Namespace, path: str, epoch: Epoch | None = None) -> Journal:
-    """A file's log. Its changes are steps, for `carry_out` or `acarry_out`."""
+    """A file's log. Its changes are steps, for `acarry_out`."""
     return Journal(LoggedFile(namespace, path), epoch)

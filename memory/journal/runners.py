@@ -1,7 +1,6 @@
-"""Carrying out steps on a store, in a thread or in an event loop; and locks of files."""
+"""Carrying out steps on a store; and locks of files."""
 
 import asyncio
-import time
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -14,22 +13,8 @@ _LOCKS: WeakValueDictionary[tuple[int, namespaces.Namespace, str], asyncio.Lock]
 T = TypeVar("T")
 
 
-def carry_out(store: BaseStore, steps: Steps[T]) -> T:
-    """Carry out steps in a thread, and return their result."""
-    answer: Any = None
-    while True:
-        try:
-            step = steps.send(answer)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        if isinstance(step, float):
-            time.sleep(step)
-        answer = None if isinstance(step, float) else store.batch(step)
-
-
 async def acarry_out(store: BaseStore, steps: Steps[T]) -> T:
-    """`carry_out` in an event loop."""
+    """Carry out steps, and return their result."""
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
     answer: Any = None
     while True:

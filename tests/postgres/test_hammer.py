@@ -22,9 +22,9 @@ from memory.files import ScopedFiles
 from memory.identity import Author
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
-from memory.journal.runners import carry_out
 from memory.postgres.store import open_store
 from settings import REVISIONS_KEPT, Settings
+from testing.steps import carry_out
 
 pytestmark = pytest.mark.postgres
 

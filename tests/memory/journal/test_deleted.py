@@ -15,8 +15,8 @@ from memory import namespaces
 from memory.identity import Author
 from memory.journal.log import Journal
 from memory.journal.revisions import OUTSIDE_SECONDS, Bounds, LoggedFile, Revision
-from memory.journal.runners import carry_out
 from memory.validation import RefusedWriteError
+from testing.steps import carry_out
 from tests.memory.journal.world import FILES, World, history, throw
 
 

@@ -221,7 +221,7 @@ async def test_threads_and_tasks_that_write_one_file_at_once_lose_nothing() -> N
     tags = [f"<{number}>" for number in range(24)]
     results = await asyncio.gather(
         *(ours(store).aedit("/a.md", "<top>\n", f"<top>\n{tag}\n") for tag in tags[:12]),
-        *(asyncio.to_thread(ours(store).edit, "/a.md", "<top>\n", f"<top>\n{tag}\n") for tag in tags[12:]),
+        *(asyncio.to_thread(asyncio.run, ours(store).aedit("/a.md", "<top>\n", f"<top>\n{tag}\n")) for tag in tags[12:]),
     )
     assert [result.error for result in results] == [None] * len(tags)
     item = store.get(FILES, "/a.md")

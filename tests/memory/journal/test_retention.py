@@ -23,10 +23,10 @@ from memory.files import ScopedFiles
 from memory.identity import Author
 from memory.journal.log import Journal
 from memory.journal.revisions import OVERHEAD_BYTES, Bounds, LoggedFile, Steps
-from memory.journal.runners import carry_out
 from memory.validation import RefusedWriteError, check_room
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_STORED_BYTES, Settings
 from testing.dev_server import DevServer, dev_token
+from testing.steps import carry_out
 from tests.memory.journal.world import FILES, history
 
 LARGE = "x" * 250_000

@@ -18,8 +18,8 @@ from memory import namespaces
 from memory.identity import Author
 from memory.journal.log import Journal
 from memory.journal.revisions import BOUNDS, OUTSIDE_SECONDS, Bounds, LoggedFile, Revision, Steps
-from memory.journal.runners import carry_out
 from memory.validation import RefusedWriteError
+from testing.steps import carry_out
 
 FILES = ("memories", "acme:alice")
 PATH = "/a.md"
