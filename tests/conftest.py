@@ -60,8 +60,11 @@ _ON_ONE_STORE = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules that start servers come first: the longest would else be the last, and alone."""
-    items.sort(key=lambda item: item.get_closest_marker("server") is None)
+    """Modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
+    waiting = {item.path: True for item in items if item.get_closest_marker("server")}
+    computing = {item.path: True for item in items if item.path not in waiting}
+    places = {path: (n + 1) / len(group) for group in (waiting, computing) for n, path in enumerate(group)}
+    items.sort(key=lambda item: (places[item.path], item.path, item.get_closest_marker("server") is None))
     for item in items:
         if item.path in _ON_ONE_STORE and item.get_closest_marker("postgres") and not item.get_closest_marker("server"):
             item.add_marker("proof")
