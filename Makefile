@@ -6,8 +6,8 @@ PIP := $(if $(UV),uv pip install --quiet --compile-bytecode --python $(PYTHON),$
 
 COMMA := ,
 
-# Four workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
-PARALLEL := -n 4 --dist loadfile --no-loadscope-reorder
+# Six workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
+PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # Every server would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
