@@ -10,7 +10,7 @@ from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MEMORY_BUDGET_BYTES
 from tests.app.conftest import Elsewhere, Visit
 from tests.app.test_person import PREFERENCES
 
-pytestmark = [pytest.mark.server, pytest.mark.browser]
+pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
 
 def test_where_a_file_is_long_it_is_said_how_many_lines_are_left_out(visit: Visit, me: str, elsewhere: Elsewhere) -> None:

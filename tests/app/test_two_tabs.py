@@ -10,7 +10,7 @@ from playwright.sync_api import Route, expect
 from tests.app.browser import Visitor
 from tests.app.conftest import Elsewhere, Visit
 
-pytestmark = [pytest.mark.server, pytest.mark.browser]
+pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
 NOTES = "/memories/notes.md"
 

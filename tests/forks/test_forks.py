@@ -225,6 +225,7 @@ def test_every_row_of_readme_is_made_by_a_script_and_every_script_is_in_readme()
     assert sorted(table()) == sorted(row.title for row in ROWS)
 
 
+@pytest.mark.proof
 def test_every_script_does_what_its_row_names_and_edits_few_files(tmp_path: Path) -> None:
     for number, row in enumerate(ROWS):
         fork = Fork(tmp_path / str(number))
