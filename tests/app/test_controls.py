@@ -53,26 +53,34 @@ def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhe
 def test_a_switch_stays_where_an_earlier_question_is_answered_late(visit: Visit, me: str) -> None:
     """The page asks for the switches whenever memory changes; an answer from before a click does not undo the click."""
     page = visit().sign_in(me)
-    switch, held = page.get_by_label("Pause memory"), list[tuple[Route, APIResponse]]()
-    page.route("**/memory/controls", lambda route: hold(route, held))
+    switch, early, changes = page.get_by_label("Pause memory"), list[tuple[Route, APIResponse]](), list[Route]()
+    page.route("**/memory/controls", lambda route: hold(route, early, changes))
     page.get_by_role("button", name="New file").click()
     page.get_by_label("Path").fill("/memories/new.md")
     page.get_by_role("button", name="Save").click()
-    while not held:
+    while not early:
         page.wait_for_timeout(20)
-    switch.click()
     with page.expect_response("**/memory/controls"):
-        held[0][0].fulfill(response=held[0][1])
+        switch.click()
+        for route, answer in early:
+            route.fulfill(response=answer)
     page.evaluate("() => new Promise(requestAnimationFrame)")
     assert switch.is_checked()
+    while not changes:
+        page.wait_for_timeout(20)
+    with page.expect_response(lambda response: response.request.method == "PUT"):
+        changes[0].continue_()
+    expect(switch).to_be_checked()
 
 
-def hold(route: Route, held: list[tuple[Route, APIResponse]]) -> None:
-    """Let changes through, and keep the answers to questions."""
-    if route.request.method == "GET":
-        held.append((route, route.fetch()))
-    else:
+def hold(route: Route, early: list[tuple[Route, APIResponse]], changes: list[Route]) -> None:
+    """Keep the answers to what is asked before a change, and keep the change from the server."""
+    if route.request.method == "PUT":
+        changes.append(route)
+    elif changes:
         route.continue_()
+    else:
+        early.append((route, route.fetch()))
 
 
 def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
