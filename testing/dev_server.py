@@ -111,15 +111,11 @@ class DevServer:
 
         Raises RuntimeError with the end of the log when it exits first or is not up within START_SECONDS.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        config = self.folder / "langgraph.json"
-        config.write_text(json.dumps(_project_config(self._config), indent=2))
-        options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
-        command = ["dev", "--config", str(config), *options]
-        self._process = _FORKS.Process(target=_serve, args=(self.folder, command, _environment(self._env)))
+        command, env = self.command()
+        self._process = _FORKS.Process(target=_serve, args=(self.folder, command, env))
         self._process.start()
         deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
+        while not self.answers():
             code = self._process.exitcode
             if code is not None or time.monotonic() > deadline:
                 self.kill()
@@ -164,7 +160,16 @@ class DevServer:
         for client in clients:
             await client.aclose()
 
-    def _answers(self) -> bool:
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        """Arguments of `python -m langgraph_cli` in the folder, where its configuration is written, and the environment."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "langgraph.json"
+        config.write_text(json.dumps(_project_config(self._config), indent=2))
+        options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
+        return ["dev", "--config", str(config), *options], _environment(self._env)
+
+    def answers(self) -> bool:
+        """Whether the server is up."""
         try:
             return httpx.get(f"{self.url}/ok", timeout=2, trust_env=False).status_code == 200
         except httpx.TransportError:

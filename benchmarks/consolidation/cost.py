@@ -80,7 +80,8 @@ async def measure(server: DevServer, model: ScriptedAnthropic, conversations: in
         for graph in GRAPHS:
             model.clear()
             script(model, graph, window)
-            thread = str((await client.threads.create())["thread_id"])
+            # Temporary: the recipe's own run is no conversation to consolidate, though every other graph is an agent here.
+            thread = str((await client.threads.create(metadata={"temporary": graph != GRAPHS[0]}))["thread_id"])
             await run_turn(client, thread, "Consolidate recent memories.", graph, metadata={"window_began": since})
             cost, sent = costs[graph], sum(len(json.dumps(body)) for body in model.requests)
             if talks:

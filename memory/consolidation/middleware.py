@@ -38,6 +38,8 @@ from settings import MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES, Settings
 
 # deepagents' tool for subagents, whose calls would be neither counted nor bounded.
 DELEGATE = "task"
+# `ls` and `grep` find as much, and every call pays for the description of every tool.
+_NOT_OFFERED = {DELEGATE, "glob"}
 UNDECIDED = "The person has too many undecided proposals; new conversations wait until they decide."
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
 # Restarts of a run's batches after a lost draft or a faster run.
@@ -110,7 +112,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Call the model, and count the call. A failure ends the run."""
-        request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) != DELEGATE])
+        request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) not in _NOT_OFFERED])
         state: Any = request.state
         if not (batch := state.get("batch")):
             return await handler(request)
