@@ -116,7 +116,7 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     A2A and crons.
     """
     kwargs, operator, thread_id = value["kwargs"], _is_operator(ctx.user), value["thread_id"]
-    command, asks_temporary = kwargs.get("command") or {}, run_requests.asks_temporary(value["metadata"])
+    command, asks_temporary = kwargs.get("command") or {}, run_requests.run_asks_temporary(value)
     if any(command.get(name) is not None for name in ("resume", "update", "goto")):
         _check_state_write(ctx.user)
     run_requests.rebuild_run(value, operator=operator)

@@ -76,6 +76,12 @@ def _temporary(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {TEMPORARY: True} if asks_temporary(metadata) else {}
 
 
+def run_asks_temporary(value: Mapping[str, Any]) -> bool:
+    """`asks_temporary` for the value of `threads.create_run`: by the run's metadata, or by that of its config."""
+    of_config = (value["kwargs"].get("config") or {}).get("metadata")
+    return asks_temporary(value["metadata"]) | asks_temporary(of_config if isinstance(of_config, Mapping) else {})
+
+
 def asks_temporary(metadata: Mapping[str, Any]) -> bool:
     """Whether a new thread is to be a temporary conversation. Raises `HTTPException` 422 if that is not true or false."""
     given = metadata.get(TEMPORARY)

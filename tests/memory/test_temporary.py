@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -249,6 +249,14 @@ async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alic
         await new_thread(client, {"temporary": said})
     with pytest.raises(UnprocessableEntityError, match="send true"):
         await client.runs.create(None, "agent", input={"messages": []}, metadata={"temporary": said})
+    with pytest.raises(UnprocessableEntityError, match="send true"):
+        await client.runs.create(None, "agent", input={"messages": []}, config=cast("Any", {"metadata": {"temporary": said}}))
+
+
+async def test_the_metadata_of_a_run_s_config_asks_as_well(server: DevServer, alice: str) -> None:
+    client, thread, config = server.as_user(alice), str(uuid4()), cast("Any", {"metadata": TEMPORARY})
+    await client.runs.wait(thread, "agent", input={"messages": []}, config=config, if_not_exists="create")
+    assert await is_temporary(client, thread)
 
 
 async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_s(server: DevServer, alice: str) -> None:
