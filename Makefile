@@ -17,7 +17,7 @@ help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
 dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
-	@$(PYTHON) -m settings
+	@$(PYTHON) -m models
 	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
 
 # make itself sets AS, to the assembler.
@@ -28,7 +28,7 @@ endif
 export AS ORG URL TOKEN TO FROM
 
 dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
-	@$(PYTHON) -m settings
+	@$(PYTHON) -m models
 	@$(PYTHON) -m memory.postgres
 	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server --config langgraph.postgres.json $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
 

@@ -5,6 +5,7 @@ protocol ends. Another one is retried, and then fails the run: its tool calls ar
 """
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from pydantic_core import from_json
 
 from dev.offline_model import OfflineModel
 from environment import SettingsError
-from settings import MAX_RUN_SECONDS, MODEL_RETRIES, MODEL_SILENCE_SECONDS, load_settings
+from settings import MAX_RUN_SECONDS, MODEL_RETRIES, MODEL_SILENCE_SECONDS, adopt_local_environ, load_settings
 
 # The model while AGENT_MODEL is unset. To remove it, delete dev/offline_model.py and its test, and put None here.
 OFFLINE: type[BaseChatModel] | None = OfflineModel
@@ -208,3 +209,11 @@ def _note(message: BaseMessage, arguments: dict[object, _Arguments]) -> int:
         index = len(arguments) if call["index"] is None else (call["index"],)
         chars += arguments.setdefault(index, _Arguments()).add(call["args"] or "")
     return chars or (len(content) if isinstance(content, str) else sum(len(str(block)) for block in content))
+
+
+if __name__ == "__main__":  # `make dev` checks the settings before it starts a server
+    adopt_local_environ()
+    try:
+        check_models()
+    except SettingsError as error:
+        sys.exit(str(error))

@@ -5,10 +5,8 @@ the two lists equal. Constants that no fork changes stay with the code that they
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal, get_type_hints
 
@@ -204,10 +202,6 @@ def local_environ(folder: Path = PROJECT) -> dict[str, str]:
     return {**{name: value or "" for name, value in dotenv_values(folder / ".env").items()}, **given}
 
 
-if __name__ == "__main__":  # `make dev` checks the settings before it starts a server
+def adopt_local_environ() -> None:
+    """Make `local_environ` this process's environment, from which providers' packages read their keys."""
     os.environ.update(local_environ())
-    try:
-        load_settings()
-        import_module("models").check_models()
-    except SettingsError as error:
-        sys.exit(str(error))

@@ -86,9 +86,9 @@ SECRETS = [
 
 
 def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
-    """`python -m settings`, which `make dev` runs first, with these variables and none of the developer's."""
+    """`python -m models`, which `make dev` runs first, with these variables and none of the developer's."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    command = [sys.executable, "-m", "settings"]
+    command = [sys.executable, "-m", "models"]
     return subprocess.run(
         command,
         cwd=PROJECT,
