@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast
 
-from langgraph.store.base import BaseStore, Item, Op, SearchOp
+from langgraph.store.base import BaseStore, Item, Op
 
 from memory import identity
 from memory.namespaces import Namespace
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 POLICY_ROUTE = "/policies/"
 POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
-# Policy files of one organization among which a run looks for top-level rules.
+# Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
 MAX_POLICY_FILES = 1_000
 
 _BRACKET = re.compile("([<\ufe64\uff1c])")  # all that compatibility normalization makes a "<" of
@@ -133,30 +133,13 @@ async def read_all(store: BaseStore, ops: Sequence[Op]) -> list[Any]:
         return [part if isinstance(part, BaseException) else part[0] for part in parts]
 
 
-async def remaining_pages(
-    store: BaseStore, policies: Namespace, rules: Any, page_size: int
-) -> tuple[Any, BaseException | None]:
-    """All policies after the first page, and the error at which reading them ended.
-
-    The organization's other files, such as those that rules refer to, must not crowd rules out of the first page.
-    """
-    while isinstance(rules, list) and len(rules) % page_size == 0 and 0 < len(rules) < MAX_POLICY_FILES:
-        (page,) = await read_all(store, [SearchOp(policies, limit=page_size, offset=len(rules))])
-        if isinstance(page, BaseException) or not page:
-            return rules, page if isinstance(page, BaseException) else None
-        rules = [*rules, *page]
-    return rules, None
-
-
-def policy_block(namespace: Namespace, items: Any, failure: BaseException | None) -> Block:
+def policy_block(namespace: Namespace, items: Any) -> Block:
     """The block of an organization's rules, from its files or the store's error. Blocks."""
     if isinstance(items, BaseException):
         return Block("policies", POLICY_BLOCK.replace("{files}", file_text(POLICY_ROUTE, items)), POLICY_BUDGET_BYTES)
     rules = sorted((item for item in items if item.namespace == namespace and is_policy(item.key)), key=lambda item: item.key)
     text, left_out = sections([(path := f"/policies{item.key}", file_text(path, item)) for item in rules], POLICY_BUDGET_BYTES)
-    text = text or ("" if failure else "(The organization has set no policies.)")
-    if failure:
-        text += f"\n\n{file_text(POLICY_ROUTE, failure)}"
+    text = text or "(The organization has set no policies.)"
     if len(items) >= MAX_POLICY_FILES:
         text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
     return Block("policies", POLICY_BLOCK.replace("{files}", text), POLICY_BUDGET_BYTES, left_out)

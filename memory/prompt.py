@@ -16,7 +16,7 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
 
 from memory import identity, journal, namespaces
-from memory.blocks import Block, PerRun, file_text, policy_block, read_all, remaining_pages, sections
+from memory.blocks import MAX_POLICY_FILES, Block, PerRun, file_text, policy_block, read_all, sections
 from memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
 from memory.files import StoreOverride
 from memory.starting import starting_items, write_starting_files
@@ -30,7 +30,8 @@ MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
 PAUSED_BLOCK = (PROJECT / "prompts" / "paused_block.md").read_text("utf-8")
 TEMPORARY_BLOCK = (PROJECT / "prompts" / "temporary_block.md").read_text("utf-8")
 
-_PAGE = 100
+# Unsettled files that one run settles.
+_SETTLED = 100
 
 
 def memory_files(settings: Settings) -> list[str]:
@@ -80,8 +81,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         temporary = in_temporary_conversation()
         reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
         ops: list[Op] = [
-            SearchOp(policies, limit=_PAGE),
-            SearchOp(namespaces.unsettled(memories), limit=_PAGE),
+            SearchOp(policies, limit=MAX_POLICY_FILES),
+            SearchOp(namespaces.unsettled(memories), limit=_SETTLED),
             journal.read_epoch(actor),
             *read_controls(actor),
         ]
@@ -99,11 +100,10 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             files = await self._starting_files(store, actor, assistant, reads, preview=preview)
         if self._drafts and (draft := self._drafts()):
             files = await read_all(draft, reads)
-        rules, failure = await remaining_pages(store, policies, rules, _PAGE)
         # Off the event loop: people write many and large files.
         return await asyncio.to_thread(
             lambda: (
-                policy_block(policies, rules, failure),
+                policy_block(policies, rules),
                 Block("temporary", TEMPORARY_BLOCK, 0) if temporary else self._memory_block(files, is_paused=is_paused),
             )
         )

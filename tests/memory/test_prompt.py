@@ -320,30 +320,3 @@ async def test_text_that_no_model_could_be_sent_is_said_so(graph: BuildGraph, mo
     agent.graph.store = store
     await agent.turn("one")
     assert "[/memories/preferences.md cannot be shown" in system_text(model.requests[0])
-
-
-class OnePage(InMemoryStore):
-    """A store that fails from the second page of a listing on."""
-
-    async def abatch(self, ops: Any) -> list[Result]:
-        ops = list(ops)
-        if any(getattr(op, "offset", 0) for op in ops):
-            raise ConnectionError("gone")
-        return await super().abatch(ops)
-
-
-@pytest.mark.parametrize("first", ["/rules.md", "/reference/rules.md"])
-async def test_rules_that_were_only_read_in_part_are_said_to_be(
-    graph: BuildGraph, model: ScriptedAnthropic, first: str
-) -> None:
-    store = OnePage()
-    put(store, POLICIES, first, "never promise a date")
-    for number in range(150):
-        put(store, POLICIES, f"/reference/{number}.md", "not a rule")
-    agent = graph()
-    agent.graph.store = store
-    await agent.turn("one")
-    text = system_text(model.requests[0])
-    assert "[/policies/ could not be read (ConnectionError)" in text
-    assert "The organization has set no policies" not in text
-    assert ("never promise a date" in text) is (first == "/rules.md")
