@@ -17,7 +17,8 @@ from access import run_requests
 from access.acting import act_as, operator_claims, stamp_claims
 from access.admission import ADMISSION
 from access.approvals import check_approval, check_idle, check_nothing_awaits_approval, thread_of
-from access.limits import check_run, check_thread
+from access.limits import check_run, check_size, check_thread
+from access.store_requests import rebuild_store_request
 from access.tokens import Tokens
 from access.visits import VISITS
 from memory import identity, langgraph_internals, namespaces
@@ -116,6 +117,8 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     A2A and crons.
     """
     kwargs, operator, thread_id = value["kwargs"], _is_operator(ctx.user), value["thread_id"]
+    if not operator:
+        check_size(value)
     command, asks_temporary = kwargs.get("command") or {}, run_requests.run_asks_temporary(value)
     if any(command.get(name) is not None for name in ("resume", "update", "goto")):
         _check_state_write(ctx.user)
@@ -190,6 +193,7 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
             if not identity.may_write_policies(ctx.user, settings):
                 raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
             check_policy(value["key"], value.get("value"))
+            rebuild_store_request(ctx.action, value)
             # A warning, so that no usual log level hides it.
             logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
             return
@@ -197,6 +201,7 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
         raise HTTPException(422, str(error)) from None
     if ctx.action not in {"get", "search", "list_namespaces"} or not namespaces.may_read(namespace, actor, settings):
         raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
+    rebuild_store_request(ctx.action, value)
 
 
 # A decorator registers one action; these handlers have several.

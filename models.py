@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import orjson
 from langchain.agents.middleware import ModelRetryMiddleware
 from langchain.chat_models import init_chat_model
 from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
@@ -169,6 +170,8 @@ class _WholeAnswers(BaseChatModel):
             raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(keys)}.")
         if keys and calls and reason not in whole:
             raise HalfToolCallError(f"The model's answer ended with {reason}, in which a tool call may be half.")
+        for call in arguments.values():
+            call.check()
 
     async def _following(self, chunks: AsyncIterator[ChatGenerationChunk], *, began: bool) -> ChatGenerationChunk | None:
         """The next chunk, None after the last. The provider's client has already retried errors before the first one."""
@@ -200,6 +203,16 @@ class _Arguments:
             except ValueError:
                 raise HalfToolCallError("The model called a tool with long arguments that are no JSON.") from None
         return len(said)
+
+    def check(self) -> None:
+        """Raise `HalfToolCallError` unless the whole is JSON that the platform can keep: without NaN or integers of more than
+        64 bits, and not too deep. langchain would complete a half, and a thread with others can never be read again.
+        """
+        try:
+            orjson.dumps(from_json(self.text or "{}", allow_inf_nan=False))
+        except (ValueError, TypeError):
+            said = "The model called a tool with arguments that are no JSON, or that no thread can keep."
+            raise HalfToolCallError(said) from None
 
 
 def _note(message: BaseMessage, arguments: dict[object, _Arguments]) -> int:

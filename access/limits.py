@@ -32,14 +32,18 @@ def _person(owner: Owner) -> Person:
     return owner["org_id"], owner["user_id"]
 
 
-async def check_run(owner: Owner, value: Mapping[str, Any], settings: Settings, *, consolidates: bool) -> None:
-    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers. Raises
-    `HTTPException`: 413, the input is too large; 429, the owner is at a limit of runs or of the day's tokens.
-    """
+def check_size(value: Mapping[str, Any]) -> None:
+    """Raise `HTTPException` 413 for a run with too large an input. Call it first: other checks look at every part of it."""
     sent = [value["kwargs"].get(name) for name in ("input", "command", "context")]
     size = len(json.dumps(sent, ensure_ascii=False).encode(errors="replace"))
     if size > MAX_INPUT_BYTES:
         raise HTTPException(413, f"A run may be sent {MAX_INPUT_BYTES:,} bytes, not {size:,}; send less.")
+
+
+async def check_run(owner: Owner, value: Mapping[str, Any], settings: Settings, *, consolidates: bool) -> None:
+    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers. Raises
+    `HTTPException` 429 if the owner is at a limit of runs or of the day's tokens.
+    """
     if creating_run.get():
         return
     if settings.daily_tokens:

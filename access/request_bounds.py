@@ -8,29 +8,38 @@ and depth, and trusts the types of some fields.
 import asyncio
 import json
 import reprlib
+from contextlib import suppress
 from typing import Annotated, Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import numpy.typing as npt
+from langgraph_sdk.auth.types import StudioUser
 from pydantic import AfterValidator, BaseModel, StrictStr, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from access.admission import ADMISSION
 from dev.guard import is_in_process
+from memory.identity import User, claim
 from settings import MAX_INPUT_BYTES
 
 # Bytes of a body for any route but /memory (JSON may write a text in three times its bytes), and its levels of nesting.
 MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
 MAX_REQUEST_NESTING = 150
+# Values in its lists and objects: the platform looks at each of them in the event loop.
+MAX_REQUEST_VALUES = 200_000
 # Requests in one batch.
 MAX_BATCH = 1_000
 
 # Bytes of a body beyond which it is checked off the event loop.
 _LARGE = 65_536
-_OPENS, _QUOTE, _CLOSES = 1, 0, 255
-_MARKS = bytes.maketrans(b'[{"]}', bytes([_OPENS, _OPENS, _QUOTE, _CLOSES, _CLOSES]))
-_NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[{"]}')
+_OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
+_MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
+_NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[{",]}')
 _POLICY_VIOLATION = 1008
 
 
@@ -44,6 +53,14 @@ def _canonical(text: str) -> str:
     return text
 
 
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (LookupError, ValueError, OSError):  # a folder of zones, a name longer than a file's
+        raise ValueError("use an IANA name such as Europe/Berlin") from None
+    return name
+
+
 _Id = Annotated[StrictStr, AfterValidator(_canonical)]
 
 
@@ -53,6 +70,8 @@ class _Fields(BaseModel):
     thread_id: _Id | None = None
     thread_ids: list[_Id] | None = None
     checkpoint_id: StrictStr | None = None
+    checkpoint: dict[str, Any] | None = None
+    timezone: Annotated[StrictStr, AfterValidator(_zone)] | None = None
     langsmith_tracer: dict[str, Any] | None = None
     namespace_prefix: list[StrictStr] = []
 
@@ -79,12 +98,13 @@ class RequestBounds:
             detail = f"The path's ids are lower-case UUIDs with dashes; {error}."
             await JSONResponse({"detail": detail}, 422)(scope, receive, send)
             return
-        if is_in_process(scope) or path == "/memory" or path.startswith("/memory/"):
-            await self.app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await self.app(scope, _bounded_frames(receive, send), send)
-        else:
-            await self._bounded_request(scope, receive, send)
+        with suppress(ClientDisconnect):  # nobody waits for an answer
+            if is_in_process(scope) or path == "/memory" or path.startswith("/memory/"):
+                await self.app(scope, receive, send)
+            elif scope["type"] == "websocket":
+                await self.app(scope, _bounded_frames(scope, receive, send), send)
+            else:
+                await self._bounded_request(scope, receive, send)
 
     async def _bounded_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reads the body when the route asks for it, after sign-in. A refusal replaces the route's own answer."""
@@ -117,19 +137,34 @@ class RequestBounds:
             await JSONResponse({"detail": refusal.detail}, refusal.status_code)(scope, receive, send)
 
 
-def _bounded_frames(receive: Receive, send: Send) -> Receive:
+def _bounded_frames(scope: Scope, receive: Receive, send: Send) -> Receive:
+    """Each frame is a request of its person, and bounded as one."""
+
     async def bounded() -> Message:
         message = await receive()
         if message["type"] != "websocket.receive":
             return message
         try:
-            await _check(message.get("bytes") or (message.get("text") or "").encode())
+            await _admit(scope.get("user"))
+            await _check(_text(message).encode())
         except HTTPException as error:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
             return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
         return message
 
     return bounded
+
+
+def _text(frame: Message) -> str:
+    if not isinstance(text := frame.get("text"), str):
+        raise HTTPException(422, "A frame is binary; send text.")
+    return text
+
+
+async def _admit(user: User | StudioUser | None) -> None:
+    """Wait for the person's turn (`access/admission.py`). Studio has none."""
+    if user is not None and not isinstance(user, StudioUser) and (org_id := claim(user, "org_id")):
+        await ADMISSION.request((org_id, user.identity))
 
 
 async def _read(receive: Receive) -> Message:
@@ -159,6 +194,8 @@ def _reason(body: bytes) -> str | None:
     """The reason to refuse a JSON body; None for a good one, and for text that is not JSON."""
     if nesting(body) > MAX_REQUEST_NESTING:
         return f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it."
+    if values(body) > MAX_REQUEST_VALUES:
+        return f"The body has more than {MAX_REQUEST_VALUES:,} values; send less."
     try:
         value = json.loads(body, parse_int=float)  # of any length
         items = value if isinstance(value, list) else [value]
@@ -177,7 +214,18 @@ def _reason(body: bytes) -> str | None:
 
 def nesting(body: bytes) -> int:
     """The largest number of brackets that a JSON text has open at once."""
+    marks = _marks(body)
+    return int(np.cumsum(marks * (marks != _COMMA), dtype=np.int64).max(initial=0))
+
+
+def values(body: bytes) -> int:
+    """The number of commas between values of a JSON text."""
+    return int((_marks(body) == _COMMA).sum())
+
+
+def _marks(body: bytes) -> npt.NDArray[Any]:
+    """The brackets and commas of a JSON text outside of its strings."""
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    steps = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
-    is_outside = np.cumsum(steps == _QUOTE) % 2 == 0
-    return int(np.cumsum(steps * is_outside, dtype=np.int64).max(initial=0))
+    marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
+    kept: npt.NDArray[Any] = marks[(np.cumsum(marks == _QUOTE) % 2 == 0) & (marks != _QUOTE)]
+    return kept

@@ -9,7 +9,8 @@ place. It writes its stamps (identity, thread, assistant, graph) afterwards.
 import dataclasses
 import reprlib
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
-from typing import Annotated, Any, TypeVar
+from itertools import islice
+from typing import Annotated, Any, TypeVar, cast
 
 import pydantic.dataclasses
 from langgraph_sdk import Auth
@@ -27,6 +28,8 @@ HTTPException = Auth.exceptions.HTTPException
 MAX_NESTING = 100
 # Objects in any list of them except messages: each may be a task at once.
 MAX_LISTED = 50
+# Values in each of them, at any depth: each is looked at here, and copied by the platform.
+MAX_PARTS = 50_000
 # The platform's mark of a run whose request had a context. It strips the mark from clients' input.
 _CONTEXT_MARK = "__context_provided__"
 
@@ -47,9 +50,9 @@ def rebuild_run(value: MutableMapping[str, Any], *, operator: bool, webhooks: bo
         if kwargs.get(name):
             raise HTTPException(403, f"{name} is for operators; leave it out.")
     _check_shape(kwargs, ("input", "command", "context"))
-    _checked(_AFTER, value.get("after_seconds") or 0, "after_seconds")
-    own = _checked(_METADATA, metadata, "metadata")
-    run = _checked(_OPERATOR_RUN if operator else _RUN, kwargs)
+    checked(_AFTER, value.get("after_seconds") or 0, "after_seconds")
+    own = checked(_METADATA, metadata, "metadata")
+    run = checked(_OPERATOR_RUN if operator else _RUN, kwargs)
     context = _context(kwargs.get("context") or {}, told=_has_context(kwargs))
     config = kwargs["config"]
     _become(metadata, own)
@@ -68,7 +71,7 @@ def rebuild_thread_metadata(metadata: MutableMapping[str, Any], *, new: bool) ->
     graph = metadata.get("graph_id")
     own = {"graph_id": graph} if new and graph in settings.agent_graphs() else {}
     mark = _temporary(metadata) if new else {}
-    _become(metadata, _checked(_METADATA, metadata, "metadata") | own | mark)
+    _become(metadata, checked(_METADATA, metadata, "metadata") | own | mark)
 
 
 def _temporary(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,10 +100,10 @@ def rebuild_cron(value: MutableMapping[str, Any]) -> None:
     payload, metadata = value.get("payload"), value.get("metadata")
     if metadata:
         mark = {"created_by": metadata["created_by"]} if isinstance(metadata.get("created_by"), str) else {}
-        _become(metadata, _checked(_METADATA, metadata, "metadata") | mark | _temporary(metadata))
+        _become(metadata, checked(_METADATA, metadata, "metadata") | mark | _temporary(metadata))
     if payload:
         _check_shape(payload, ("input", "context"))
-        cron = _checked(_CRON, payload)
+        cron = checked(_CRON, payload)
         content = cron.given()
         if cron.config:
             content["config"] = _config(cron.config)
@@ -117,12 +120,12 @@ def rebuild_assistant(value: Mapping[str, Any]) -> None:
     """
     config, context, metadata = (value.get(name) for name in ("config", "context", "metadata"))
     if metadata:
-        _become(metadata, _checked(_METADATA, metadata, "metadata"))
+        _become(metadata, checked(_METADATA, metadata, "metadata"))
     if context:
         _become(context, _context(context))
     if config:
         old_style = _context(config.get("configurable") or {}, told=False)
-        content = _config(_checked(_CONFIG, {**config, "configurable": None}))
+        content = _config(checked(_CONFIG, {**config, "configurable": None}))
         _become(config, {**content, "configurable": old_style} if old_style else content)
 
 
@@ -157,7 +160,8 @@ def _context(given: Mapping[str, Any], *, told: bool = True) -> dict[str, Any]:
     return {name: getattr(context, name) for name in kept}
 
 
-def _checked(shape: TypeAdapter[_Shape], given: object, *where: str) -> _Shape:
+def checked(shape: TypeAdapter[_Shape], given: object, *where: str) -> _Shape:
+    """What is given, in its shape. Raises `HTTPException` 422, which names the first invalid field."""
     try:
         return shape.validate_python(given)
     except ValidationError as error:
@@ -169,11 +173,14 @@ def _check_shape(given: Mapping[str, Any], names: Collection[str]) -> None:
     begin, and its thread stay busy.
     """
     for name in names:
-        level: list[tuple[object, Any]] = [(name, given.get(name))]
+        level, room = [(cast("object", name), given.get(name))], MAX_PARTS
         for _ in range(MAX_NESTING):
             for key, item in level:
                 _check_listed(name, key, item)
-            level = [child for _, item in level for child in _children(item)]
+            level = list(islice((child for _, item in level for child in _children(item)), room + 1))
+            room -= len(level)
+            if room < 0:
+                raise HTTPException(422, f"{name} has more than {MAX_PARTS:,} values; send less.")
         if level:
             raise HTTPException(422, f"{name} nests deeper than {MAX_NESTING} levels; flatten it.")
 

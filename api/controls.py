@@ -39,7 +39,7 @@ async def write_controls(request: PersonRequest) -> Response:
       "200": {description: "`paused` and `review`, as they are now"}
       "403": {description: They are somebody else's}
       "409": {description: Memory is shared here (MEMORY_SCOPE=assistant)}
-      "422": {description: Another field, or no field, or a value that is neither true nor false}
+      "422": {description: "Another field, or no field, or a value that is neither true nor false"}
     """
     request.check_own()
     request.check_not_shared()

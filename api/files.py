@@ -118,7 +118,7 @@ async def write_file(request: PersonRequest) -> Response:
     responses:
       "200": {description: path and the new revision}
       "412": {description: It is at another revision}
-      "422": {description: It must not be remembered (too large, a credential, an invalid profile)}
+      "422": {description: "It must not be remembered (too large, a credential, an invalid profile)"}
     """
     key, body = request.key, await read_json(request, MAX_BODY_BYTES)
     content = body.get("content")

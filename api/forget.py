@@ -94,7 +94,7 @@ async def _is_anything_left(store: BaseStore, client: LangGraphClient, actor: id
 async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], crowded: Collection[str]) -> int:
     """Cancel all runs and wait until they have ended. Returns their number, and adds their threads to `stopped`."""
     busy = await _busy(client, actor)
-    places = {*busy, *crowded}
+    places = {*busy, *await _own(client, actor, crowded)}
     cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in places)))
     stopped |= places
     deadline = time.monotonic() + STOP_SECONDS
@@ -107,6 +107,15 @@ async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: se
 async def _busy(client: LangGraphClient, actor: identity.Actor) -> list[str]:
     threads = await client.threads.search(metadata=asdict(actor), status="busy", limit=_IDS, select=["thread_id"])
     return [str(thread["thread_id"]) for thread in threads]
+
+
+async def _own(client: LangGraphClient, actor: identity.Actor, thread_ids: Collection[str]) -> list[str]:
+    """Those of the threads that are the actor's: a deleted thread's id may be another person's by now."""
+    if not thread_ids:
+        return []
+    ids = list(thread_ids)
+    own = await client.threads.search(metadata=asdict(actor), ids=ids, limit=len(ids), select=["thread_id"])
+    return [str(thread["thread_id"]) for thread in own]
 
 
 async def _cancel(client: LangGraphClient, thread_id: str) -> int:
@@ -136,8 +145,9 @@ async def _delete_checkpoints(client: LangGraphClient, actor: identity.Actor, th
     """
     for thread_id in thread_ids:
         with suppress(ConflictError, NotFoundError):
-            await client.threads.create(thread_id=thread_id, metadata=asdict(actor), if_exists="do_nothing")
-            await client.threads.delete(thread_id)
+            thread = await client.threads.create(thread_id=thread_id, metadata=asdict(actor), if_exists="do_nothing")
+            if asdict(actor).items() <= (thread["metadata"] or {}).items():  # it may be another person's by now
+                await client.threads.delete(thread_id)
 
 
 async def _delete_items(store: BaseStore, actor: identity.Actor, settings: Settings) -> Counter[str]:

@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 from langgraph.store.base import BaseStore
+from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 
@@ -89,6 +90,17 @@ def delete_threads_one_by_one() -> None:
             return await delete(*args, **named)
 
     Threads.delete = staticmethod(deleted)
+
+
+@cache
+def isolate_store_calls() -> None:
+    """Have a store carry out each call by itself, from now on.
+
+    langgraph's stores collect the calls that all people make at one time, and carry them out as one batch. If a call fails, the
+    batch does: everybody gets its error, which may quote a text of its person's.
+    """
+    for name in ("aget", "asearch", "aput", "adelete", "alist_namespaces"):
+        setattr(AsyncBatchedBaseStore, name, getattr(BaseStore, name))
 
 
 @cache

@@ -131,11 +131,13 @@ def _search_memories(settings: Settings) -> BaseTool:
         namespace = namespaces.memories(identity.current_actor(settings), identity.current_assistant(), settings)
         try:
             check_text([query, filter])
+            if any(isinstance(wanted, dict | list) for wanted in (filter or {}).values()):
+                raise TypeError  # noqa: TRY301  # "$gt" and others fail deep inside a store
             matches = await _search(runtime.store, namespace, query, filter)
         except RefusedWriteError as error:
             return f"Error: {error}"
-        except (ValueError, TypeError) as error:
-            return f"Error: the filter {filter!r} cannot be used ({error}); leave it out."
+        except (ValueError, TypeError):  # its text may quote what the store holds
+            return f"Error: the filter {filter!r} cannot be used; leave it out."
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."
         # One line for each, so that no text looks like another match.

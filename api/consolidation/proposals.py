@@ -42,15 +42,15 @@ async def decide_proposal(request: PersonRequest) -> Response:
     responses:
       "200": {description: "`id`, `accepted`, and `refused`: by path, why something could not be applied. That still waits"}
       "403": {description: It is somebody else's}
-      "404": {description: There is no such proposal, or it changes no such file}
+      "404": {description: "There is no such proposal, or it changes no such file"}
       "409": {description: It was decided already}
-      "422": {description: Another field; or what is to be accepted cannot be merged with what memory says now}
+      "422": {description: "Another field; or what is to be accepted cannot be merged with what memory says now"}
     """
     request.check_own()
     files, proposal_id = request.namespace, str(request.http.path_params["proposal_id"])
     body = await read_json(request, MAX_BODY_BYTES)
     accept, paths = body.get("accept"), body.get("files")
-    if not {"accept"} <= set(body) <= {"accept", "files"} or not isinstance(accept, bool) or not _is_paths(paths):
+    if set(body) - {"accept", "files"} or not isinstance(accept, bool) or ("files" in body and not _is_paths(paths)):
         raise RefusedRequestError(422, 'The body needs {"accept": true} or false, and may name "files": ["/memories/..."].')
     try:
         refused = await decide(
@@ -64,6 +64,4 @@ async def decide_proposal(request: PersonRequest) -> Response:
 
 
 def _is_paths(given: object) -> bool:
-    if given is None:
-        return True
     return isinstance(given, list) and 0 < len(given) <= MAX_MEMORY_FILES and all(isinstance(path, str) for path in given)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -13,7 +15,8 @@ import websockets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from access.request_bounds import MAX_BATCH, MAX_REQUEST_BYTES, MAX_REQUEST_NESTING, nesting
+from access.request_bounds import MAX_BATCH, MAX_REQUEST_BYTES, MAX_REQUEST_NESTING, MAX_REQUEST_VALUES, nesting
+from settings import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND
 from testing.dev_server import DevServer, dev_token, run_turn
 
 SPELLINGS: dict[str, Callable[[str], str]] = {
@@ -198,9 +201,44 @@ async def test_fields_that_the_platform_relies_on_are_refused_with_their_name(
         (f"/threads/{thread}/state", {"values": {}, "checkpoint_id": ["x"]}),
         ("/store/items/search", {"namespace_prefix": None}),
         ("/threads", {"thread_id": 5}),
+        *(("/runs/wait", {**HELLO, "checkpoint": value}) for value in (1, True, "x", ["x"])),
+        *(("/runs/crons", {**HELLO, "schedule": "0 3 * * *", "timezone": value}) for value in ("America", "x" * 3_000, 5)),
     ]
     for path, body in cases:
         answer = await http.post(path, json=body)
         assert answer.status_code == 422, (path, body, answer.text)
     answer = await http.post(f"{runs}/wait", json={**HELLO, "checkpoint_id": None, "langsmith_tracer": {"project_name": "p"}})
     assert answer.status_code == 200
+
+
+@pytest.mark.server
+async def test_a_body_has_at_most_so_many_values(http: httpx.AsyncClient) -> None:
+    """Others wait while the platform looks at each of them. Commas in texts are none."""
+    many, text = "[" + "[]," * (MAX_REQUEST_VALUES + 1) + "[]]", "," * (MAX_REQUEST_VALUES + 1)
+    for body in (many, f'{{"input": {{"messages": {many}}}}}'):
+        refused = await http.post("/threads/search", content=body, headers={"content-type": "application/json"})
+        assert (refused.status_code, "values" in refused.text) == (422, True), refused.text
+    assert (await http.post("/threads/search", json={"metadata": {"title": text}})).is_success
+
+
+@pytest.mark.server
+async def test_frames_are_requests_of_their_person(server: DevServer, alice: str) -> None:
+    """A flood over one connection is as slow as one of requests. A binary frame ends the connection with a reason."""
+    thread = await conversation(server, alice)
+    where: dict[str, Any] = {"proxy": None, "additional_headers": {"authorization": f"Bearer {dev_token('acme', alice)}"}}
+    uri, began = f"ws://127.0.0.1:{server.port}/threads/{thread}/stream/events", time.monotonic()
+    async with websockets.connect(uri, **where) as connection:
+        frames = REQUESTS_AT_ONCE + 3 * REQUESTS_PER_SECOND
+        for number in range(frames):
+            await connection.send(json.dumps({"id": number, "method": "agent.getTree", "params": {}}))
+        answered = 0
+        while answered < frames:
+            answered += "id" in json.loads(await asyncio.wait_for(connection.recv(), 30))
+    assert time.monotonic() - began > 2
+    async with websockets.connect(uri, **where) as connection:
+        await connection.send(b"binary")
+        with pytest.raises(websockets.ConnectionClosed) as closed:
+            await asyncio.wait_for(connection.recv(), 30)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1008
+    assert "send text" in closed.value.rcvd.reason

@@ -268,6 +268,24 @@ async def test_long_arguments_that_are_no_json_are_an_error(provider: Provider, 
 
 
 @ANTHROPIC
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"text": "half and',
+        '{"n": 1' + "0" * 20 + "}",
+        '{"n": NaN}',
+        '{"x": ' + "[" * 400 + "]" * 400 + "}",
+        '{"text": "\\ud800"}',
+    ],
+    ids=["half", "number", "NaN", "depth", "surrogate"],
+)
+async def test_arguments_that_no_thread_can_keep_are_an_error(ask: Callable[..., Any], arguments: str) -> None:
+    """langchain would complete half a text; with any of the others the thread could never be read again."""
+    with pytest.raises(HalfToolCallError, match="no thread can keep"):
+        await ask(anthropic("tool_use", tool=True, parts=[arguments]))
+
+
+@ANTHROPIC
 async def test_an_answer_that_comes_at_once_lets_others_have_their_turns(provider: Provider, ask: Callable[..., Any]) -> None:
     turns = 0
 

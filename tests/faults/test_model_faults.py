@@ -69,6 +69,11 @@ FAULTS = {
         Changed(SAY, lambda events: itertools.chain(events[:HALF], itertools.cycle([events[HALF], 0.2]))), "RunTooLongError", 1
     ),
     "at the limit of tokens": Fault(Changed(WRITE, limited), "HalfToolCallError", 1),
+    "half a tool call, ended as a whole one": Fault(
+        Changed(WRITE, lambda events: [*events[:HALF], *events[-3:]]), "HalfToolCallError", 1
+    ),
+    "a number that no thread can keep": Fault([ToolCall("ls", {"path": "/memories/", "n": 10**20})], "HalfToolCallError", 1),
+    "no number": Fault([ToolCall("ls", {"path": "/memories/", "n": float("nan")})], "HalfToolCallError", 1),
     "no JSON": Fault(Changed(WRITE, lambda events: [*events[:HALF], b"event: message_stop\ndata: {no\n\n"]), "CutAnswerError"),
     "backwards": Fault(Changed(WRITE, lambda events: events[::-1]), "Error"),
     "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
