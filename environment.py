@@ -10,7 +10,7 @@ from typing import Any, get_args
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import httpx
-from croniter import croniter
+from croniter import CroniterBadDateError, croniter
 
 PROJECT = Path(__file__).parent
 # `make dev` writes the server's address here, for `make chat` and `python -m seeds`.
@@ -24,6 +24,8 @@ MIN_JWT_SECRET_BYTES = 32
 # Digits of a number of seconds, and of a number of tokens.
 MAX_SECONDS_DIGITS = 9
 MAX_TOKENS_DIGITS = 12
+# Characters of a value in an error.
+_SHOWN_CHARS = 100
 # A sixth field would be seconds, which the platform's scheduler does not support.
 CRON_FIELDS = 5
 
@@ -33,7 +35,8 @@ class SettingsError(ValueError):
 
 
 def bad_value(name: str, value: str, fix: str) -> SettingsError:
-    return SettingsError(f"{name} is {value!r}; {fix}")
+    shown = value if len(value) <= _SHOWN_CHARS else f"{value[:_SHOWN_CHARS]}..."
+    return SettingsError(f"{name} is {shown!r}; {fix}")
 
 
 def parse_model(name: str, value: str) -> str:
@@ -65,15 +68,23 @@ parse_tokens = partial(_whole_number, digits=MAX_TOKENS_DIGITS, fix="tokens, e.g
 
 
 def parse_cron(name: str, value: str) -> str:
-    if len(value.split()) != CRON_FIELDS or not croniter.is_valid(value):
+    if len(value.split()) != CRON_FIELDS or not croniter.is_valid(value) or not _fires(value):
         raise bad_value(name, value, "use five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none.")
     return value
+
+
+def _fires(cron: str) -> bool:
+    """Whether a valid cron has a next time: the 31st of February has none."""
+    try:
+        return bool(croniter(cron).get_next())
+    except CroniterBadDateError:
+        return False
 
 
 def parse_jwks_url(name: str, value: str) -> str:
     url = split_address(value)
     if not url or not url.hostname or not (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))):
-        raise bad_value(name, value[:100], "use the https:// address of your identity provider's key set.")
+        raise bad_value(name, value, "use the https:// address of your identity provider's key set.")
     return value
 
 
@@ -156,8 +167,19 @@ def dev_address() -> str:
 
 
 def check_server(url: str) -> None:
-    """Raise `httpx.TransportError` at once if `url` is none or no server answers there. The SDK's client tries six times."""
+    """Ask a server whether it is one, before the SDK's client does, which tries six times.
+
+    Raises:
+        httpx.TransportError: `url` is none, or no server answers there.
+        SettingsError: the address leads elsewhere, or another server answers.
+    """
     try:
-        httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False)
+        answer = httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False)
     except (httpx.InvalidURL, ValueError) as error:
         raise httpx.UnsupportedProtocol(str(error)) from None
+    if answer.is_redirect:
+        raise SettingsError(
+            f"URL is {url!r}, which redirects to {answer.headers.get('location', '')[:200]!r}; use that address."
+        )
+    if answer.is_success and "json" not in answer.headers.get("content-type", ""):
+        raise SettingsError(f"URL is {url!r}, where something else than this deployment answers; use the deployment's address.")

@@ -225,8 +225,8 @@ def _note(message: BaseMessage, arguments: dict[object, _Arguments]) -> int:
 
 
 if __name__ == "__main__":  # `make dev` checks the settings before it starts a server
-    adopt_local_environ()
     try:
+        adopt_local_environ()
         check_models()
     except SettingsError as error:
         sys.exit(str(error))

@@ -195,11 +195,19 @@ def agent_graphs(folder: Path = PROJECT) -> tuple[str, ...]:
 
 
 def local_environ(folder: Path = PROJECT) -> dict[str, str]:
-    """The environment of commands on this machine: `.env`, overridden by non-empty variables of the process."""
+    """The environment of commands on this machine: `.env`, overridden by non-empty variables of the process. Raises
+    `SettingsError` if `.env` is no text.
+    """
     from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment
 
+    try:
+        written = dotenv_values(folder / ".env")
+    except UnicodeDecodeError:
+        raise SettingsError(f"{folder / '.env'} is not UTF-8 text; save it as UTF-8.") from None
+    if any("\0" in f"{name}{value}" for name, value in written.items()):
+        raise SettingsError(f"{folder / '.env'} holds a NUL character; remove it.")
     given = {name: value for name, value in os.environ.items() if value}
-    return {**{name: value or "" for name, value in dotenv_values(folder / ".env").items()}, **given}
+    return {**{name: value or "" for name, value in written.items()}, **given}
 
 
 def adopt_local_environ() -> None:

@@ -12,6 +12,9 @@ export function Chat({ talk }) {
   useLayoutEffect(() => {
     if (isAtEnd.current) log.current.scrollTop = log.current.scrollHeight;
   });
+  useLayoutEffect(() => {
+    if (document.activeElement === document.body) box.current.focus(); // what had the focus is gone, with the sign-in
+  }, []);
   const onScroll = ({ target: at }) => (isAtEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < 60);
   const onKeyDown = (event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event);
   const pick = (words) => (talk.set({ draft: words }), box.current.focus());

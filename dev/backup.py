@@ -7,7 +7,6 @@ as the seeds do, with LANGSMITH_API_KEY. A person's file is the answer of `GET /
 
 import argparse
 import asyncio
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,13 +17,13 @@ import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError
+from pydantic import BaseModel, ValidationError
 
+from dev.smoke import read_token
 from environment import check_server
 from memory.identity import Actor, label, part_of
 
 _PAGE = 1_000
-# Fields of a file that an import takes.
-_FIELDS = ("path", "content", "encoding")
 
 
 async def people(client: LangGraphClient) -> set[Actor]:
@@ -42,47 +41,84 @@ async def people(client: LangGraphClient) -> set[Actor]:
     return actors
 
 
-async def back_up(client: LangGraphClient, folder: Path) -> int:
-    """Write a file per person, which appears once it is whole; returns their number."""
-    everybody = sorted(await people(client), key=lambda actor: (actor.org_id, actor.user_id))
+async def back_up(client: LangGraphClient, folder: Path) -> tuple[int, list[str]]:
+    """Write a file per person, which appears once it is whole. Returns their number, and a line for each that failed."""
+    everybody, failed = sorted(await people(client), key=lambda actor: (actor.org_id, actor.user_id)), list[str]()
     for actor in everybody:
-        path = folder / label(actor.org_id) / f"{label(actor.user_id)}.json"
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        part = path.with_suffix(".part")
-        named = {"user_id": actor.user_id, "org_id": actor.org_id}
-        async with client.http.client.stream("GET", "/memory/export", params=named) as answer:
-            answer.raise_for_status()
-            with part.open("wb") as file:
-                async for piece in answer.aiter_bytes():
-                    file.write(piece)
-        part.replace(path)
-    return len(everybody)
+        try:
+            await _save(client, actor, folder / label(actor.org_id) / f"{label(actor.user_id)}.json")
+        except httpx.HTTPError as error:
+            failed.append(f"{actor.user_id} of {actor.org_id} could not be exported: {type(error).__name__} {error}")
+    return len(everybody) - len(failed), failed
 
 
-async def restore(client: LangGraphClient, documents: Iterable[Path]) -> int:
+async def _save(client: LangGraphClient, actor: Actor, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    part, named = path.with_suffix(".part"), {"user_id": actor.user_id, "org_id": actor.org_id}
+    async with client.http.client.stream("GET", "/memory/export", params=named) as answer:
+        answer.raise_for_status()
+        with part.open("wb") as file:
+            async for piece in answer.aiter_bytes():
+                file.write(piece)
+    part.replace(path)
+
+
+class _File(BaseModel):
+    """A file of a document; another code's value has no content, and stays behind."""
+
+    path: str
+    content: str | None = None
+    encoding: str = "utf-8"
+    assistant_id: str | None = None
+
+
+class Document(BaseModel):
+    """What a restore reads of a person's document."""
+
+    version: int
+    user_id: str
+    org_id: str
+    files: list[_File]
+
+
+def read_documents(folder: Path) -> list[Document]:
+    """All documents of a backup. Raises `ValueError` with one line about the first that is none."""
+    documents = []
+    for path in sorted(folder.glob("*/*.json")):
+        try:
+            documents.append(Document.model_validate_json(path.read_bytes()))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "it"
+            raise ValueError(f"{path} is no person's document: {where}: {first['msg']}; take it out, or repair it.") from None
+    return documents
+
+
+async def restore(client: LangGraphClient, documents: Iterable[Document]) -> int:
     """Merge the memory files of a backup's documents into people's memory; returns the number of people."""
     restored = 0
-    for path in documents:
-        document: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    for document in documents:
         by_assistant: defaultdict[str | None, list[dict[str, Any]]] = defaultdict(list)
-        for file in document["files"]:
-            if isinstance(file.get("content"), str):
-                by_assistant[file.get("assistant_id")].append({name: file[name] for name in _FIELDS if name in file})
+        for file in document.files:
+            if file.content is not None:
+                by_assistant[file.assistant_id].append(file.model_dump(exclude={"assistant_id"}))
         for assistant, files in by_assistant.items():
-            named = {"user_id": document["user_id"], "org_id": document["org_id"], "dry_run": "false"}
+            named = {"user_id": document.user_id, "org_id": document.org_id, "dry_run": "false"}
             parameters = named | ({"assistant_id": assistant} if assistant else {})
-            body = {"version": document["version"], "files": files}
-            await client.http.post("/memory/import", json=body, params=parameters)
+            await client.http.post("/memory/import", json={"version": document.version, "files": files}, params=parameters)
         restored += bool(by_assistant)
     return restored
 
 
-async def _run(url: str, folder: Path, token: str, *, documents: Iterable[Path] | None) -> str:
+async def _run(url: str, folder: Path, token: str, *, documents: Iterable[Document] | None) -> str:
     headers = {"Authorization": f"Bearer {token}"} if token else {"x-auth-scheme": "langsmith"}
     async with get_client(url=url, headers=headers, timeout=600) as client:
         if documents is not None:
             return f"The memory of {await restore(client, documents)} people is restored."
-        return f"{await back_up(client, folder)} people are in {folder}."
+        saved, failed = await back_up(client, folder)
+    if failed:
+        raise ValueError("\n".join([*failed, f"{saved} people are in {folder}; {len(failed)} are not."]))
+    return f"{saved} people are in {folder}."
 
 
 def main() -> None:
@@ -91,16 +127,23 @@ def main() -> None:
     parser.add_argument("--folder", required=True, type=Path)
     parser.add_argument("--restore", action="store_true")
     given = parser.parse_args()
-    documents = sorted(given.folder.glob("*/*.json")) if given.restore else None
-    if documents == []:
-        sys.exit(f"FROM is {str(given.folder)!r}, which has no backup in it; name a backup's folder.")
     try:
+        documents = read_documents(given.folder) if given.restore else None
+        if documents == []:
+            sys.exit(f"FROM is {str(given.folder)!r}, which has no backup in it; name a backup's folder.")
+        token = read_token()
         check_server(given.url)
-        print(asyncio.run(_run(given.url, given.folder, sys.stdin.read().strip(), documents=documents)))
+        print(asyncio.run(_run(given.url, given.folder, token, documents=documents)))
     except (APIStatusError, httpx.HTTPStatusError) as error:
         sys.exit(f"{error.request.url} answered {error.response.status_code}; is the token an operator's?")
     except httpx.TransportError as error:
-        sys.exit(f"{given.url} does not answer: {error}")
+        sys.exit(f"{given.url} does not answer: {type(error).__name__} {error}")
+    except OSError as error:
+        sys.exit(f"{error.filename or given.folder}: {error.strerror}; name another folder.")
+    except ValueError as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        sys.exit("Interrupted; each file that is there is whole.")
 
 
 if __name__ == "__main__":

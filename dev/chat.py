@@ -17,7 +17,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from dev.commands import FORGET, Commands, out
-from environment import check_server, dev_address
+from environment import SettingsError, check_server, dev_address
 from memory.controls import TEMPORARY
 from memory.identity import Actor
 from memory.recall import message_text
@@ -104,14 +104,19 @@ def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> No
         except httpx.HTTPStatusError as error:
             told = f"The server answered {error.response.status_code}: {error.response.text[:300]}"
             out.print(told, style="red", markup=False)
+        except (ValueError, TypeError) as error:
+            out.print(f"This cannot be sent: {error}.", style="red", markup=False)
         except httpx.TransportError as error:
             out.print(f"The server does not answer any more ({type(error).__name__}).", style="red")
 
 
 def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
     """Check that a server answers, then converse. Returns 1 after printing the fix if none answers."""
-    if not org.isascii() or ":" in org:
+    if not org.isascii() or not org.isprintable() or ":" in org:
         sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.\n")
+        return 1
+    if not identity.isprintable():
+        sys.stderr.write(f"AS is {identity!r}; use letters that can be printed, in UTF-8.\n")
         return 1
     headers = {"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"}
     with asyncio.Runner() as runner, ExitStack() as closing:
@@ -127,6 +132,9 @@ def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
         except httpx.HTTPStatusError as error:
             sys.stderr.write(f"{url} answered {error.response.status_code}: {error.response.text[:300]}\n")
             return 1
+        except SettingsError as error:
+            sys.stderr.write(f"{error}\n")
+            return 1
         except httpx.TransportError:
             sys.stderr.write(f"No server answers at {url}; start it with `make dev` in another terminal.\n")
             return 1
@@ -134,9 +142,13 @@ def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
 
 
 if __name__ == "__main__":
+    try:
+        default_org = load_settings(local_environ()).default_org
+    except SettingsError as error:
+        sys.exit(str(error))
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--as", dest="identity", required=True, help="who to be, e.g. alice@example.com")
-    parser.add_argument("--org", default=load_settings(local_environ()).default_org, help="of which organization")
+    parser.add_argument("--org", default=default_org, help="of which organization")
     parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
     parser.add_argument("--graph", choices=agent_graphs(), help="with which agent (default: the first of langgraph.json)")
     args = parser.parse_args()

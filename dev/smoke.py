@@ -172,10 +172,18 @@ def run(url: str, token: str) -> bool:
     return held and deleted
 
 
+def read_token() -> str:
+    """The token on standard input. Raises `SystemExit` for one that no header can carry, and shows nothing of it."""
+    token = sys.stdin.read().strip()
+    if not token.isascii() or not token.isprintable():
+        sys.exit("TOKEN holds a character that no header can carry; give it as it was issued.")
+    return token
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dev.smoke", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--url", required=True)
-    url, token = parser.parse_args().url, sys.stdin.read().strip()
+    url, token = parser.parse_args().url, read_token()
     if not token:
         sys.exit("TOKEN is empty; give the token of somebody without memory, e.g. make smoke URL=... TOKEN=dev:acme:smoke")
     if not url.startswith(("http://", "https://")):

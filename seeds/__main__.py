@@ -23,7 +23,7 @@ from rich.progress import Progress
 from environment import CONSOLIDATION_GRAPH, SettingsError, check_server, dev_address
 from memory import namespaces
 from memory.files import ScopedFiles
-from memory.identity import Actor, Author
+from memory.identity import Actor, Author, IdentityError
 from memory.reindex import RemoteStore, unanswered
 from memory.validation import RefusedWriteError
 from seeds import files
@@ -208,7 +208,7 @@ async def main(folder: Path = PROJECT) -> int:
         settings = load_settings(local_environ())
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
             changes = await seed(client, parts, settings, prune=args.prune, folder=folder)
-    except (files.SeedError, SettingsError) as error:
+    except (files.SeedError, SettingsError, IdentityError) as error:
         sys.stderr.write(f"{error} Nothing was written.\n")
         return 1
     except RefusedWriteError as error:  # there is no room left, which only the store knows

@@ -18,7 +18,7 @@ from dotenv import dotenv_values
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
 from environment import SettingsError
-from settings import PROJECT, VARIABLES, Settings, load_settings
+from settings import PROJECT, VARIABLES, Settings, load_settings, local_environ
 from testing.parts import CONSOLIDATION
 
 ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
@@ -57,6 +57,7 @@ BAD = [
     ("CONSOLIDATION_SCHEDULE", "daily", f"CONSOLIDATION_SCHEDULE is 'daily'; {CRON_FIX}"),
     ("CONSOLIDATION_SCHEDULE", "@daily", f"CONSOLIDATION_SCHEDULE is '@daily'; {CRON_FIX}"),
     ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", f"CONSOLIDATION_SCHEDULE is '0 0 3 * * *'; {CRON_FIX}"),
+    ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", f"CONSOLIDATION_SCHEDULE is '0 3 31 2 *'; {CRON_FIX}"),
     ("CONSOLIDATION_SCHEDULE", "61 3 * * *", f"CONSOLIDATION_SCHEDULE is '61 3 * * *'; {CRON_FIX}"),
     ("CONSOLIDATION_REVIEW", "yes", "CONSOLIDATION_REVIEW is 'yes'; use one of off, on."),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
@@ -111,6 +112,13 @@ def test_a_model_that_cannot_be_built_is_said_before_anything_starts(name: str, 
     assert result.stderr.startswith(f"AGENT_MODEL is '{name}', ")
     assert fix in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("written", "fix"), [(b"A=\xff\n", "save it as UTF-8"), (b"\0A=x\n", "remove it")])
+def test_an_env_file_that_is_no_text_is_named(tmp_path: Path, written: bytes, fix: str) -> None:
+    (tmp_path / ".env").write_bytes(written)
+    with pytest.raises(SettingsError, match=rf"{tmp_path}/\.env .*{fix}"):
+        local_environ(tmp_path)
 
 
 def our_sources() -> Iterator[Path]:

@@ -23,6 +23,7 @@ from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
 from memory.journal.runners import acarry_out
 from settings import Settings
+from testing.dev_server import DevServer
 from testing.parts import SUBAGENTS, graph_builders
 from testing.runs import in_run
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
@@ -267,3 +268,21 @@ def test_runs_that_were_long_ago_are_not_kept() -> None:
         with in_run(run_id):
             epochs.note_epoch(None)
     assert list(epochs._BEGAN) == ["1", *others, "3"]
+
+
+@pytest.mark.server
+async def test_a_thread_of_one_s_that_is_another_s_by_now_stays(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}", org="globex")
+    thread = str(uuid.uuid4())
+    hello: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    await client.threads.create(thread_id=thread)
+    for _ in range(2):
+        await client.runs.create(thread, "agent", input=hello, multitask_strategy="enqueue")
+    await client.threads.delete(thread)
+    await bob.threads.create(thread_id=thread)
+    await bob.runs.wait(thread, "agent", input=hello)
+    await client.http.delete("/memory")
+    assert (await bob.threads.get(thread))["thread_id"] == thread
+    assert "hello" in str(await bob.threads.get_state(thread))

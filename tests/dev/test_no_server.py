@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import create_server
 
 import httpx
@@ -57,3 +58,30 @@ def test_an_address_that_is_none_is_said_in_one_line(command: str) -> None:
 def test_every_address_that_is_none_is_a_failure_to_reach(url: str) -> None:
     with pytest.raises(httpx.TransportError):
         check_server(url)
+
+
+@pytest.fixture(params=["redirects to", "something else"])
+def other(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """The address of a server that is none of ours, and what is said of it."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302 if request.param == "redirects to" else 200)
+            self.send_header("location", "https://elsewhere.example/login")
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", request.param
+        server.shutdown()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_address_that_leads_elsewhere_is_said_in_one_line(other: tuple[str, str], command: str) -> None:
+    url, said = other
+    answer = run(command, url)
+    assert url in answer
+    assert said in answer
