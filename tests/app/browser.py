@@ -27,6 +27,9 @@ _FLAGS = [
 ]
 _WAIT_MILLISECONDS = 30_000  # on a busy machine
 _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+# An endless animation has no end to go to.
+_END_ANIMATIONS = """() => document.getAnimations()
+  .filter((each) => each.effect.getComputedTiming().endTime !== Infinity).forEach((each) => each.finish())"""
 expect.set_options(timeout=_WAIT_MILLISECONDS)
 MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
 # Nodes of the accessibility tree that only hold the text of another node.
@@ -128,7 +131,8 @@ class Visitor:
         return {**kept, "cookies": self.context.cookies()}
 
     def inaccessible(self) -> list[str]:
-        """The serious and critical findings of axe-core."""
+        """The serious and critical findings of axe-core, once what lights up for a moment has done so."""
+        self.page.evaluate(_END_ANIMATIONS)
         self.page.evaluate(f"() => {{ {_AXE} }}")
         violations = self.page.evaluate("() => axe.run()")["violations"]
         return [
