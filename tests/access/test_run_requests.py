@@ -14,9 +14,9 @@ import pytest
 
 from access import run_fields
 from access.run_fields import MAX_JUMPS, MAX_METADATA_CHARS
-from access.run_requests import MAX_LISTED
+from access.run_requests import MAX_LISTED, MAX_PARTS
 from memory import identity, namespaces
-from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES
+from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES, MAX_INPUT_BYTES
 from testing.dev_server import DevServer, dev_token
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.access.decided_fields import CONFIG, CONFIGURABLE, OPERATORS_CONFIGURABLE
@@ -247,6 +247,8 @@ REFUSED: list[tuple[Body, int]] = [
     ({"command": {"update": {"messages": [MANY_CALLS]}}}, 422),
     ({"input": {"messages": [MANY_CALLS]}}, 422),
     ({"input": {"messages": [], "files": {"/x.md": {"content": "x" * (MAX_FILE_BYTES + 1), "encoding": "utf-8"}}}}, 422),
+    ({"input": {"messages": [], "x": {"y": dict.fromkeys(map(str, range(MAX_PARTS)), 1)}}}, 422),
+    ({"input": {"messages": ["x" * MAX_INPUT_BYTES]}}, 413),
     ({"webhook": "https://1.1.1.1/x"}, 403),
     ({"interrupt_before": "*"}, 403),
 ]
