@@ -27,6 +27,7 @@ from tests.access.paused import (
     OTHER_ID,
     REFUSED_INSIDE,
     UNNAMED,
+    Attempt,
     Pause,
     Paused,
     respond,
@@ -60,7 +61,13 @@ async def test_what_is_shared_waits_and_nothing_its_owner_does_is_an_approval(pa
     paused = await asyncio.gather(*(pause() for _ in ATTEMPTS))
     assert not any(await asyncio.gather(*(it.written() for it in paused))), "nothing is written before an approval"
 
-    answers = await asyncio.gather(*(attempt(it) for it, (_, attempt) in zip(paused, ATTEMPTS.values(), strict=True)))
+    at_once = asyncio.Semaphore(2)  # some make runs, and one person may have few going
+
+    async def answer(it: Paused, attempt: Attempt) -> httpx.Response:
+        async with at_once:
+            return await attempt(it)
+
+    answers = await asyncio.gather(*(answer(it, attempt) for it, (_, attempt) in zip(paused, ATTEMPTS.values(), strict=True)))
     got = {name: answer.status_code for name, answer in zip(ATTEMPTS, answers, strict=True)}
     assert got == {name: status for name, (status, _) in ATTEMPTS.items()}
     for name in ("event-stream command", "websocket command"):
