@@ -14,7 +14,6 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import numpy.typing as npt
 from langgraph_sdk.auth.types import StudioUser
 from pydantic import AfterValidator, BaseModel, StrictStr, ValidationError
 from starlette.exceptions import HTTPException
@@ -192,9 +191,10 @@ async def _check(body: bytes) -> None:
 
 def _reason(body: bytes) -> str | None:
     """The reason to refuse a JSON body; None for a good one, and for text that is not JSON."""
-    if nesting(body) > MAX_REQUEST_NESTING:
+    depth, values = shape(body)
+    if depth > MAX_REQUEST_NESTING:
         return f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it."
-    if values(body) > MAX_REQUEST_VALUES:
+    if values > MAX_REQUEST_VALUES:
         return f"The body has more than {MAX_REQUEST_VALUES:,} values; send less."
     try:
         value = json.loads(body, parse_int=float)  # of any length
@@ -212,20 +212,10 @@ def _reason(body: bytes) -> str | None:
     return None
 
 
-def nesting(body: bytes) -> int:
-    """The largest number of brackets that a JSON text has open at once."""
-    marks = _marks(body)
-    return int(np.cumsum(marks * (marks != _COMMA), dtype=np.int64).max(initial=0))
-
-
-def values(body: bytes) -> int:
-    """The number of commas between values of a JSON text."""
-    return int((_marks(body) == _COMMA).sum())
-
-
-def _marks(body: bytes) -> npt.NDArray[Any]:
-    """The brackets and commas of a JSON text outside of its strings."""
+def shape(body: bytes) -> tuple[int, int]:
+    """The largest number of brackets that a JSON text has open at once, and its commas between values."""
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
-    kept: npt.NDArray[Any] = marks[(np.cumsum(marks == _QUOTE) % 2 == 0) & (marks != _QUOTE)]
-    return kept
+    marks = marks[np.cumsum(marks == _QUOTE) % 2 == 0]
+    is_comma = marks == _COMMA
+    return int(np.cumsum(marks * ~is_comma, dtype=np.int64).max(initial=0)), int(is_comma.sum())

@@ -15,7 +15,7 @@ import websockets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from access.request_bounds import MAX_BATCH, MAX_REQUEST_BYTES, MAX_REQUEST_NESTING, MAX_REQUEST_VALUES, nesting
+from access.request_bounds import MAX_BATCH, MAX_REQUEST_BYTES, MAX_REQUEST_NESTING, MAX_REQUEST_VALUES, shape
 from settings import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND
 from testing.dev_server import DevServer, dev_token, run_turn
 
@@ -32,7 +32,7 @@ HELLO: dict[str, Any] = {"assistant_id": "agent", "input": {"messages": [{"role"
 SUPERSTEPS = [{"updates": [{"values": STATE["values"], "as_node": "__input__"}]}]
 
 JsonValue = st.recursive(
-    st.none() | st.integers() | st.text('[]{}"\\a\u20ac'),
+    st.none() | st.integers() | st.text('[]{},"\\a\u20ac'),
     lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{}"\\a'), inner),
 )
 
@@ -62,7 +62,11 @@ def test_nesting_is_that_of_the_parsed_value(value: Any, escaped: bool) -> None:
         children = of.values() if isinstance(of, dict) else of if isinstance(of, list) else None
         return 0 if children is None else 1 + max(map(depth, children), default=0)
 
-    assert nesting(json.dumps(value, ensure_ascii=escaped).encode()) == depth(value)
+    def commas(of: Any) -> int:
+        children = list(of.values()) if isinstance(of, dict) else of if isinstance(of, list) else []
+        return max(len(children) - 1, 0) + sum(map(commas, children))
+
+    assert shape(json.dumps(value, ensure_ascii=escaped).encode()) == (depth(value), commas(value))
 
 
 @pytest.mark.server
