@@ -29,7 +29,7 @@ async def decide_proposal(request: PersonRequest) -> Response:
     summary: Accept or decline a proposal, or some of its files
     description: >
       What is accepted is merged with what memory says now, and is a revision of each file. What is declined is not proposed
-      again: its conversations count as consolidated.
+      again, unless you say it again later: its conversations count as consolidated.
     parameters:
       - {name: proposal_id, in: path, required: true, schema: {type: string}}
     requestBody:

@@ -16,6 +16,7 @@ from memory import identity, namespaces
 from memory.consolidation.due import Due
 from memory.consolidation.positions import Position
 from memory.consolidation.run_records import Record
+from memory.consolidation.taken_back import Said
 from memory.journal import all_items
 from memory.validation import RefusedWriteError
 from settings import MAX_MEMORY_FILES
@@ -38,6 +39,7 @@ class Draft:
     reason: str  # why the first attempt was refused; "" in the first
     skipped: Sequence[str]  # threads that the rest of the run leaves out, because their batch was refused twice
     report: Record  # the run's record so far
+    said: Sequence[Said] = ()  # what the person said in these conversations since they first took something back
     steps: int = 0  # model calls
     given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
     id: str = field(default_factory=lambda: str(uuid4()))

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
@@ -55,9 +55,9 @@ def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, Fact]:
 class Standing:
     """The facts in all changed files after a change, for comparison with those before it."""
 
-    def __init__(self, facts: Mapping[Key, Fact]) -> None:
+    def __init__(self, facts: Mapping[Key, Fact], language: str | None = None) -> None:
         self._facts = facts
-        self._language = recall.language("\n".join(fact.line for fact in facts.values()))
+        self._language = language or language_of(facts)
 
     def has(self, key: Key, *, seen: bool = False) -> bool:
         """Whether exactly these words remain, `seen`: where a reader sees them."""
@@ -68,13 +68,12 @@ class Standing:
         gone = [key for key, fact in before.items() if key not in given_up and not self.has(key, seen=fact.seen)]
         if not gone:
             return []
-        words = {key: _words(key, fact.line, self._language) for key, fact in before.items()}
-        frequency = Counter(word for distinct in words.values() for word in distinct)
-        weights = {word: math.log(len(words) / count) for word, count in frequency.items()}
-        return [before[key].line for key in gone if not self._keeps(words[key], weights, seen=before[key].seen)]
+        words = {key: words_of(key, fact.line, self._language) for key, fact in before.items()}
+        weights = weights_of(words.values())
+        return [before[key].line for key in gone if not any(self.keeping(words[key], weights, seen=before[key].seen))]
 
-    def _keeps(self, fact: frozenset[str], weights: Mapping[str, float], *, seen: bool) -> bool:
-        """Whether one line has all of a fact's numbers and enough of its words, weighted by their rarity."""
+    def keeping(self, fact: frozenset[str], weights: Mapping[str, float], *, seen: bool = False) -> Iterator[Key]:
+        """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
         weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
         needed = FACT_WORDS_KEPT * sum(weight.values()) - _ROUNDING
         numbers = {word for word in fact if any(map(str.isdigit, word))}
@@ -83,25 +82,35 @@ class Standing:
             number for places in sorted((by_word[word] for word in fact if word in by_word), key=len) for number in places
         )
         for number in islice(candidates, _CANDIDATES):
-            stems, words, visible = lines[number]
+            key, stems, visible = lines[number]
             if len(stems) > _JOINED * len(fact) + _ADDED or (seen and not visible):
                 continue
-            kept = fact & stems | fact & words
+            kept = fact & stems | fact & frozenset(key)
             if numbers <= kept and sum(weight[word] for word in kept) >= needed:
-                return True
-        return False
+                yield key
 
     @cached_property
-    def _index(self) -> tuple[list[tuple[frozenset[str], frozenset[str], bool]], Mapping[str, list[int]]]:
-        """The lines as stems and words, with whether a reader sees them; and some lines with each word, those seen first."""
+    def _index(self) -> tuple[list[tuple[Key, frozenset[str], bool]], Mapping[str, list[int]]]:
+        """The lines and their stems, with whether a reader sees them; and some lines with each word, those seen first."""
         facts = sorted(self._facts.items(), key=lambda entry: not entry[1].seen)
-        lines = [(_words(key, fact.line, self._language), frozenset(key), fact.seen) for key, fact in facts]
+        lines = [(key, words_of(key, fact.line, self._language), fact.seen) for key, fact in facts]
         by_word = defaultdict[str, list[int]](list)
-        for number, (stems, words, _) in enumerate(lines):
-            for word in stems | words:
+        for number, (key, stems, _) in enumerate(lines):
+            for word in stems | frozenset(key):
                 if len(by_word[word]) < _CANDIDATES:
                     by_word[word].append(number)
         return lines, by_word
+
+
+def language_of(facts: Mapping[Key, Fact]) -> str:
+    return recall.language("\n".join(fact.line for fact in facts.values()))
+
+
+def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
+    """The weight of each word by its rarity among these facts; a word of none of them weighs as one of a single fact."""
+    frequency = Counter(word for distinct in facts for word in distinct)
+    rarest = math.log(max(len(facts), 1))
+    return defaultdict(lambda: rarest, {word: math.log(len(facts) / count) for word, count in frequency.items()})
 
 
 def _key(line: str) -> Key:
@@ -111,7 +120,7 @@ def _key(line: str) -> Key:
     return tuple(words) or (() if text.isascii() else (text.strip(),))
 
 
-def _words(key: Key, line: str, language: str) -> frozenset[str]:
+def words_of(key: Key, line: str, language: str) -> frozenset[str]:
     """The stems of a line without stop words; all words if it has no others."""
     return frozenset(recall.stems(_SOURCE.sub(" ", line), language) or key)
 

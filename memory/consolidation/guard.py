@@ -71,6 +71,12 @@ def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Chang
     return changed
 
 
+def texts(items: Mapping[str, Item]) -> list[tuple[str, str]]:
+    """Path and text of each file that has text."""
+    files = ((key, _file(item)) for key, item in items.items())
+    return [(f"/memories{key}", file["content"]) for key, file in files if file and file["encoding"] == "utf-8"]
+
+
 def _file(item: Item | None) -> FileData | None:
     try:
         return stored_file(item) if item else None

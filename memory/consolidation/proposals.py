@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import accumulate
 from typing import Any
 
 from langgraph.store.base import BaseStore, Item
@@ -19,6 +20,7 @@ from langgraph.store.base import BaseStore, Item
 from memory import namespaces
 from memory.consolidation.applying import Applicable, apply_change, refusal
 from memory.consolidation.kept import KeptValue
+from memory.consolidation.taken_back import Declined, added_lines
 from memory.identity import Actor
 from memory.journal import Epoch
 from memory.namespaces import Namespace
@@ -29,6 +31,8 @@ from settings import MAX_MEMORY_BYTES
 MAX_PROPOSALS = 20
 # Ids of decided proposals.
 _DECIDED_KEPT = 100
+# Declined changes whose lines are known, and characters of all these lines.
+_DECLINED_KEPT, _DECLINED_CHARS = 200, 200_000
 
 
 class UnknownProposalError(RefusedWriteError):
@@ -65,10 +69,11 @@ class Proposal(Applicable):
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
-    """A memory's undecided proposals, oldest first, and the ids of the last decided ones."""
+    """A memory's undecided proposals, oldest first, the ids of the last decided ones, and what was declined in them."""
 
     waiting: list[Proposal] = field(default_factory=list)
     decided: list[str] = field(default_factory=list)
+    declined: list[Declined] = field(default_factory=list)
 
     @property
     def is_full(self) -> bool:
@@ -83,7 +88,15 @@ class Proposals:
         """With a newer form of one proposal."""
         waiting = [proposal if each.id == proposal.id else each for each in self.waiting]
         over = [each.id for each in waiting if not each.changes]
-        return Proposals([each for each in waiting if each.changes], [*self.decided, *over][-_DECIDED_KEPT:])
+        left = [each for each in waiting if each.changes]
+        return replace(self, waiting=left, decided=[*self.decided, *over][-_DECIDED_KEPT:])
+
+    def with_declined(self, lines: list[str]) -> "Proposals":
+        """With the lines of a declined change, so that they do not come back."""
+        sizes = accumulate(sum(map(len, each.lines)) for each in reversed(self.declined))
+        kept = sum(size < _DECLINED_CHARS for size in sizes)
+        older = self.declined[len(self.declined) - min(kept, _DECLINED_KEPT) :]
+        return replace(self, declined=[*older, Declined(datetime.now(UTC).isoformat(), lines)])
 
 
 PROPOSALS = KeptValue(Proposals, Proposals(), namespaces.proposals)
@@ -148,11 +161,12 @@ async def decide(
         DecidedError: the proposal, or one of the files, was decided before.
         RefusedWriteError: the accepted changes cannot be merged with the present files. Nothing was decided.
     """
-    if accept:
-        proposal = _undecided(await PROPOSALS.read(store, actor, files), proposal_id, paths)
-        wanted = [change for change in proposal.changes if paths is None or change.path in paths]
-        if reason := await refusal(store, files, wanted, proposal.author):
-            raise RefusedWriteError(reason)
+    proposal, lines = _undecided(await PROPOSALS.read(store, actor, files), proposal_id, paths), list[str]()
+    wanted = [change for change in proposal.changes if paths is None or change.path in paths]
+    if not accept:
+        lines = await asyncio.to_thread(lambda: [line for change in wanted for line in added_lines(change)])
+    elif reason := await refusal(store, files, wanted, proposal.author):
+        raise RefusedWriteError(reason)
     outcome: Proposal | RefusedWriteError | None = None
 
     def decided(now: Proposals) -> Proposals:
@@ -161,7 +175,9 @@ async def decide(
             outcome = _decided(_undecided(now, proposal_id, paths), paths, accept=accept)
         except RefusedWriteError as error:
             outcome = error
-        return now.replaced(outcome) if isinstance(outcome, Proposal) else now
+        if isinstance(outcome, RefusedWriteError):
+            return now
+        return now.replaced(outcome) if accept else now.replaced(outcome).with_declined(lines)
 
     await PROPOSALS.change(store, actor, files, decided, epoch)
     if isinstance(outcome, RefusedWriteError):

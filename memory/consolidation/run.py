@@ -18,9 +18,11 @@ from memory.consolidation.acceptance import Acceptance
 from memory.consolidation.applying import refusal
 from memory.consolidation.drafts import Draft, Drafts, files_of, rehearsal
 from memory.consolidation.due import Due, batch, find_due
+from memory.consolidation.facts import Key
 from memory.consolidation.positions import put_off
-from memory.consolidation.proposals import proposals, with_proposals
+from memory.consolidation.proposals import PROPOSALS, Proposals, proposals, with_proposals
 from memory.consolidation.run_records import Record, kept_record, record, shortened, tell
+from memory.consolidation.taken_back import Said, TakenBack, objection, returning, said_since, taken_back, without
 from memory.consolidation.tasks import shown_text
 from memory.controls import controls
 from memory.recall import catch_up
@@ -73,13 +75,16 @@ class ConsolidationRun:
         shown = await asyncio.to_thread(batch, due, BATCH_TOKENS)
         if not shown:
             return None
+        taken = await self._taken_back(waiting)
+        said = await self.said(shown, min(each.at for each in taken.values())) if taken else []
         draft = Draft(
             origin=store,
             files=self._files,
             base=files,
             follows=follows,
             shown=shown,
-            text=await asyncio.to_thread(shown_text, shown, files),
+            text=await asyncio.to_thread(shown_text, shown, files, taken, said),
+            said=said,
             more=len(due) > sum(item.whole for item in shown),
             reason=reason,
             skipped=skipped,
@@ -94,8 +99,18 @@ class ConsolidationRun:
         assistant = self._assistant if self._settings.memory_scope == "user+assistant" else None
         return await find_due(store, self.actor, assistant, skipped=skipped)
 
+    async def said(self, shown: Sequence[Due], since: str) -> list[Said]:
+        """What the person said in these conversations after a time."""
+        return await said_since(get_client().runs, [item.conversation.thread_id for item in shown], since)
+
+    async def _taken_back(self, decided: Proposals) -> dict[Key, TakenBack]:
+        histories = await journal.histories(self._store, self._files)
+        return await asyncio.to_thread(taken_back, histories, decided.declined)
+
     async def accept(self, draft: Draft) -> str | None:
         """Apply a draft's changes unless the guard objects to them, or there is no room.
+
+        A batch that brings back what the person took back is refused. The second time it goes without those lines.
 
         Returns:
             The reason of a refusal, or None: then the draft's report has the batch.
@@ -108,12 +123,19 @@ class ConsolidationRun:
         # The sources of a line, for a person who asks; the run's record counts all conversations.
         said_in = " ".join(sorted(positions)[:_THREADS_NOTED])
         author = identity.Author("consolidation", self.actor.user_id, self._run_id, said_in)
+        taken = await self._taken_back(await PROPOSALS.read(draft.origin, self.actor, self._files)) if changes else {}
+        present = guard.texts(await files_of(draft.origin, self._files)) if taken else []
+        brought = await asyncio.to_thread(returning, changes, present, taken, draft.said)
+        if brought and not draft.reason:
+            return objection(brought)
+        changes = await asyncio.to_thread(without, changes, brought)
         problem = await asyncio.to_thread(guard.objections, changes, draft.given_up)
         if problem := problem or await refusal(draft.origin, self._files, changes, author):
             return problem
         diffs = await asyncio.to_thread(lambda: {each.path: each.diff() for each in changes})
         report = replace(
             draft.report,
+            reason=f"Left out: {objection(brought)}" if brought else draft.report.reason,
             conversations=draft.report.conversations + len(positions),
             messages=draft.report.messages + sum(len(item.conversation.turns) for item in draft.shown),
             files=guard.merged(draft.report.files, diffs),

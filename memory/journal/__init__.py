@@ -12,7 +12,7 @@ from uuid import uuid4
 from langgraph.store.base import BaseStore
 
 from memory.identity import Actor, Author
-from memory.journal.deleted import all_items, deleted_files
+from memory.journal.deleted import all_items, deleted_files, histories
 from memory.journal.diffs import cut, diff, edits, line_origins, lines_of, revert_change
 from memory.journal.epochs import (
     Epoch,
@@ -32,8 +32,8 @@ from memory.namespaces import Namespace
 __all__ = [
     "NOTHING", "Change", "Epoch", "MovedError", "Revision", "Steps", "acarry_out", "all_items", "begin_epoch",
     "change", "count_epoch_up", "current_epoch", "cut", "deleted_files", "diff", "edits", "epoch_is_over", "epoch_of_run",
-    "file_lock", "history", "line_origins", "lines_of", "note_epoch", "open_log", "read_epoch", "revert_change", "run_epoch",
-    "settle",
+    "file_lock", "histories", "history", "line_origins", "lines_of", "note_epoch", "open_log", "read_epoch", "revert_change",
+    "run_epoch", "settle",
 ]  # fmt: skip
 
 

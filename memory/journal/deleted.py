@@ -1,5 +1,7 @@
-"""The files of a namespace, and the histories of those that were deleted."""
+"""The files of a namespace, and the histories of all, or of those that were deleted."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 
 from langgraph.store.base import BaseStore, Item
@@ -21,6 +23,20 @@ async def all_items(store: BaseStore, namespace: namespaces.Namespace) -> list[I
         if len(page) < MAX_MEMORY_FILES:
             break
     return sorted(items, key=lambda item: item.key)
+
+
+async def histories(store: BaseStore, files: namespaces.Namespace) -> list[tuple[str, list[Revision]]]:
+    """Path and revisions, newest first, of each file with a history, also of deleted ones. One search reads them all."""
+    logs = defaultdict[namespaces.Namespace, list[Item]](list)
+    for item in await all_items(store, namespaces.journals(files)):
+        if isinstance(item.value.get("path"), str):
+            logs[item.namespace].append(item)
+
+    def read() -> list[tuple[str, list[Revision]]]:
+        known = [(str(items[0].value["path"]), log_of(items)) for items in logs.values()]
+        return [(path, [*log.back_from(log.head())]) for path, log in known]
+
+    return await asyncio.to_thread(read)
 
 
 async def deleted_files(store: BaseStore, files: namespaces.Namespace) -> AsyncIterator[tuple[str | None, list[Revision]]]:

@@ -21,6 +21,7 @@ from memory.consolidation.positions import Position, positions
 from memory.consolidation.run import ConsolidationRun
 from memory.consolidation.run_records import Record
 from memory.consolidation.slots import Slots
+from memory.consolidation.taken_back import Said
 from memory.identity import Author, Context
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
@@ -79,6 +80,7 @@ class Runs:
     drafts_kept: int = 256
     dies_after: tuple[str, int] | None = None
     due: list[Due] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)  # when she said what, where it matters
     built: Any = None
 
     def __post_init__(self) -> None:
@@ -144,6 +146,9 @@ class AlicesRun(ConsolidationRun):
         report = await super().finish(report)
         self.runs.step("finish")
         return report
+
+    async def said(self, shown: Sequence[Due], since: str) -> list[Said]:
+        return [each for each in self.runs.said if each.at > since]
 
     async def index(self) -> None:
         """There are no threads to index."""
