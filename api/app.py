@@ -80,3 +80,4 @@ langgraph_internals.isolate_store_calls()
 app.state.lock = share(Path.cwd()) if app.state.settings.local_dev else None
 if app.state.settings.local_dev:
     langgraph_internals.deliver_cancels()
+    langgraph_internals.delete_runs_with_their_thread()

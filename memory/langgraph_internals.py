@@ -127,6 +127,31 @@ def deliver_cancels() -> None:
     StreamManager.put, StreamManager.get_queues = put_to_thread, queues_of
 
 
+@cache
+def delete_runs_with_their_thread() -> None:
+    """Have `langgraph dev` delete a run's checkpoints only if it is a run of the given thread, and in that thread, from now on.
+
+    It deletes before it looks, and tells a checkpointer of one's own the run's id alone. So `DELETE /threads/<own>/runs/<run>`
+    with another's run answered 404, and emptied the other's conversation; and a copy has the same runs in its history.
+    """
+    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # as above
+    from langgraph_runtime_inmem import ops  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+
+    delete = ops._delete_checkpoints_for_thread  # noqa: SLF001  # what requests and rollbacks call
+
+    async def deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
+        if run_id is None:
+            await delete(thread_id, conn)
+        elif any((str(run["thread_id"]), str(run["run_id"])) == (str(thread_id), str(run_id)) for run in conn.store["runs"]):
+            checkpointer = await get_checkpointer()
+            if delete_run := getattr(checkpointer, "adelete_run", None):
+                await delete_run(str(thread_id), str(run_id))
+            else:
+                await delete(thread_id, conn, run_id)
+
+    ops._delete_checkpoints_for_thread = deleted  # noqa: SLF001
+
+
 async def drop_checkpoints() -> None:
     """Delete the checkpoints of earlier runs of the thread that this is called in. The current run's last one will stay.
 

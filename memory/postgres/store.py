@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import psycopg
@@ -101,18 +101,32 @@ class Checkpointer(AsyncPostgresSaver):
             if len(thread_ids) < _FORGET_THREADS:
                 return deleted
 
+    async def adelete_run(self, thread_id: str, run_id: str) -> None:
+        """Delete the checkpoints of a run in a thread that its caller may change."""
+        await self._delete("thread_id = %s AND metadata->>'run_id' = %s", (thread_id, run_id))
+
     async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Delete the checkpoints of these runs."""
-        key, ids = "thread_id, checkpoint_ns, checkpoint_id", [*map(str, run_ids)]
-        of_runs = f"SELECT {key} FROM checkpoints WHERE metadata->>'run_id' = ANY(%s)"  # noqa: S608
+        """Delete the checkpoints of runs that this server rolled back: it does not say of which thread.
+
+        Raises `PermissionError` within a request, whose run ids may be anybody's (`langgraph_internals` calls `adelete_run`).
+        """
+        from langgraph_api.utils import get_auth_ctx  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
+
+        if get_auth_ctx() is not None:
+            raise PermissionError("A request deletes a run's checkpoints with its thread alone.")
+        await self._delete("metadata->>'run_id' = ANY(%s)", ([*map(str, run_ids)],))
+
+    async def _delete(self, where: LiteralString, values: tuple[object, ...]) -> None:
+        key = "thread_id, checkpoint_ns, checkpoint_id"
+        chosen = f"SELECT {key} FROM checkpoints WHERE {where}"  # noqa: S608
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
-                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({of_runs})", (ids,))  # noqa: S608
+                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", values)  # noqa: S608
 
 
 def _caller() -> dict[str, str]:
     """The person behind the current request, as run metadata; empty for an operator, and outside of requests."""
-    from langgraph_api.utils import get_auth_ctx  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
+    from langgraph_api.utils import get_auth_ctx  # noqa: PLC0415  # as above
 
     context, settings = get_auth_ctx(), load_settings()
     if context is None or identity.is_operator(context.user, settings):

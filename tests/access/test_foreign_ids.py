@@ -1,0 +1,286 @@
+"""Ids of somebody else's runs, checkpoints and threads, sent beside one's own thread: nothing of theirs is shown or changed.
+
+At the door, and for every method of the checkpointer, on both stores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import sys
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from langgraph.checkpoint.memory import InMemorySaver
+
+from settings import Settings
+from testing.dev_server import DevServer, dev_token
+from testing.parts import ON_POSTGRES, stores
+from testing.scripted_anthropic import ScriptedAnthropic, Text, after
+from tests.conftest import model_env
+
+SECRET = "the-safe-opens-with-4711"
+OPERATOR = {"x-auth-scheme": "langsmith"}
+
+
+# --- At the door -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=stores())
+def door(request: pytest.FixtureRequest, shared_model: ScriptedAnthropic) -> Iterator[DevServer]:
+    if request.param == "memory":
+        yield request.getfixturevalue("shared_server")
+        return
+    env = {**model_env(shared_model), "MEMORY_POSTGRES_URI": request.getfixturevalue("postgres_uri")}
+    with TemporaryDirectory() as folder, DevServer(Path(folder), env=env, config=ON_POSTGRES) as server:
+        yield server
+
+
+class Person:
+    """Somebody's requests, and all that the platform shows them of their conversations."""
+
+    def __init__(self, server: DevServer, name: str) -> None:
+        headers = {"Authorization": f"Bearer {dev_token('acme', name)}"}
+        self.http = httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=60)
+        self.threads: list[str] = []
+
+    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.http.request(method, path, json=body)
+
+    async def made(self, path: str, body: Any) -> dict[str, Any]:
+        answer = await self.ask("POST", path, body)
+        assert answer.is_success, answer.text
+        return dict(answer.json())
+
+    async def thread(self) -> str:
+        self.threads.append((await self.made("/threads", {}))["thread_id"])
+        return self.threads[-1]
+
+    async def turn(self, thread: str, text: str) -> str:
+        await self.made(f"/threads/{thread}/runs/wait", asked(text))
+        return str((await self.ask("GET", f"/threads/{thread}/runs")).json()[0]["run_id"])
+
+    async def state(self, thread: str) -> dict[str, Any]:
+        return dict((await self.ask("GET", f"/threads/{thread}/state")).json())
+
+    async def everything(self) -> dict[str, str]:
+        """Every byte of the answers about one's conversations, as an operator is shown them: nobody slows operators down."""
+        paths = [f"/threads/{thread}{of}" for thread in self.threads for of in ("", "/state", "/history?limit=100", "/runs")]
+        return {path: (await self.http.get(path, headers=OPERATOR)).text for path in paths}
+
+
+@pytest.fixture
+async def people(door: DevServer, model: ScriptedAnthropic, alice: str) -> AsyncIterator[tuple[Person, Person]]:
+    hers, other = Person(door, alice), Person(door, f"mallory of {alice}")
+    async with hers.http, other.http:
+        yield hers, other
+
+
+def asked(text: str, **more: Any) -> dict[str, Any]:
+    return {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}, **more}
+
+
+def on_own_thread(own: str, thread: str, run: str, checkpoint: str) -> dict[tuple[str, str], Any]:
+    """Requests about one's own thread with somebody else's ids, and those with their thread and one's own. Their bodies."""
+    there = {"thread_id": thread, "checkpoint_id": checkpoint, "checkpoint_ns": ""}
+    task = {"id": f"{own}:{run}"}
+    return {
+        ("GET", f"/threads/{own}/runs/{run}"): None,
+        ("GET", f"/threads/{own}/runs/{run}/join"): None,
+        ("GET", f"/threads/{own}/runs/{run}/join?cancel_on_disconnect=true"): None,
+        ("GET", f"/threads/{own}/runs/{run}/stream"): None,
+        ("GET", f"/threads/{thread}/runs/{run}/stream?cancel_on_disconnect=true"): None,
+        ("POST", f"/threads/{own}/runs/{run}/cancel"): None,
+        ("POST", f"/threads/{own}/runs/{run}/cancel?action=rollback&wait=true"): None,
+        ("POST", "/runs/cancel"): {"thread_id": own, "run_ids": [run]},
+        ("POST", "/runs/cancel?action=rollback"): {"thread_id": own, "run_ids": [run]},
+        ("POST", "/runs/cancel?action=rollback&"): {"thread_id": thread, "run_ids": [run]},
+        ("DELETE", f"/threads/{own}/runs/{run}"): None,
+        ("DELETE", f"/threads/{thread}/runs/{run}"): None,
+        ("GET", f"/threads/{own}/state/{checkpoint}"): None,
+        ("POST", f"/threads/{own}/state/checkpoint"): {"checkpoint": there},
+        ("POST", f"/threads/{own}/state/checkpoint?subgraphs"): {"checkpoint": there, "subgraphs": True},
+        ("POST", f"/threads/{own}/state"): {"values": {}, "checkpoint_id": checkpoint, "checkpoint": there},
+        ("POST", f"/threads/{own}/state?as"): {"values": {"messages": []}, "as_node": "model", "checkpoint": there},
+        ("GET", f"/threads/{own}/history?limit=100&before={checkpoint}"): None,
+        ("POST", f"/threads/{own}/history"): {
+            "limit": 100, "before": {"configurable": there}, "checkpoint": there, "metadata": {"run_id": run},
+        },
+        ("POST", f"/threads/{own}/runs/wait"): asked("hello", checkpoint_id=checkpoint, multitask_strategy="rollback"),
+        ("POST", f"/threads/{own}/runs/wait?at"): asked("hello", checkpoint=there, config={"configurable": there, **there}),
+        ("POST", f"/threads/{own}/runs/wait?map"): asked("hello", config={"configurable": {"checkpoint_map": {"": run}}}),
+        ("POST", f"/threads/{thread}/copy"): None,
+        ("POST", "/threads/prune"): {"thread_ids": [own, thread]},
+        ("POST", "/threads/prune?latest"): {"thread_ids": [own, thread], "strategy": "keep_latest"},
+        ("POST", "/threads"): {"thread_id": thread, "if_exists": "do_nothing"},
+        ("POST", "/a2a/agent"): {"jsonrpc": "2.0", "id": "1", "method": "tasks/get", "params": {**task, "contextId": own}},
+        ("POST", "/a2a/agent?cancel"): {"jsonrpc": "2.0", "id": "1", "method": "tasks/cancel", "params": task},
+        ("DELETE", f"/threads/{thread}"): None,
+    }  # fmt: skip
+
+
+# What may succeed, since it is about one's own thread.
+OWN = ("/state", "/history", "/runs/wait")
+
+
+@pytest.mark.server
+async def test_with_one_s_own_thread_nobody_reaches_another_s_run_or_checkpoint(
+    people: tuple[Person, Person], model: ScriptedAnthropic
+) -> None:
+    """Of a conversation that rests and of one whose run goes on: state, history and runs are byte-equal afterwards."""
+    alice, mallory = people
+    rests, busy, own = await alice.thread(), await alice.thread(), await mallory.thread()
+    run = await alice.turn(rests, f"remember {SECRET}")
+    await alice.turn(rests, f"and again {SECRET}")
+    await alice.turn(busy, SECRET)
+    await mallory.turn(own, "hello")
+    go_on = threading.Event()
+    model.script("goes on", after(go_on, [Text("done")]))
+    going = (await alice.made(f"/threads/{busy}/runs", asked("goes on")))["run_id"]
+    while not model.requests_for("goes on"):  # noqa: ASYNC110  # the scripted server's thread sets no event
+        await asyncio.sleep(0.05)
+    faults = dict[str, str]()
+    before = await alice.everything()
+    try:
+        for thread, of in ((rests, run), (busy, going)):
+            checkpoint = (await alice.state(thread))["checkpoint"]["checkpoint_id"]
+            for (method, path), body in on_own_thread(own, thread, of, checkpoint).items():
+                answer = await mallory.ask(method, path, body)
+                name = f"{'the busy' if thread == busy else 'the resting'}: {method} {path}"
+                if SECRET in answer.text:
+                    faults[name] = f"shows it: {answer.text[:300]}"
+                is_refused = not answer.is_success or '"error"' in answer.text or '"__error__"' in answer.text
+                is_own = f"/threads/{own}/" in path and any(part in path for part in OWN)
+                if not is_refused and not is_own and "event: error" not in answer.text:
+                    faults[name] = f"{answer.status_code} {answer.text[:300]}"
+                now = await alice.everything()
+                if changed := [path for path in before if before[path] != now[path]]:
+                    faults[name] = f"{answer.status_code}, and changes {changed}"
+                    before = now
+    finally:
+        go_on.set()
+    assert faults == {}
+    await alice.ask("GET", f"/threads/{busy}/runs/{going}/join")
+    assert (await alice.ask("GET", f"/threads/{busy}/runs/{going}")).json()["status"] == "success"
+    assert SECRET in str(await alice.state(busy))
+
+
+@pytest.mark.server
+async def test_a_run_is_deleted_with_its_own_thread_alone(people: tuple[Person, Person]) -> None:
+    """Not with another thread of the same person, which answers 404, nor from a copy that has the same run in its history."""
+    alice, _ = people
+    first, second = await alice.thread(), await alice.thread()
+    run, _ = await alice.turn(first, SECRET), await alice.turn(second, "hello")
+    copy = (await alice.made(f"/threads/{first}/copy", None))["thread_id"]
+    alice.threads.append(copy)
+    before = await alice.everything()
+    for thread in (second, copy):
+        assert (await alice.ask("DELETE", f"/threads/{thread}/runs/{run}")).status_code == 404
+    assert await alice.everything() == before
+    assert (await alice.ask("DELETE", f"/threads/{first}/runs/{run}")).status_code == 204
+    assert SECRET not in str(await alice.state(first))
+    now = await alice.everything()
+    assert {path for path in before if before[path] != now[path]} <= {path for path in before if first in path}
+
+
+# --- Every method of the checkpointer --------------------------------------------------------------------------------
+
+Saver = BaseCheckpointSaver[Any]
+
+
+@dataclass
+class Ids:
+    """A checkpointer, a thread of one's own, and somebody else's thread, run and checkpoint."""
+
+    saver: Any
+    own: str
+    thread: str
+    run: str
+    checkpoint: str
+
+
+def at(thread: str, checkpoint: str | None = None) -> Any:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **({"checkpoint_id": checkpoint} if checkpoint else {})}}
+
+
+async def listed(saver: Saver, *args: Any, **named: Any) -> list[Any]:
+    return [found async for found in saver.alist(*args, **named)]
+
+
+async def put(saver: Saver, thread: str, *, of: str | None = None, **metadata: Any) -> str:
+    """A checkpoint after another, with a pending write. Its id. Both say who the person is."""
+    checkpoint, version = empty_checkpoint(), saver.get_next_version(None, None)
+    said = f"{SECRET} of {metadata['user_id']}"
+    checkpoint["channel_values"], checkpoint["channel_versions"] = {"messages": [said]}, {"messages": version}
+    all_of: Any = {"source": "loop", "step": 1, "org_id": "acme", **metadata}
+    await saver.aput(at(thread, of), checkpoint, all_of, {"messages": version})
+    await saver.aput_writes(at(thread, checkpoint["id"]), [("messages", said)], "task")
+    return checkpoint["id"]
+
+
+METHODS: dict[str, Callable[[Ids], Any]] = {
+    "aget": lambda it: it.saver.aget(at(it.own, it.checkpoint)),
+    "aget_tuple": lambda it: it.saver.aget_tuple(at(it.own, it.checkpoint)),
+    "alist": lambda it: listed(it.saver, at(it.own, it.checkpoint)),
+    "alist before": lambda it: listed(it.saver, at(it.own), before=at(it.thread, it.checkpoint), limit=9),
+    "alist filter": lambda it: listed(it.saver, at(it.own), filter={"run_id": it.run}),
+    "aget_delta_channel_history": lambda it: it.saver.aget_delta_channel_history(
+        config=at(it.own, it.checkpoint), channels=["messages"]
+    ),
+    "aput": lambda it: put(it.saver, it.own, of=it.checkpoint, run_id=it.run, user_id="me"),
+    "aput_writes": lambda it: it.saver.aput_writes(at(it.own, it.checkpoint), [("messages", "mine")], "task"),
+    "adelete_run": lambda it: it.saver.adelete_run(it.own, it.run),
+    "adelete_for_runs": lambda it: it.saver.adelete_for_runs([it.run]),
+    "adelete_for_person": lambda it: it.saver.adelete_for_person("me", "acme"),
+    "acopy_thread": lambda it: it.saver.acopy_thread(it.own, f"copy of {it.own}"),
+    "aprune": lambda it: it.saver.aprune([it.own], strategy="delete"),
+    "aprune latest": lambda it: it.saver.aprune([it.own], strategy="keep_latest"),
+    "adelete_thread": lambda it: it.saver.adelete_thread(it.own),
+}
+# What a store may leave out; and what no request may call.
+NOT_HERE = (NotImplementedError, AttributeError, PermissionError)
+
+
+@pytest.fixture(params=stores())
+async def saver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Saver]:
+    """The store's checkpointer, in a request of somebody signed in."""
+    monkeypatch.setitem(sys.modules, "langgraph_api.utils", SimpleNamespace(get_auth_ctx=object))
+    if request.param == "memory":
+        yield InMemorySaver()
+        return
+    checkpointers = import_module("memory.postgres.store")
+    async with checkpointers.open_checkpointer(Settings(memory_postgres_uri=request.getfixturevalue("postgres_uri"))) as saver:
+        yield saver
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_no_method_of_the_checkpointer_reaches_beyond_the_given_thread(saver: Saver, method: str) -> None:
+    own, thread, run = (str(uuid.uuid4()) for _ in range(3))
+    first = await put(saver, thread, run_id=run, user_id="alice")
+    await put(saver, own, run_id=str(uuid.uuid4()), user_id="me")
+    last = await put(saver, thread, of=first, run_id=run, user_id="alice")
+    before = await listed(saver, at(thread))
+    assert len(before) == 2
+    for checkpoint in (first, last):
+        with contextlib.suppress(*NOT_HERE):
+            shown = await METHODS[method](Ids(saver, own, thread, run, checkpoint))
+            assert f"{SECRET} of alice" not in str(shown)
+        assert await listed(saver, at(thread)) == before
+
+
+def test_every_method_of_the_checkpointer_is_tried() -> None:
+    """A method that langgraph adds needs a line above."""
+    methods = {name for name, _ in inspect.getmembers(BaseCheckpointSaver, callable)}
+    public = {name for name in methods if name.startswith("a") and name[1:] in methods}
+    assert public == {method.split()[0] for method in METHODS} - {"adelete_run", "adelete_for_person"}
