@@ -24,6 +24,8 @@ _RETRY_SECONDS, _PROBE_SECONDS, _REFUSE_SECONDS = 0.5, 1.0, 0.5
 _CHECK_SECONDS = 2.0
 # Classes of errors during an outage: connection, resources, intervention, system. The client's own errors have no class.
 _AWAY = ("08", "53", "57", "58")
+# Refuses to write: what was the primary until a failover. Only a new connection may find the one that took over.
+_READ_ONLY = "25006"
 
 
 class UnreachableError(psycopg.OperationalError, PostgresUnreachableError):
@@ -36,14 +38,16 @@ class _BoundedConnection(Connection):
     answer_seconds: float = ANSWER_SECONDS
 
     async def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # psycopg's
-        """Carry out one exchange. Raises `UnreachableError` if the server is away, or takes longer than `answer_seconds`."""
+        """Carry out one exchange. Raises `UnreachableError` if the server is away, only reads, or takes longer than
+        `answer_seconds`.
+        """
         end = time.monotonic() + self.answer_seconds
         try:
             return await super().wait(gen, interval, self.answer_seconds)
-        except psycopg.OperationalError as error:
-            if time.monotonic() >= end:
+        except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+            if time.monotonic() >= end or error.sqlstate == _READ_ONLY:
                 self.pgconn.finish()
-            if (error.sqlstate or _AWAY[0]).startswith(_AWAY):
+            if (error.sqlstate or _AWAY[0]).startswith((*_AWAY, _READ_ONLY)):
                 raise UnreachableError(str(error)) from error
             raise
 

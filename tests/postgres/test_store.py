@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import psycopg
+import psycopg.sql
 import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.postgres import AsyncPostgresStore
@@ -19,7 +24,11 @@ from environment import SettingsError
 from memory import identity, namespaces
 from memory.postgres.store import open_checkpointer, open_store
 from settings import MAX_PATH_BYTES, Settings
+from testing.dev_server import DevServer, dev_token
 from testing.embedding import SUBJECTS, embed
+from testing.parts import ON_POSTGRES
+from testing.scripted_anthropic import ScriptedAnthropic
+from tests.conftest import model_env
 
 pytestmark = pytest.mark.postgres
 
@@ -128,6 +137,54 @@ async def test_a_connection_that_was_cut_is_replaced(database: Settings) -> None
                 "WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         assert await store.aget(("a",), "/k")
+
+
+@pytest.mark.server
+def test_a_postgres_that_only_reads_is_away_until_it_writes_again(
+    database: Settings, model: ScriptedAnthropic, alice: str
+) -> None:
+    """As after a failover: writes are told so as in an outage, and the server needs no restart once Postgres writes again."""
+    uri = str(database.memory_postgres_uri)
+
+    def only_reads(*, on: bool) -> None:
+        with psycopg.connect(uri, autocommit=True, options="-c default_transaction_read_only=off") as other:
+            name = psycopg.sql.Identifier(other.info.dbname)
+            change = "SET default_transaction_read_only = on" if on else "RESET default_transaction_read_only"
+            other.execute(psycopg.sql.SQL("ALTER DATABASE {} " + change).format(name))
+            if on:  # the sessions that begin now are never told of the way back
+                other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+
+    headers = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+    with TemporaryDirectory() as folder:
+        env = {**model_env(model), "MEMORY_POSTGRES_URI": uri}
+        server = DevServer(Path(folder), env=env, config=ON_POSTGRES)
+        with server, httpx.Client(base_url=server.url, headers=headers, trust_env=False, timeout=60) as http:
+            thread = http.post("/threads", json={}).json()["thread_id"]
+            turn = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "hello"}]}}
+
+            def write(text: str) -> httpx.Response:
+                return http.put("/memory/file", params={"path": "/memories/a.md"}, json={"content": text})
+
+            assert write("before").status_code == 200
+            only_reads(on=True)
+            told, deadline = list[httpx.Response](), time.monotonic() + 30
+            while len(told) < 12 and time.monotonic() < deadline:
+                told.append(write("meanwhile"))
+                told.append(http.delete("/memory"))
+            assert {answer.status_code for answer in told} == {503}, [answer.text for answer in told]
+            assert {answer.headers.get("retry-after") for answer in told} == {"1"}
+            assert all("Postgres" in answer.text for answer in told)
+            ended = http.post(f"/threads/{thread}/runs/wait", json=turn)
+            assert ended.status_code == 503 or "__error__" in ended.json(), ended.text
+            only_reads(on=False)
+            while (answer := write("after")).status_code != 200:
+                assert time.monotonic() < deadline + 30, answer.text
+                time.sleep(0.2)
+            assert http.get("/memory/file", params={"path": "/memories/a.md"}).json()["content"] == "after"
+            assert http.post(f"/threads/{thread}/runs/wait", json=turn).json()["messages"][-1]["content"] == "ok"
 
 
 # --- Semantic search -------------------------------------------------------------------------------------------------
