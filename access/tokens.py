@@ -42,7 +42,7 @@ def refused(detail: str) -> Auth.exceptions.HTTPException:
 class KeyTimes:
     """Seconds."""
 
-    cooldown: float = 5  # the longest refusal of a new key
+    cooldown: float = 5  # between two fetches, and so the longest refusal of a new key
     timeout: float = 5  # for the provider's whole answer
     refresh: float = 150  # the age from which on keys are refreshed in the background
     kept: float = 300  # the age after which they are no longer used
@@ -51,7 +51,8 @@ class KeyTimes:
 class KeySet:
     """An identity provider's public keys, cached; one task at a time fetches them, within bounds of time and size.
 
-    A known key needs no waiting, even during a fetch. An unknown key causes a fetch, at most once a cooldown.
+    A known key needs no waiting, even during a fetch. An unknown key causes a fetch, unless one ended, well or not, within the
+    cooldown: a provider that is down is not asked by every request, nor waited for.
     """
 
     def __init__(self, url: str, times: KeyTimes | None = None) -> None:
@@ -69,7 +70,7 @@ class KeySet:
             if age > self._times.refresh and now - self._tried_at > self._times.cooldown:
                 self._start()
             return self._keys[key_id]
-        if age > self._times.cooldown:
+        if now - self._tried_at > self._times.cooldown:
             # Concurrent callers share one fetch, which goes on when one of them hangs up.
             await asyncio.wait([self._start()])
         if time.monotonic() - self._fetched_at >= self._times.kept:
@@ -92,7 +93,8 @@ class KeySet:
             logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)
         else:
             self._fetched_at = time.monotonic()
-        self._tried_at = time.monotonic()
+        finally:
+            self._tried_at = time.monotonic()
 
     async def _answer(self) -> bytes:
         """The provider's answer as sent, without redirects or decompression."""

@@ -46,7 +46,8 @@ async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, part: str)
     """An answer that never ends is given up, and whoever hangs up ends it for nobody else."""
     keys.serve("one")
     keys.drips = part
-    key_set = tokens.KeySet(keys.url, tokens.KeyTimes(timeout=1))
+    times = tokens.KeyTimes(timeout=1)
+    key_set = tokens.KeySet(keys.url, times)
     started = time.monotonic()
     first, other = (asyncio.create_task(key_set.key("one")) for _ in range(2))
     await asyncio.sleep(0.1)
@@ -56,6 +57,10 @@ async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, part: str)
     assert time.monotonic() - started < 10, "a drip comes for ever"
     assert keys.asked == 1
     keys.drips = ""
+    with pytest.raises(ServerError):
+        await key_set.key("one")
+    assert keys.asked == 1, "within the cooldown, which begins when a fetch ends, nobody asks or waits"
+    times.cooldown = -1
     assert await key_set.key("one"), "a failure is not kept"
 
 

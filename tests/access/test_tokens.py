@@ -7,6 +7,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -171,17 +172,51 @@ def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
 
 
 @pytest.mark.server
-def test_while_keys_cannot_be_fetched_nobody_gets_in(by_keys: DevServer, keys: KeyServer) -> None:
+@pytest.mark.parametrize("answer", [None, b"<html>down for maintenance</html>", b"\xff"], ids=["hung up", "a page", "junk"])
+def test_while_keys_cannot_be_fetched_nobody_gets_in(by_keys: DevServer, keys: KeyServer, answer: bytes | None) -> None:
     """While keys cannot be fetched, nobody gets in, and the status says try again."""
-    ask = asking(by_keys.url)
-    for answer in (None, b"<html>down for maintenance</html>", b"\xff"):
-        keys.answer = answer
-        response = ask(rsa_signed("one"))
-        assert response.status_code == 503
-        assert "try again" in response.json()["detail"]
-    assert keys.asked >= 3
+    by_keys.restart()  # it knows no key
+    keys.answer = answer
+    ask, asked = asking(by_keys.url), keys.asked
+    response = ask(rsa_signed("one"))
+    assert response.status_code == 503
+    assert "try again" in response.json()["detail"]
+    assert keys.asked == asked + 1
     keys.serve("one")
-    assert ask(rsa_signed("one")).status_code == 200, "a failure is not kept"
+    assert soon(ask, rsa_signed("one")), "a failure is not kept"
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("drips", "knows"), [("", False), ("body", True)], ids=["hangs up", "hangs, once it has answered"])
+def test_a_provider_that_is_down_is_asked_at_most_every_five_seconds(
+    by_keys: DevServer, keys: KeyServer, drips: str, *, knows: bool
+) -> None:
+    """A provider that is down is asked at most every five seconds, by all callers together, who rarely wait for it."""
+    by_keys.restart()  # it knows no key
+    keys.serve("one")
+    ask, times, statuses = asking(by_keys.url), tokens.KeyTimes(), set[int]()
+    if knows:
+        assert soon(ask, rsa_signed("one"))
+        time.sleep(times.cooldown)  # so that an unknown key is a reason to ask
+    keys.drips, keys.answer = drips, keys.answer if drips else None
+    asked, began = keys.asked, time.monotonic()
+    with ThreadPoolExecutor(10) as callers:
+        while (seconds := time.monotonic() - began) < 2.5 * times.cooldown:
+            statuses |= set(callers.map(lambda _: ask(rsa_signed("never served")).status_code, range(10)))
+    keys.drips = ""
+    assert statuses == {401 if knows else 503}
+    assert 1 <= keys.asked - asked <= 1 + seconds / (times.cooldown + (times.timeout if drips else 0))
+    assert not knows or ask(rsa_signed("one")).status_code == 200, "a known key goes on to be believed"
+    keys.serve("one")
+    assert soon(ask, rsa_signed("one"))
+
+
+def soon(ask: Ask, token: str) -> bool:
+    """Whether a token is believed within a minute."""
+    deadline = time.monotonic() + 60
+    while ask(token).status_code != 200 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return ask(token).status_code == 200
 
 
 @pytest.mark.server
