@@ -5,16 +5,19 @@ protocol ends. Another one is retried, and then fails the run: its tool calls ar
 """
 
 import asyncio
+import math
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar
 
 import orjson
 from langchain.agents.middleware import ModelRetryMiddleware
 from langchain.chat_models import init_chat_model
-from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
+from langchain_core.exceptions import ModelConnectionError, ModelError, ModelRateLimitError, ModelTimeoutError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import agenerate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -40,6 +43,14 @@ ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
 }
 # Characters of one answer, and of invalid JSON in a tool call's arguments: langchain repairs that in quadratic time.
 MAX_ANSWER_CHARS, _REPAIRED_CHARS = 1_000_000, 1_024
+# The longest `Retry-After` that is waited for. Anthropic's client would sleep for any, and pass for a silent model.
+MAX_RETRY_AFTER_SECONDS = MODEL_SILENCE_SECONDS / 2
+
+
+class BusyModelError(ModelRateLimitError, RuntimeError):
+    """A provider asks to wait before the next call. Of a `RuntimeError` the platform shows people the message."""
+
+    is_retryable = False
 
 
 class CutAnswerError(ModelConnectionError):
@@ -123,6 +134,9 @@ def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
     streams = kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
     if not streams or model.disable_streaming is True:
         return model
+    if any(base.__module__.startswith("langchain_anthropic") for base in kind.__mro__):
+        hooks = model._async_client._client.event_hooks["response"]  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
+        hooks += [] if _no_long_wait in hooks else [_no_long_wait]
     content = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "silence_seconds": limits.silence_seconds}
     copy = model.model_copy()
     object.__setattr__(copy, "__class__", type(kind.__name__, (_WholeAnswers, kind), content))
@@ -183,7 +197,33 @@ class _WholeAnswers(BaseChatModel):
                 raise SilentModelError(f"The model said nothing for {self.silence_seconds:g} seconds.") from error
             if began:
                 raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
+            response = getattr(error, "response", None)
+            if (seconds := _retry_after(response)) > 0:
+                asked = f"it answers {response.status_code}, and asks to wait {_in_words(seconds)}"  # type: ignore[union-attr]
+                raise BusyModelError(f"The model's provider is busy: {asked}. Try again then.") from error
             raise
+
+
+async def _no_long_wait(response: Any) -> None:
+    """Tell a provider's client not to try again after a wait that is too long."""
+    if _retry_after(response) > MAX_RETRY_AFTER_SECONDS:
+        response.headers["x-should-retry"] = "false"
+
+
+def _retry_after(response: Any) -> float:
+    """The seconds that a response asks to wait, as a number or until a date; 0 if none."""
+    asked = str(getattr(response, "headers", {}).get("retry-after", ""))
+    try:
+        seconds = float(asked) if asked.isdecimal() else (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError):  # nonsense, or a date without a time zone
+        return 0
+    return seconds
+
+
+def _in_words(seconds: float) -> str:
+    units = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
+    size, unit = next((of for of in units if seconds >= 2 * of[0]), (1, "seconds" if seconds > 1 else "second"))
+    return f"{math.ceil(seconds / size)} {unit}"
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Failure:
-    """An error answer: HTTP status, Anthropic error type (such as "overloaded_error") and message.
+    """An error answer: HTTP status, Anthropic error type (such as "overloaded_error") and message, and a Retry-After header.
 
     The Anthropic SDK retries 408, 409, 429 and 5xx (twice by default), and every retry takes the next reply.
     """
@@ -46,6 +46,7 @@ class Failure:
     status: int
     type: str
     message: str
+    retry_after: str = ""
 
 
 @dataclass(frozen=True)
@@ -292,16 +293,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fail(self, failure: Failure) -> None:
         error = {"type": failure.type, "message": failure.message}
-        self._send(failure.status, {"type": "error", "error": error})
+        self._send(failure.status, {"type": "error", "error": error}, failure.retry_after)
 
-    def _send(self, status: int, body: Body) -> None:
-        self._head(status, "application/json")
+    def _send(self, status: int, body: Body, retry_after: str = "") -> None:
+        self._head(status, "application/json", retry_after)
         self.wfile.write(_dumps(body).encode())
 
-    def _head(self, status: int, content_type: str) -> None:
+    def _head(self, status: int, content_type: str, retry_after: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Type", content_type)
-        self.send_header("retry-after-ms", "10")  # read on failures only; keeps the SDK's retries quick
+        # The default is read on failures only; it keeps the SDK's retries quick.
+        self.send_header(*(("Retry-After", retry_after) if retry_after else ("retry-after-ms", "10")))
         self.end_headers()
 
     def log_message(self, *_: Any) -> None:
