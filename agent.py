@@ -15,7 +15,7 @@ from memory.recall import Titles, build_episode_tools
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.skills import build_skills
 from memory.tools import NearlyFull, build_memory_tools
-from memory.usage import Combined, RunBound, TokenBudget
+from memory.usage import Combined, RefusedCalls, RunBound, TokenBudget
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import PROJECT, Settings, load_settings
 from writer import build_writer
@@ -42,11 +42,11 @@ def build_agent(
     tools: list[Any] = [TemporaryTools(), NearlyFull(backend)]
     middleware: list[Any] = [PromptBlocks(settings, files)]
     middleware.append(build_skills(settings, backend))
-    bounded = [TokenBudget(settings), limits.retry()]
+    bounded = [RefusedCalls(), TokenBudget(settings), limits.retry()]
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, Combined(*tools, *bounded)]}
     graph = create_deep_agent(
-        model=whole_answers(model or build_model(settings.agent_model), limits),
+        model=whole_answers(model or build_model(settings.agent_model, local_dev=settings.local_dev), limits),
         name="agent",
         system_prompt=system_prompt(settings),
         tools=[*build_memory_tools(settings, backend), *build_episode_tools(settings)],

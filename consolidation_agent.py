@@ -29,7 +29,7 @@ def build_consolidation_agent(
     consolidation = consolidation or Consolidation(settings, Drafts())
     backend = build_backend(settings, consolidating=True, drafts=consolidation.drafts.store)
     graph = create_deep_agent(
-        model=whole_answers(model or build_model(*named), limits),
+        model=whole_answers(model or build_model(*named, local_dev=settings.local_dev), limits),
         name="consolidation_agent",
         system_prompt=PROMPT,
         tools=[append_memory_tool(backend)],

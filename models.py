@@ -29,7 +29,7 @@ from dev.offline_model import OfflineModel
 from environment import SettingsError
 from settings import MAX_RUN_SECONDS, MODEL_RETRIES, MODEL_SILENCE_SECONDS, adopt_local_environ, load_settings
 
-# The model while AGENT_MODEL is unset. To remove it, delete dev/offline_model.py and its test, and put None here.
+# The model of `langgraph dev` without AGENT_MODEL. To remove it, delete dev/offline_model.py and its test, and put None here.
 OFFLINE: type[BaseChatModel] | None = OfflineModel
 # Providers whose package an extra of this project installs.
 EXTRAS = ("anthropic", "openai", "google_genai", "ollama")
@@ -89,16 +89,15 @@ class CallLimits:
 LIMITS = CallLimits()
 
 
-def build_model(
-    name: str | None, variable: str = "AGENT_MODEL", offline: type[BaseChatModel] | None = OFFLINE
-) -> BaseChatModel:
-    """The chat model `name` (`provider:model`) that the setting `variable` gave, or the offline one if there is no name. Raises
-    `SettingsError` if there is no model, the provider is unknown, or its package or key is missing.
+def build_model(name: str | None, variable: str = "AGENT_MODEL", *, local_dev: bool = False) -> BaseChatModel:
+    """The chat model `name` (`provider:model`) that the setting `variable` gave; without a name the offline one, on `langgraph
+    dev`. Raises `SettingsError` if there is no model, the provider is unknown, or its package or key is missing.
     """
-    if name is None and offline:
-        return offline()
+    if name is None and OFFLINE and local_dev:
+        return OFFLINE()
     if name is None:
-        raise SettingsError(f"{variable} is empty; use provider:model, e.g. anthropic:claude-sonnet-4-6.")
+        fix = "use provider:model, e.g. anthropic:claude-sonnet-4-6, with the provider's key beside it."
+        raise SettingsError(f"{variable} is empty; {fix}")
     provider = name.partition(":")[0]
     try:
         model: BaseChatModel = init_chat_model(name)
@@ -118,9 +117,9 @@ def build_model(
 
 
 def check_models() -> None:
-    """Build both models that the environment names. Raises as `build_model`."""
+    """Build both models that the environment names for `langgraph dev`. Raises as `build_model`."""
     settings = load_settings()
-    build_model(settings.agent_model)
+    build_model(settings.agent_model, local_dev=True)
     if settings.consolidation_model:
         build_model(settings.consolidation_model, "CONSOLIDATION_MODEL")
 

@@ -57,6 +57,10 @@ BESIDE = (
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
 
 
+# What a deployment is given at least.
+MODEL = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_API_KEY": "test"}
+
+
 def install_line(tmp_path: Path) -> list[str]:
     """The words of the command by which the image installs this project, without its surroundings."""
     subprocess.run([*CLI, "dockerfile", str(tmp_path / "Dockerfile")], cwd=PROJECT, check=True, capture_output=True)
@@ -107,12 +111,25 @@ def load(python: str, folder: Path, first: str = "") -> None:
     config = json.loads((PROJECT / "langgraph.json").read_text())
     targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
     loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **MODEL}
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
     count = len(config["graphs"])
     loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
     assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], result.stderr
     assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
+
+
+@pytest.mark.parametrize("graph", sorted(json.loads((PROJECT / "langgraph.json").read_text())["graphs"].values()))
+def test_a_deployment_without_a_model_does_not_start_and_says_so(graph: str) -> None:
+    """A deployment without a model does not start, and says so in one line: nobody may take the offline model for theirs."""
+    load_graph = f"import {graph.removeprefix('./').partition('.py:')[0]}"
+    given = {"AGENT_MODEL": " ", "LANGSMITH_LANGGRAPH_API_VARIANT": "cloud"}
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_MODEL")}
+    done = subprocess.run(
+        [sys.executable, "-c", load_graph], cwd=PROJECT, env={**kept, **given}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("environment.SettingsError: AGENT_MODEL is empty; use provider:model, e.g. ")
 
 
 def test_a_wheel_holds_every_module_that_a_deployment_serves(tmp_path: Path) -> None:

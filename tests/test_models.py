@@ -12,9 +12,9 @@ from environment import SettingsError
 from models import build_model
 
 
-def test_no_name_without_an_offline_model_is_an_error_naming_the_setting() -> None:
+def test_no_name_anywhere_but_on_langgraph_dev_is_an_error_naming_the_setting() -> None:
     with pytest.raises(SettingsError, match="AGENT_MODEL is empty; use provider:model"):
-        build_model(None, offline=None)
+        build_model(None)
 
 
 @pytest.mark.parametrize(("provider", "kind"), [("anthropic", "ChatAnthropic"), ("google_genai", "ChatGoogleGenerativeAI")])

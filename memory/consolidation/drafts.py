@@ -41,6 +41,7 @@ class Draft:
     report: Record  # the run's record so far
     said: Sequence[Said] = ()  # what the person said in these conversations since they first took something back
     steps: int = 0  # model calls
+    stuck: str = ""  # the call that the model repeats although it is refused
     given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
     id: str = field(default_factory=lambda: str(uuid4()))
     store: BaseStore = field(default_factory=InMemoryStore)

@@ -33,6 +33,7 @@ from memory.consolidation.sweeping import delete_old, sweep
 from memory.consolidation.tasks import NOTHING_NEW, TOOL, consolidation_tools, task
 from memory.consolidation.trigger import current_owner, is_stray
 from memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
+from memory.usage import repeated_refusal
 from memory.validation import RefusedWriteError
 from settings import MAX_CONSOLIDATION_STEPS, MAX_UNDONE_BATCHES, Settings
 
@@ -118,7 +119,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return await handler(request)
         if draft := self.drafts.current(batch):
             draft.steps += 1
-        if draft is None or draft.steps > MAX_CONSOLIDATION_STEPS:
+            draft.stuck = repeated_refusal(request.messages)
+        if draft is None or draft.stuck or draft.steps > MAX_CONSOLIDATION_STEPS:
             return ModelResponse([AIMessage("")])  # `aafter_agent` begins the batch again, or refuses it
         try:
             response = await handler(request)
@@ -174,14 +176,16 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
 
     async def _decide(self, run: ConsolidationRun, draft: Draft) -> Draft | None:
         """Accept or refuse a batch. Returns the next one."""
-        stopped = draft.steps > MAX_CONSOLIDATION_STEPS
-        problem = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if stopped else await run.accept(draft)
+        stopped = draft.stuck or (
+            draft.steps > MAX_CONSOLIDATION_STEPS and f"It took more than {MAX_CONSOLIDATION_STEPS} steps."
+        )
+        problem = stopped or await run.accept(draft)
         if problem is None:
             return await run.begin(draft.report, draft) if draft.more else None
         if not draft.reason and not stopped:
             return await run.begin(draft.report, draft, problem)
         await run.skip(draft, problem)
-        goes_on = draft.more and draft.report.undone < MAX_UNDONE_BATCHES
+        goes_on = draft.more and not draft.stuck and draft.report.undone < MAX_UNDONE_BATCHES
         return await run.begin(draft.report, draft) if goes_on else None
 
     async def _is_paused(self, actor: identity.Actor) -> bool:

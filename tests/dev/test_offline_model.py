@@ -142,8 +142,8 @@ def test_it_reads_before_it_writes() -> None:
     assert consolidate("", []).tool_calls[0]["name"] == "search_recent_conversations"
 
 
-def test_it_answers_where_no_model_is_named() -> None:
-    assert isinstance(build_model(None), OfflineModel)
+def test_it_answers_on_langgraph_dev_where_no_model_is_named() -> None:
+    assert isinstance(build_model(None, local_dev=True), OfflineModel)
     assert isinstance(whole_answers(OfflineModel(), LIMITS), OfflineModel)
 
 

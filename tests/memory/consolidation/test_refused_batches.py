@@ -131,6 +131,20 @@ async def test_a_batch_that_takes_too_many_steps_is_undone(run: Runs, store: Bas
     assert f"{MAX_CONSOLIDATION_STEPS} steps" in (await records(store, ALICE))[0]["reason"]
 
 
+async def test_a_model_that_repeats_a_refused_call_ends_the_run_and_its_batch_is_undone(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    refused = [ToolCall("write_file", {"file_path": "/policies/mine.md", "content": "x"})]
+    model.script(TASK, [append("- dill")], *[refused] * (MAX_CONSOLIDATION_STEPS + 6))
+    await run("r1", [talk("t", A_BATCH), talk("u", A_BATCH)])
+    assert len(model.requests) == 4
+    assert await text(store) == ""
+    assert await consolidated(store) == set(), "it stays due"
+    (record,) = await records(store, ALICE)
+    assert (record["status"], record["undone"]) == ("undone", 1)
+    assert "write_file was refused three times in a row" in record["reason"]
+
+
 async def test_a_failing_model_leaves_memory_as_it_was(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
     """A failing model leaves memory as it was, and the next run begins at once."""
     model.script(TASK, [append("- dill")], Failure(400, "invalid_request_error", "no"))
