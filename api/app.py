@@ -81,3 +81,4 @@ app.state.lock = share(Path.cwd()) if app.state.settings.local_dev else None
 if app.state.settings.local_dev:
     langgraph_internals.deliver_cancels()
     langgraph_internals.delete_runs_with_their_thread()
+    langgraph_internals.save_conversations()

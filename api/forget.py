@@ -24,19 +24,29 @@ from memory import identity, journal, langgraph_internals
 from memory.namespaces import Namespace, memories, namespaces_of
 from settings import Settings
 
-# Seconds that a cancelled run has to end. A slower run belongs to an older epoch, so it writes nothing.
+# Seconds that cancelled runs have to end. A slower run belongs to an older epoch, so it writes no memory.
 STOP_SECONDS = 10.0
 # Grace period, in seconds, before checking for in-flight writes after a person is forgotten.
 FORGET_GRACE_SECONDS = 0.5
 _PAGE = 100
 _IDS = 1_000
 _PASSES = 5
+# Conversations that an answer names.
+_SHOWN = 10
 
 DeleteCheckpoints = Callable[[LangGraphClient, str, str], Awaitable[int]]
 
 
 class StillWrittenError(Exception):
     """Data of a person came back after each deletion."""
+
+
+class StillRunningError(Exception):
+    """Runs of a person could not be stopped; `thread_ids` are their conversations. All else is deleted."""
+
+    def __init__(self, thread_ids: Collection[str]) -> None:
+        super().__init__(thread_ids)
+        self.thread_ids = sorted(thread_ids)
 
 
 async def forget(
@@ -51,7 +61,8 @@ async def forget(
     """Delete everything of a person except the epoch, until nothing is left. Safe to repeat.
 
     A new epoch begins first, so runs under way write nothing afterwards. Shared memory (`MEMORY_SCOPE=assistant`) stays.
-    Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id. Raises
+    Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id. A thread whose run
+    cannot be stopped stays, because the run would put checkpoints that nothing leads to. Raises `StillRunningError` then, and
     `StillWrittenError` if something came back after each of several deletions.
 
     Args:
@@ -62,21 +73,22 @@ async def forget(
         Deleted `runs`, `threads`, `unlisted_threads` (only left as checkpoints), and items of the store by the first part of
         their namespace (`memories`, `journal`, ...).
     """
-    counts, stopped = Counter[str](), set[str]()
+    counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
     for _ in range(_PASSES):
         await journal.count_epoch_up(store, actor)
-        if runs := await _stop_runs(client, actor, stopped, crowded):
+        runs, going = await _stop_runs(client, actor, stopped, crowded, deadline)
+        if runs:
             counts["runs"] += runs
             await journal.count_epoch_up(store, actor)  # a run may have begun after the first
-        counts["threads"] += await _delete_threads(client, actor)
+        counts["threads"] += await _delete_threads(client, actor, going)
         counts += await _delete_items(store, actor, settings)
         await asyncio.sleep(FORGET_GRACE_SECONDS)
-        await _delete_checkpoints(client, actor, stopped)
+        await _delete_checkpoints(client, actor, stopped - going)
         if delete_checkpoints:
             counts["unlisted_threads"] += await delete_checkpoints(client, actor.user_id, actor.org_id)
         if not await _is_anything_left(store, client, actor, settings):
             return +counts
-    raise StillWrittenError
+    raise StillRunningError(going) if going else StillWrittenError
 
 
 async def _namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
@@ -91,17 +103,19 @@ async def _is_anything_left(store: BaseStore, client: LangGraphClient, actor: id
     return any(items) or bool(await client.threads.search(metadata=asdict(actor), limit=1, select=["thread_id"]))
 
 
-async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], crowded: Collection[str]) -> int:
-    """Cancel all runs and wait until they have ended. Returns their number, and adds their threads to `stopped`."""
+async def _stop_runs(
+    client: LangGraphClient, actor: identity.Actor, stopped: set[str], crowded: Collection[str], deadline: float
+) -> tuple[int, set[str]]:
+    """Cancel all runs and wait until they have ended. Returns their number, and the threads in which one goes on after the
+    deadline; adds all their threads to `stopped`.
+    """
     busy = await _busy(client, actor)
-    places = {*busy, *await _own(client, actor, crowded)}
-    cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in places)))
-    stopped |= places
-    deadline = time.monotonic() + STOP_SECONDS
-    while busy and time.monotonic() < deadline:
+    stopped |= {*busy, *await _own(client, actor, crowded)}
+    cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in stopped)))
+    while (going := langgraph_internals.threads_going(stopped, busy)) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
         busy = await _busy(client, actor)
-    return cancelled
+    return cancelled, going
 
 
 async def _busy(client: LangGraphClient, actor: identity.Actor) -> list[str]:
@@ -129,11 +143,13 @@ async def _cancel(client: LangGraphClient, thread_id: str) -> int:
     return 0
 
 
-async def _delete_threads(client: LangGraphClient, actor: identity.Actor) -> int:
-    """Delete all threads with their runs and checkpoints; returns their number."""
-    deleted, pruned = 0, 1
-    while pruned and (threads := await client.threads.search(metadata=asdict(actor), limit=_PAGE, select=["thread_id"])):
-        pruned = int((await client.threads.prune([str(thread["thread_id"]) for thread in threads]))["pruned_count"])
+async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going: Collection[str]) -> int:
+    """Delete all threads but these, with their runs and checkpoints; returns their number."""
+    deleted, pruned, most = 0, 1, min(_IDS, _PAGE + len(going))
+    while pruned:
+        threads = await client.threads.search(metadata=asdict(actor), limit=most, select=["thread_id"])
+        thread_ids = [thread_id for thread in threads if (thread_id := str(thread["thread_id"])) not in going]
+        pruned = int((await client.threads.prune(thread_ids))["pruned_count"]) if thread_ids else 0
         deleted += pruned
     return deleted
 
@@ -175,7 +191,10 @@ async def forget_me(request: PersonRequest) -> Response:
     responses:
       "200": {description: "`deleted`: how much of what; `kept`: what stays, and why"}
       "422": {description: It has a body}
-      "503": {description: Something came back each time that it was deleted; call again}
+      "503":
+        description: >
+          Something came back each time that it was deleted, or runs could not be stopped, which `detail` names: call again.
+          All else is deleted
     """
     actor = request.actor
     await check_no_body(request)
@@ -185,6 +204,13 @@ async def forget_me(request: PersonRequest) -> Response:
             deleted = await forget(
                 request.store, client, actor, request.settings, langgraph_internals.delete_checkpoints, crowded=crowded
             )
+    except StillRunningError as error:
+        detail = (
+            f"Runs of yours in {len(error.thread_ids)} conversations could not be stopped yet: "
+            f"{', '.join(error.thread_ids[:_SHOWN])}. They write nothing to your memory any more. "
+            "All else is deleted; call again to delete these, too."
+        )
+        raise RefusedRequestError(503, detail) from None
     except StillWrittenError:
         detail = "Something of yours came back after each deletion; stop your clients and call again."
         raise RefusedRequestError(503, detail) from None

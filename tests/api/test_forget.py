@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from typing_extensions import TypedDict
 
 from agent import build_agent
 from api import forget as forget_module
-from api.forget import StillWrittenError, forget
+from api.forget import StillRunningError, StillWrittenError, forget
 from memory import namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
 from memory.journal import epochs
@@ -43,17 +44,20 @@ SHARED = Settings(memory_scope="assistant", shared_writes="allow")
 
 
 class Threads:
-    """The platform's client, of somebody with these threads, which go when they are deleted."""
+    """The platform's client, of somebody with these threads, which go when they are deleted. A run goes on in `going`."""
 
-    def __init__(self, *ids: str, stubborn: bool = False, failing: int = 0) -> None:
-        self.ids, self.stubborn, self.failing = list(ids), stubborn, failing
+    def __init__(self, *ids: str, stubborn: bool = False, failing: int = 0, going: tuple[str, ...] = ()) -> None:
+        self.ids, self.stubborn, self.failing, self.going = list(ids), stubborn, failing, going
         self.threads = self.runs = self
 
-    async def search(self, *, status: str | None = None, metadata: dict[str, str], **_: Any) -> list[dict[str, str]]:
+    async def search(self, *, status: str | None = None, metadata: dict[str, str], **_: Any) -> Sequence[dict[str, str]]:
         assert metadata == {"user_id": "alice", "org_id": "acme"}
-        return [] if status else [{"thread_id": thread_id} for thread_id in self.ids]
+        return [{"thread_id": thread_id} for thread_id in (self.going if status else self.ids)]
 
-    async def prune(self, ids: list[str]) -> dict[str, int]:
+    async def list(self, *_: Any, **__: Any) -> tuple[()]:
+        return ()
+
+    async def prune(self, ids: Sequence[str]) -> dict[str, int]:
         if self.failing:
             self.failing -= 1
             raise ConnectionError
@@ -65,6 +69,7 @@ class Threads:
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forget_module, "FORGET_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(forget_module, "STOP_SECONDS", 0.2)
 
 
 def client(*ids: str, **more: Any) -> Any:
@@ -175,26 +180,43 @@ WRITES = {
 }
 
 
-async def forgotten_while(model: ScriptedAnthropic, store: BaseStore, running: Callable[[str], Any], *calls: ToolCall) -> str:
+async def forgotten_while(
+    model: ScriptedAnthropic, store: BaseStore, running: Callable[[str], Any], *calls: ToolCall, going: tuple[str, ...] = ()
+) -> str:
     """What the model was told, where its person was forgotten between its being asked and its answering."""
     question = f"take your time {uuid.uuid4()}"
     model.script(question, Slow(1.0, calls), [Text("done")])
     run = asyncio.create_task(running(question))
     while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
         await asyncio.sleep(0.01)
-    await forget(store, client(), ALICE, DEFAULTS)
+    with pytest.raises(StillRunningError) if going else nullcontext():
+        await forget(store, client(*going, going=going), ALICE, DEFAULTS)
     assert not left(store)
     await run
     return str(tool_results(model.requests_for(question)[-1]))
 
 
+async def test_where_a_run_cannot_be_stopped_only_its_thread_stays_until_it_has_ended(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    threads = client("1", "2", "3", going=("2",))
+    for _ in range(2):
+        with pytest.raises(StillRunningError) as error:
+            await forget(store, threads, ALICE, DEFAULTS)
+        assert error.value.thread_ids == threads.ids == ["2"]
+        assert not left(store)
+    threads.going = ()
+    assert (await forget(store, threads, ALICE, DEFAULTS))["threads"] == 1
+    assert not threads.ids
+
+
+@pytest.mark.parametrize("going", [(), ("a run that cannot be stopped",)], ids=str)
 @pytest.mark.parametrize("tool", WRITES)
 async def test_a_run_from_before_writes_nothing_afterwards(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, tool: str
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, tool: str, going: tuple[str, ...]
 ) -> None:
     await furnish(store, MEMORIES)
     agent = graph()
-    told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES[tool])
+    told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES[tool], going=going)
     assert "was deleted since this run began" in told
     assert not left(store)
     model.script("again", [WRITES["write_file"]], [Text("done")])

@@ -1,0 +1,45 @@
+"""The graphs as deployed, on a development server that is quick where it is slow: what the server under test loads.
+
+It flushes every second, waits a second for a cancellation where it waits 240, and forgets a person after two. The graph
+`stubborn` does not let itself be cancelled: its runs end once there is a file `let_go` in the server's folder.
+"""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import langgraph_runtime_inmem._persistence as persistence  # type: ignore[import-untyped]
+from langgraph.graph import START, MessagesState, StateGraph
+
+import api.forget
+from memory.identity import Context
+from settings import load_settings
+from testing.parts import graph_builders
+
+LET_GO = Path("let_go")
+persistence._flush_interval = 1
+persistence.stop_flush_loop()  # which may wait for its first time
+for _saved in [saved() for saved in persistence._stores.values()]:
+    persistence.register_persistent_dict(_saved)
+api.forget.STOP_SECONDS = 2
+_wait_for = asyncio.wait_for
+
+
+def _hasty_wait_for(awaitable: Any, timeout: float | None) -> Any:
+    return _wait_for(awaitable, 1 if timeout == 240 else timeout)
+
+
+asyncio.wait_for = _hasty_wait_for  # type: ignore[assignment]
+
+
+async def _hold(_: MessagesState) -> dict[str, Any]:
+    while not LET_GO.exists():  # noqa: ASYNC240
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.1)
+    return {}
+
+
+_stubborn: Any = StateGraph(MessagesState, context_schema=Context)
+stubborn = _stubborn.add_node("hold", _hold).add_edge(START, "hold").compile()
+globals().update({name: build(load_settings()) for name, build in graph_builders().items()})
