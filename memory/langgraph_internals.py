@@ -213,7 +213,7 @@ def delete_runs_with_their_thread() -> None:
     with another's run answered 404, and emptied the other's conversation; and a copy has the same runs in its history.
     """
     from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # as above
-    from langgraph_runtime_inmem import ops  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
+    from langgraph_runtime_inmem import ops  # noqa: PLC0415  # as above
 
     delete = ops._delete_checkpoints_for_thread  # noqa: SLF001  # what requests and rollbacks call
 
