@@ -7,11 +7,11 @@ protocol ends. Another one is retried, and then fails the run: its tool calls ar
 import asyncio
 import math
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any, ClassVar
 
 import orjson
@@ -44,7 +44,7 @@ ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
 # Characters of one answer, and of invalid JSON in a tool call's arguments: langchain repairs that in quadratic time.
 MAX_ANSWER_CHARS, _REPAIRED_CHARS = 1_000_000, 1_024
 # The longest `Retry-After` that is waited for. Anthropic's client would sleep for any, and pass for a silent model.
-MAX_RETRY_AFTER_SECONDS = MODEL_SILENCE_SECONDS / 2
+MAX_RETRY_AFTER_SECONDS, _LONGEST_SECONDS = MODEL_SILENCE_SECONDS / 2, 1e9
 
 
 class BusyModelError(ModelRateLimitError, RuntimeError):
@@ -210,13 +210,14 @@ async def _no_long_wait(response: Any) -> None:
 
 
 def _retry_after(response: Any) -> float:
-    """The seconds that a response asks to wait, as a number or until a date; 0 if none."""
+    """The seconds that a response asks to wait, as a number or until a date, read as leniently as clients do; 0 if none."""
     asked = str(getattr(response, "headers", {}).get("retry-after", ""))
     try:
-        seconds = float(asked) if asked.isdecimal() else (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError):  # nonsense, or a date without a time zone
-        return 0
-    return seconds
+        seconds = float(asked)
+    except ValueError:
+        parsed = parsedate_tz(asked)
+        seconds = mktime_tz(parsed) - time.time() if parsed else 0
+    return min(seconds, _LONGEST_SECONDS) if seconds > 0 else 0
 
 
 def _in_words(seconds: float) -> str:

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from memory.blocks import shown
 
-Category = Literal["keep", "update", "drop", "never_store"]
+Category = Literal["keep", "update", "drop", "never_store", "taken_back"]
+Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
 Files = Mapping[str, str]
 # What a line says that keeps how it was before.
@@ -102,6 +103,29 @@ class Check(BaseModel):
         return f"{self.place}: {wrong}" if wrong else None
 
 
+class Act(BaseModel):
+    """What the person does, or lets happen, once `after` conversations have ended. Exactly one of its kinds is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    after: Annotated[int, Field(ge=0)]
+    write: Annotated[str | None, Field(pattern=r"^/memories/")] = None
+    text: str = ""
+    undo: Annotated[str | None, Field(pattern=r"^/memories/")] = None
+    delete: Annotated[str | None, Field(pattern=r"^/memories/")] = None
+    propose: Literal[True] | None = None
+    decline: Literal[True] | None = None
+    say: Turns | None = None
+    thread: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Act:
+        kinds = [kind for kind in ("write", "undo", "delete", "propose", "decline", "say") if getattr(self, kind) is not None]
+        if len(kinds) != 1 or bool(self.write) != bool(self.text):
+            raise ValueError(f"what a person does after {self.after} conversations is {kinds or 'nothing'}; give one kind")
+        return self
+
+
 class Case(BaseModel):
     """Conversations, and what should be remembered afterwards."""
 
@@ -109,26 +133,40 @@ class Case(BaseModel):
 
     name: str
     category: Category
-    conversations: Annotated[list[list[dict[Literal["user", "assistant"], str]]], Field(min_length=1)]
+    conversations: Annotated[list[Turns], Field(min_length=1)]
     memory: dict[str, str] = {}
+    person: list[Act] = []
     policies: str | None = None
     expect: Annotated[list[Check], Field(min_length=1)]
     right: dict[str, str] = {}
 
     def problems(self, now: Files, threads: Sequence[Thread]) -> list[str]:
         """Every expectation that the files do not meet."""
-        return [problem for check in self.expect if (problem := check.problem(self.memory, now, threads))]
+        return [problem for check in self.expect if (problem := check.problem(self.start(), now, threads))]
+
+    def start(self) -> dict[str, str]:
+        """The files that consolidation finds: `memory` after what the person did to it."""
+        files, earlier = dict(self.memory), dict[str, str]()
+        for act in self.person:
+            if path := act.write or act.undo or act.delete:
+                text = act.text if act.write else earlier.get(path, "") if act.undo else ""
+                earlier[path] = files.get(path, "")
+                files[path] = text
+        return {path: text for path, text in files.items() if text}
 
     def answer(self, threads: Sequence[Thread]) -> dict[str, str]:
         """The files as a good answer leaves them."""
-        files = {**self.memory, **{path: filled(text, threads) for path, text in self.right.items()}}
+        files = {**self.start(), **{path: filled(text, threads) for path, text in self.right.items()}}
         return {path: text for path, text in files.items() if text}
 
     def messages(self) -> list[list[dict[str, str]]]:
         """The conversations as the platform takes messages."""
-        return [
-            [{"role": role, "content": text} for turn in talk for role, text in turn.items()] for talk in self.conversations
-        ]
+        return list(map(messages, self.conversations))
+
+
+def messages(turns: Turns) -> list[dict[str, str]]:
+    """Turns as the platform takes messages."""
+    return [{"role": role, "content": text} for turn in turns for role, text in turn.items()]
 
 
 def load_cases() -> list[Case]:

@@ -1,4 +1,6 @@
-"""Runs a case: its conversations into threads, its memory into the store, consolidation over both, the files back."""
+"""Runs a case: its memory into the store, its conversations into threads, between them what the person does over HTTP, as the
+page would; then consolidation over all of it, and the files back.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
-from evals.consolidation.cases import Case, Thread
+from evals.consolidation.cases import Act, Case, Thread, messages
 from memory import identity, namespaces
 from settings import MAX_MEMORY_FILES, Settings
 from testing.dev_server import DevServer
@@ -39,21 +41,61 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         await operator.store.put_item(namespace, path.removeprefix("/memories"), {**create_file_data(text)})
     if case.policies:
         await operator.store.put_item(list(namespaces.policies(org)), "/policy.md", {**create_file_data(case.policies)})
-    threads = [await _conversation(client, messages) for messages in case.messages()]
+    threads: list[Thread] = []
+    for number in range(len(case.conversations) + 1):
+        if number:
+            threads.append(await _conversation(client, case.messages()[number - 1]))
+        for act in case.person:
+            if act.after == number:
+                await _do(server, client, act, threads)
+    await _consolidate(server, client)
+    items = (await operator.store.search_items(namespace, limit=MAX_MEMORY_FILES))["items"]
+    return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads)
+
+
+async def _consolidate(server: DevServer, client: LangGraphClient) -> None:
     try:
         thread = await client.threads.create()
         await client.runs.wait(thread["thread_id"], "consolidation_agent", input={"messages": []})
     except Exception as error:
         log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
         raise RuntimeError(f"Consolidation failed ({error}). The end of the server's log:\n{log}") from error
-    items = (await operator.store.search_items(namespace, limit=MAX_MEMORY_FILES))["items"]
-    return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads)
 
 
-async def _conversation(client: LangGraphClient, messages: list[dict[str, str]]) -> Thread:
+async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: list[Thread]) -> None:
+    """What a person does, by the routes that the page calls. Raises `httpx.HTTPStatusError` if one of them refuses."""
+    if act.write:
+        await _call(client, "PUT", "/memory/file", {"path": act.write}, {"content": act.text})
+    elif act.delete:
+        await _call(client, "DELETE", "/memory/file", {"path": act.delete})
+    elif act.undo:
+        _, before = (await _call(client, "GET", "/memory/history", {"path": act.undo}))["revisions"][:2]
+        await _call(client, "POST", "/memory/undo", {}, {"path": act.undo, "revision": before["revision"]})
+    elif act.propose:
+        await _call(client, "PUT", "/memory/controls", {}, {"review": True})
+        await _consolidate(server, client)
+        await _call(client, "PUT", "/memory/controls", {}, {"review": False})
+    elif act.decline:
+        for proposal in (await _call(client, "GET", "/memory/proposals"))["proposals"]:
+            await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": False})
+    elif act.say:
+        thread_id = threads[act.thread].thread_id
+        await client.threads.update_state(thread_id, {"messages": messages(act.say)}, as_node="__start__")
+        await client.threads.update_state(thread_id, None, as_node="__end__")
+
+
+async def _call(
+    client: LangGraphClient, method: str, path: str, parameters: dict[str, str] | None = None, body: Any = None
+) -> Any:
+    options = {} if body is None else {"json": body}
+    response = await client.http.client.request(method, path, params=parameters, **options)
+    return response.raise_for_status().json()
+
+
+async def _conversation(client: LangGraphClient, said: list[dict[str, str]]) -> Thread:
     """A conversation with the agent that has ended, without calling a model."""
-    said: Any = {"updates": [{"values": {"messages": messages}, "as_node": "__start__"}]}
+    begun: Any = {"updates": [{"values": {"messages": said}, "as_node": "__start__"}]}
     ended: Any = {"updates": [{"values": None, "as_node": "__end__"}]}
-    created = await client.threads.create(graph_id="agent", supersteps=[said, ended])
+    created = await client.threads.create(graph_id="agent", supersteps=[begun, ended])
     thread = await client.threads.get(created["thread_id"])
     return Thread(str(thread["thread_id"]), str(thread["updated_at"])[:10])

@@ -27,7 +27,7 @@ async def test_memory_after_consolidation_is_as_the_case_says(name: str, server:
 
 def report(case: Case, outcome: Outcome, problems: list[str]) -> None:
     """Log a case to LangSmith: what went in, what came out, and the share of expectations met, by category."""
-    inputs = case.model_dump(include={"name", "category", "conversations", "memory", "policies"})
+    inputs = case.model_dump(include={"name", "category", "conversations", "memory", "person", "policies"})
     if run := get_current_run_tree():
         run.set(inputs=inputs)  # without the test's own arguments, which differ from run to run and would make another example
     t.log_inputs(inputs)

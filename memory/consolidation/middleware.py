@@ -176,9 +176,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
 
     async def _decide(self, run: ConsolidationRun, draft: Draft) -> Draft | None:
         """Accept or refuse a batch. Returns the next one."""
-        stopped = draft.stuck or (
-            draft.steps > MAX_CONSOLIDATION_STEPS and f"It took more than {MAX_CONSOLIDATION_STEPS} steps."
-        )
+        too_long = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if draft.steps > MAX_CONSOLIDATION_STEPS else ""
+        stopped = draft.stuck or too_long
         problem = stopped or await run.accept(draft)
         if problem is None:
             return await run.begin(draft.report, draft) if draft.more else None

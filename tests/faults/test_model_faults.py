@@ -82,6 +82,7 @@ FAULTS = {
     "529, and wait until a date": Fault(
         Failure(529, "overloaded_error", "busy", "Wed, 01 Jan 2098 00:00:00 GMT"), "BusyModelError", 1
     ),
+    "429, and wait for ever": Fault(Failure(429, "rate_limit_error", "slow down", "9" * 400), "BusyModelError", 1),
     "429, and wait a second": Fault(Failure(429, "rate_limit_error", "slow down", "1"), "to wait 1 second.", SDK),
     "429, and wait for nonsense": Fault(Failure(429, "rate_limit_error", "slow down", "soon"), "RateLimitError", SDK),
     "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.retries),

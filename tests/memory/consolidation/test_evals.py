@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from evals.consolidation import conftest
-from evals.consolidation.cases import Case, Check, Thread, load_cases
+from evals.consolidation.cases import Act, Case, Check, Thread, load_cases, messages
 from evals.consolidation.conftest import NO_MODEL
 from evals.consolidation.harness import run_case
 from settings import PROJECT
@@ -37,16 +37,17 @@ def threads_of(case: Case) -> list[Thread]:
 
 def everything(case: Case) -> dict[str, str]:
     """Memory after a model that writes down all that was said, in every file that it finds or knows of."""
-    said = "\n".join(f"- {line}" for talk in case.messages() for turn in talk for line in turn["content"].splitlines())
-    paths = {*case.memory, "/memories/preferences.md", "/memories/topics/index.md"} - {"/memories/profile.json"}
-    return {**case.memory, **{path: f"{case.memory.get(path, '')}\n{said}\n" for path in paths}}
+    talks, start = [*case.messages(), *(messages(act.say) for act in case.person if act.say)], case.start()
+    said = "\n".join(f"- {line}" for talk in talks for turn in talk for line in turn["content"].splitlines())
+    paths = {*start, "/memories/preferences.md", "/memories/topics/index.md"} - {"/memories/profile.json"}
+    return {**start, **{path: f"{start.get(path, '')}\n{said}\n" for path in paths}}
 
 
 def test_there_are_cases_of_each_category_and_each_has_a_name() -> None:
     assert len(CASES) >= 25
     assert [name for name, times in Counter(case.name for case in CASES).items() if times > 1] == []
     assert all(number >= 6 for number in Counter(case.category for case in CASES).values())
-    assert {case.category for case in CASES} == {"keep", "update", "drop", "never_store"}
+    assert {case.category for case in CASES} == {"keep", "update", "drop", "never_store", "taken_back"}
 
 
 @each_case
@@ -66,8 +67,16 @@ def test_a_good_answer_meets_every_expectation(case: Case) -> None:
 def test_every_expectation_fails_where_all_is_kept_or_all_is_lost(case: Case) -> None:
     """Every expectation fails where nothing is done, or everything kept, or everything lost."""
     threads = threads_of(case)
-    naive: list[dict[str, str]] = [case.memory, everything(case), {}]
-    assert [check for check in case.expect if not any(check.problem(case.memory, now, threads) for now in naive)] == []
+    naive: list[dict[str, str]] = [case.start(), everything(case), {}]
+    assert [check for check in case.expect if not any(check.problem(case.start(), now, threads) for now in naive)] == []
+
+
+@each_case
+def test_what_a_person_does_is_in_order_and_about_what_there_is(case: Case) -> None:
+    """What a person does is in order, and about what there is; where something was taken back, they do something."""
+    assert [act.after for act in case.person] == sorted(min(act.after, len(case.conversations)) for act in case.person)
+    assert [act for act in case.person if act.say and act.thread >= act.after] == []
+    assert bool(case.person) == (case.category == "taken_back")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +103,11 @@ def test_the_name_of_a_file_counts_as_something_kept() -> None:
 def test_an_expectation_of_two_kinds_is_refused() -> None:
     with pytest.raises(ValueError, match="give one"):
         Check.model_validate({"in": "/memories/", "has": "a", "lacks": "b"})
+
+
+def test_an_act_of_two_kinds_is_refused() -> None:
+    with pytest.raises(ValueError, match="give one kind"):
+        Act.model_validate({"after": 1, "undo": "/memories/a.md", "delete": "/memories/a.md"})
 
 
 # --- The harness -----------------------------------------------------------------------------------------------------
@@ -138,6 +152,44 @@ async def test_a_model_that_does_right_passes_and_one_that_keeps_everything_fail
     outcome = await run_case(server, BAD)
     (problem,) = BAD.problems(outcome.files, outcome.threads)
     assert "Tiger-hunter2-Moon" in problem
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["a line that was undone", "a file that was deleted", "a line that was corrected"])
+async def test_what_a_person_does_is_done_before_consolidation(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
+    """What a person does is done before consolidation, which still reads what they said before it."""
+    case = BY_NAME[name]
+    outcome = await run_case(server, case)
+    start = case.start()
+    assert {path: outcome.files.get(path, "") for path in case.memory} == {path: start.get(path, "") for path in case.memory}
+    assert case.problems(outcome.files, outcome.threads) == []
+    assert case.conversations[0][0]["user"] in str(model.requests)
+
+
+@pytest.mark.server
+async def test_a_conversation_goes_on_where_the_case_says_so(server: DevServer, model: ScriptedAnthropic) -> None:
+    case = BY_NAME["a conversation that goes on about something else after a file was deleted"]
+    outcome = await run_case(server, case)
+    (asked,) = model.requests
+    assert all(line["content"] in str(asked) for line in [*case.messages()[0], *messages(case.person[1].say or [])])
+    assert len(outcome.threads) == 1
+    assert "/memories/topics/home.md" not in outcome.files
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["a proposal that was declined", "what was declined and is said again later"])
+async def test_what_was_proposed_is_declined_before_consolidation(
+    server: DevServer, model: ScriptedAnthropic, name: str
+) -> None:
+    """What was proposed is declined before consolidation, which reads what was said since."""
+    case = BY_NAME[name]
+    cello = ToolCall("append_memory", {"path": "/memories/topics/music.md", "text": "- Is learning the cello"})
+    again: list[Reply] = [[cello], [Text("done")]] if "again" in name else [[Text("done")]]
+    model.script(lambda _: True, [cello], [Text("done")], *again)
+    outcome = await run_case(server, case)
+    assert case.problems(outcome.files, outcome.threads) == []
+    assert len(model.requests) == 2 + len(again)
+    assert case.conversations[1][0]["user"] in str(model.requests[2])
 
 
 # --- `make eval` ------------------------------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -42,7 +40,7 @@ async def test_a_subagent_that_repeats_a_refused_call_is_ended_and_so_is_who_sen
     graph: BuildGraph, model: ScriptedAnthropic
 ) -> None:
     model.script("write this down", *[[REFUSED["by permissions"]]] * 50)
-    model.script("delegate", *[[ToolCall("task", {"description": "write this down", "subagent_type": "writer"})]] * 50)
+    model.script("delegate", *[[ToolCall("task", {"description": "write this down", "subagent_type": "general-purpose"})]] * 50)
     said = await graph().turn("delegate")
     asked = [last_user_text(body) for body in model.requests]
     assert asked.count("write this down") == 3 * 3
@@ -57,15 +55,8 @@ async def test_calls_that_differ_or_succeed_or_are_refused_for_another_reason_go
     others = [ToolCall("edit_file", {**refused.args, "old_string": f"try {number}"}) for number in range(5)]
     fine = ToolCall("ls", {"path": "/"})
     there = ToolCall("write_file", {"file_path": refused.args["file_path"], "content": "c"})
-    rounds: list[list[Any]] = [
-        *([each] for each in others),
-        *[[fine]] * 5,
-        *[[refused], [fine]] * 4,
-        [refused],
-        [refused],
-        [there],
-    ]
-    model.script("carry on", *rounds, [refused], [refused], [Text("done")])
+    often = [*[[fine]] * 5, *[[refused], [fine]] * 4, [refused], [refused], [there], [refused], [refused]]
+    model.script("carry on", *([each] for each in others), *often, [Text("done")])
     assert (await graph().turn("carry on"))[-1] == "done"
     assert len(tool_results(model.requests[-1])) == 1
 
