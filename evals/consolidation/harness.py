@@ -44,10 +44,12 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     threads: list[Thread] = []
     for number in range(len(case.conversations) + 1):
         if number:
-            threads.append(await _conversation(client, case.messages()[number - 1]))
+            said, at = case.messages()[number - 1], (await client.threads.create(graph_id="agent"))["thread_id"]
+            await _say(server, client, at, org, said)
+            threads.append(Thread(at, str((await client.threads.get(at))["updated_at"])[:10]))
         for act in case.person:
             if act.after == number:
-                await _do(server, client, act, threads)
+                await _do(server, client, act, threads, org)
     await _consolidate(server, client)
     items = (await operator.store.search_items(namespace, limit=MAX_MEMORY_FILES))["items"]
     return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads)
@@ -62,7 +64,7 @@ async def _consolidate(server: DevServer, client: LangGraphClient) -> None:
         raise RuntimeError(f"Consolidation failed ({error}). The end of the server's log:\n{log}") from error
 
 
-async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: list[Thread]) -> None:
+async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: list[Thread], org: str) -> None:
     """What a person does, by the routes that the page calls. Raises `httpx.HTTPStatusError` if one of them refuses."""
     if act.write:
         await _call(client, "PUT", "/memory/file", {"path": act.write}, {"content": act.text})
@@ -79,9 +81,7 @@ async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: lis
         for proposal in (await _call(client, "GET", "/memory/proposals"))["proposals"]:
             await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": False})
     elif act.say:
-        thread_id = threads[act.thread].thread_id
-        await client.threads.update_state(thread_id, {"messages": messages(act.say)}, as_node="__start__")
-        await client.threads.update_state(thread_id, None, as_node="__end__")
+        await _say(server, client, threads[act.thread].thread_id, org, messages(act.say))
 
 
 async def _call(
@@ -92,10 +92,8 @@ async def _call(
     return response.raise_for_status().json()
 
 
-async def _conversation(client: LangGraphClient, said: list[dict[str, str]]) -> Thread:
-    """A conversation with the agent that has ended, without calling a model."""
-    begun: Any = {"updates": [{"values": {"messages": said}, "as_node": "__start__"}]}
-    ended: Any = {"updates": [{"values": None, "as_node": "__end__"}]}
-    created = await client.threads.create(graph_id="agent", supersteps=[begun, ended])
-    thread = await client.threads.get(created["thread_id"])
-    return Thread(str(thread["thread_id"]), str(thread["updated_at"])[:10])
+async def _say(server: DevServer, client: LangGraphClient, thread_id: str, org: str, said: Any) -> None:
+    """Turns of a conversation with the agent. They reach it in a run, which stops before it calls a model."""
+    context: Any = {"user_id": PERSON, "org_id": org}
+    await server.as_operator().runs.wait(thread_id, "agent", input={"messages": said}, context=context, interrupt_before="*")
+    await client.threads.update_state(thread_id, None, as_node="__end__")

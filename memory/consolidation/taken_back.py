@@ -117,14 +117,16 @@ def returning(
     new = {change.path: _differences(change.path, change.before, change.after)[1] for change in changes}
     if not gone or not any(new.values()):
         return {}
-    again = dict[Key, str]()
+    again, said_at = dict[Key, Fact](), dict[Key, str]()
     for text, at in said:
-        again |= {key: max(at, again.get(key, "")) for key in _sentences(text)}
+        sentences = _sentences(text)
+        again |= sentences
+        said_at |= {key: max(at, said_at.get(key, "")) for key in sentences}
     language = language_of({**present, **{key: Fact(each.line, seen=True) for key, each in gone.items()}})
     words = {key: words_of(key, each.line, language) for key, each in gone.items()}
     here = {key: words_of(key, fact.line, language) for key, fact in present.items()}
     weights = weights_of([*words.values(), *here.values()])
-    standing, later = Standing(present, language), Standing(dict.fromkeys(again, Fact("", seen=True)), language)
+    standing, later = Standing(present, language), Standing(again, language)
     found = dict[str, dict[Key, TakenBack]]()
     for path, lines in new.items():
         written = Standing(lines, language)
@@ -135,7 +137,7 @@ def returning(
                 if line != key and any(other - words[key] <= says and not (words[key] - other) & says for other in instead):
                     continue
                 repeats = (*later.keeping(words[key], weights), *later.keeping(says, weights))
-                if not any(again[sentence] > each.at for sentence in repeats):
+                if not any(said_at[sentence] > each.at for sentence in repeats):
                     found.setdefault(path, {})[line] = each
     return found
 
@@ -194,7 +196,7 @@ def times(said: Sequence[Said]) -> dict[str, str]:
 
 
 async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) -> list[Said]:
-    """What the person said in these conversations after a time: the last message of each run's input.
+    """What the person said in these conversations after a time: the last of their messages in each run's input.
 
     Some clients send all earlier messages again, so only the last one is new.
     """
@@ -221,12 +223,19 @@ def _created(run: Mapping[str, Any]) -> str:
 def _last_words(run: Mapping[str, Any]) -> str:
     given = (run.get("kwargs") or {}).get("input")
     messages = given.get("messages") if isinstance(given, Mapping) else None
-    last = (messages or [None])[-1] if isinstance(messages, list) else messages
-    if isinstance(last, list) and len(last) == 2:  # noqa: PLR2004  # a role and a text
-        last = {"role": last[0], "content": last[1]}
-    if not isinstance(last, Mapping):
-        return message_text(last) if isinstance(last, str) else ""
-    return message_text(last.get("content")) if {last.get("role"), last.get("type")} & {"user", "human"} else ""
+    listed = messages if isinstance(messages, list) else [messages]
+    return next((text for message in reversed(listed) if (text := _words(message))), "")
+
+
+def _words(message: object) -> str:
+    """The text of a message in any form that langchain takes, if it is the person's."""
+    if isinstance(message, str):
+        return message
+    if isinstance(message, list) and len(message) == 2:  # noqa: PLR2004  # a role and a text
+        message = {"role": message[0], "content": message[1]}
+    if not isinstance(message, Mapping) or not {"user", "human"} & {str(message.get("role")), str(message.get("type"))}:
+        return ""
+    return message_text(message.get("content"))
 
 
 def _minute(at: str) -> str:

@@ -256,7 +256,7 @@ def test_what_was_written_again_is_taken_back_no_longer() -> None:
 
 def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> None:
     gone = history("- Likes tea\n", "")
-    assert brought("", "- Likes tea\n", gone, said="I like tea. Really.") == []
+    assert brought("", "- Likes tea\n", gone, said="You know what? I am liking teas again. Really.") == []
     taken = taken_back([gone], [])
     early = [Said("I like tea", "2026-01-01")]
     assert returning([Changed("/x.md", "", "- Likes tea\n")], [], taken, early)
