@@ -6,7 +6,7 @@ from deepagents import create_deep_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
-from memory.consolidation import Consolidation, Drafts, KeepsSlot
+from memory.consolidation import Consolidation, Drafts, EndedGraph
 from memory.identity import Context
 from memory.prompt import PromptBlocks
 from memory.routes import build_backend, build_permissions
@@ -38,14 +38,13 @@ def build_consolidation_agent(
         memory=list(MEMORY_FILES),
         # `Consolidation` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default one too.
         middleware=[
-            KeepsSlot(),
             consolidation,
             PromptBlocks(settings, MEMORY_FILES, consolidation.drafts.store),
             Combined(RunBound(limits.run_seconds), TokenBudget(settings, consolidating=True), limits.retry()),
         ],
         context_schema=Context,
     )
-    return graph.with_config({"metadata": {"memory_scope": settings.memory_scope, "consolidation": True}})
+    return EndedGraph(**vars(graph)).with_config({"metadata": {"memory_scope": settings.memory_scope, "consolidation": True}})
 
 
 consolidation_agent = build_consolidation_agent(load_settings())

@@ -16,7 +16,7 @@ from api.bodies import check_no_body
 from api.requests import PRIVATE, PersonRequest, RefusedRequestError, json_response, person_route
 from environment import CONSOLIDATION_GRAPH
 from memory import langgraph_internals
-from memory.consolidation import Owner, plan, records
+from memory.consolidation import Owner, records, start
 from memory.controls import PAUSED, controls
 
 # Seconds between line feeds that a dry run sends while it works, as the platform's own wait does.
@@ -49,7 +49,7 @@ async def consolidate(request: PersonRequest) -> Response:
     owner = Owner(request.actor, assistant if by_assistant else None)
     if not dry_run:
         async with langgraph_internals.acting_as_caller(request.http), get_client() as client:
-            await plan(owner, 0, client, request.store)
+            await start(owner, client, request.store, asked=True)
         return json_response({"queued": True}, status=202)
     rehearsal = asyncio.create_task(_rehearse(request.http, owner))
     done, _ = await asyncio.wait({rehearsal}, timeout=HEARTBEAT_SECONDS)

@@ -97,6 +97,10 @@ class Drafts:
         draft = self._drafts.get(_run_id())
         return draft if draft and draft.id == batch else None
 
+    def last(self) -> Draft | None:
+        """The current run's draft, whatever its batch."""
+        return self._drafts.get(_run_id())
+
     def end(self) -> None:
         """Drop the current run's draft."""
         self._drafts.pop(_run_id(), None)

@@ -12,6 +12,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware import hook_config
@@ -26,6 +27,7 @@ from langgraph_sdk import get_client
 from memory import identity, journal, langgraph_internals
 from memory.consolidation.acceptance import OvertakenError
 from memory.consolidation.drafts import Draft, Drafts
+from memory.consolidation.endings import at_end
 from memory.consolidation.run import ConsolidationRun
 from memory.consolidation.run_records import Record, log_line
 from memory.consolidation.slots import SLOTS, Slots, no_slot
@@ -70,23 +72,25 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         """Begin the first batch, or end."""
         if not identity.on_server(runtime):
             return None  # a script has no conversations on a server, and brings its own messages
-        ended = await self._without_work(runtime)
+        run = self.run(runtime)
+        report = run.new_record()
+        ended = await self._without_work(runtime, run, report)
         if ended is None:
-            run = self.run(runtime)
-            # Before any reading, so that nothing said before the person was forgotten is written afterwards.
-            await journal.begin_epoch(get_store(), run.actor)
-            if first := await run.begin(run.new_record()):
+            if first := await run.begin(report):
                 return await _shown(state, first, restarts=0)
             ended = UNDECIDED if run.is_full else NOTHING_NEW
         return {**_ended(state, ended), "jump_to": "end"}
 
-    async def _without_work(self, runtime: Runtime[Any]) -> str | None:
+    async def _without_work(self, runtime: Runtime[Any], run: ConsolidationRun, report: Record) -> str | None:
         """The answer of a run that reads no conversations, or None."""
         if identity.names_nobody(self._settings, runtime):
             return await self._for_everybody(dry=identity.run_context(runtime).dry_run)
         if self._settings.memory_scope == "assistant":
             return SHARED
         owner = current_owner(self._settings, runtime)
+        at_end(partial(self._end, run, report))
+        # Before any reading, so that nothing said before the person was forgotten is written afterwards.
+        await journal.begin_epoch(get_store(), run.actor)
         if await is_stray(owner, get_store()):
             return "This run's person was forgotten, or another consolidation thread has replaced this one."
         if "trigger" in get_config().get("metadata", {}):  # an owner's thread is used for years
@@ -96,6 +100,12 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if await self._is_paused(owner.actor):
             return f"{PAUSED}: nothing is consolidated."
         return await no_slot(owner, self._slots, dry=identity.run_context(runtime).dry_run)
+
+    async def _end(self, run: ConsolidationRun, report: Record, error: BaseException | None) -> None:
+        """Free the run's slot. If an error or a cancellation ended it, leave a record."""
+        self._slots.free(report.run_id)
+        if error is not None:
+            await run.fail(error, report)
 
     async def _for_everybody(self, *, dry: bool) -> str:
         """Start runs for all who are due, after deleting conversations whose time is over. Returns the run's answer."""
@@ -112,7 +122,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
-        """Call the model, and count the call. A failure ends the run."""
+        """Call the model, and count the call. A failure ends the run (`_end`)."""
         request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) not in _NOT_OFFERED])
         state: Any = request.state
         if not (batch := state.get("batch")):
@@ -122,11 +132,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             draft.stuck = repeated_refusal(request.messages)
         if draft is None or draft.stuck or draft.steps > MAX_CONSOLIDATION_STEPS:
             return ModelResponse([AIMessage("")])  # `aafter_agent` begins the batch again, or refuses it
-        try:
-            response = await handler(request)
-        except Exception as error:
-            await self.run(request.runtime).finish(replace(draft.report, status="failed", reason=type(error).__name__))
-            raise
+        response = await handler(request)
         draft.report.count_call(response.result)
         return response
 

@@ -32,6 +32,8 @@ logger = logging.getLogger(__name__)
 
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
+# Seconds before each attempt to leave the record of a run that failed; the store may be away.
+_ATTEMPTS = (0, 1, 2, 4, 8, 16)
 
 
 class ConsolidationRun:
@@ -168,16 +170,31 @@ class ConsolidationRun:
         self._drafts.end()
         status = "done" if report.status == "running" else report.status
         report = replace(report, status=status, ended_at=report.ended_at or _now())
+        over = self.dry or await journal.epoch_is_over(self._store, self.actor)
+        if not over:
+            kept = await kept_record(self._store, self.actor, report)  # another run may have finished a batch of this one
+            report = replace(report, conversations=kept.conversations, messages=kept.messages, files=kept.files)
+            if report.conversations or report.model_calls or report.reason:
+                await record(self._store, self.actor, report)
         await tell(self._store, report)
-        if self.dry or await journal.epoch_is_over(self._store, self.actor):
-            return report
-        kept = await kept_record(self._store, self.actor, report)  # another run may have finished a batch of this one
-        report = replace(report, conversations=kept.conversations, messages=kept.messages, files=kept.files)
-        if report.conversations or report.model_calls or report.reason:
-            await record(self._store, self.actor, report)
-        if report.conversations:
+        if report.conversations and not over:
             await self.index()
         return report
+
+    async def fail(self, error: BaseException, report: Record) -> None:
+        """Leave the record of a run that ended so. While the store is away, try again for half a minute."""
+        draft = self._drafts.last()
+        reason = type(error).__name__ if isinstance(error, Exception) else "It was cancelled."
+        report = replace(draft.report if draft else report, status="failed", reason=reason)
+        for seconds in _ATTEMPTS:
+            await asyncio.sleep(seconds)
+            try:
+                await journal.begin_epoch(self._store, self.actor)
+                await self.finish(report)
+            except Exception as failure:  # a store raises what its driver raises
+                logger.warning("The record of consolidation %s could not be kept: %r.", self._run_id, failure, exc_info=True)
+            else:
+                return
 
     async def index(self) -> None:
         """Index quiet conversations for recall. A failure is logged, because the next search indexes them too."""

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import math
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -40,6 +40,8 @@ logger = logging.getLogger(__name__)
 
 # A planned run that begins sooner than this is not cancelled: it could begin before its cancellation arrives.
 _MARGIN = timedelta(seconds=2)
+# What the metadata of a run says that its person asked for; a run that they created themselves says nothing.
+ASKED = "asked"
 # Planning waits until the turn's checkpoint and answer are out.
 _DELAY_SECONDS = 0.2
 
@@ -137,21 +139,28 @@ async def plan(owner: Owner, seconds: int, client: LangGraphClient, store: BaseS
         # Create, then cancel: a crash in between leaves an extra run, which finds nothing new and ends.
         wait = max(0, math.ceil((begin - now).total_seconds()))
         await _create(owner, thread_id, client, store, after_seconds=wait, since=since)
-        for run in planned:
-            with contextlib.suppress(NotFoundError):  # another process has replaced it too
-                await client.runs.cancel(thread_id, run["run_id"], action="rollback")
+        await _cancel(client, thread_id, planned)
 
 
-async def start(owner: Owner, client: LangGraphClient, store: BaseStore, wait: Callable[[], int] = lambda: 0) -> bool:
+async def start(
+    owner: Owner, client: LangGraphClient, store: BaseStore, wait: Callable[[], int] = lambda: 0, *, asked: bool = False
+) -> bool:
     """Queue a consolidation for the owner, unless one is waiting, which will read everything. Returns whether it queued one.
 
-    `wait` gives the seconds until it may begin; it is called only if a run is queued.
+    Args:
+        wait: gives the seconds until it may begin; it is called only if a run is queued.
+        asked: the person asked for it, so it takes the place of one that was planned for later, and no sweep's comes first.
     """
     async with file_lock(namespaces.schedule(owner.actor), owner.key):
         thread_id, pending = await _queue(owner, client, store)
-        if pending:
+        planned = [run for run in pending if asked and _begins(run) > utc_now() + _MARGIN]
+        if any(run not in planned and (run["metadata"] or {}).get("trigger") == ASKED for run in pending if asked):
             return False
-        await _create(owner, thread_id, client, store, after_seconds=wait(), since=utc_now())
+        if pending and not asked:
+            return False
+        trigger = ASKED if asked else "sweep"
+        await _create(owner, thread_id, client, store, after_seconds=wait(), since=utc_now(), trigger=trigger)
+        await _cancel(client, thread_id, planned)
         return True
 
 
@@ -201,12 +210,19 @@ async def _new_thread(owner: Owner, store: BaseStore) -> str:
 
 
 async def _create(
-    owner: Owner, thread_id: str, client: LangGraphClient, store: BaseStore, *, after_seconds: int, since: datetime
+    owner: Owner,
+    thread_id: str,
+    client: LangGraphClient,
+    store: BaseStore,
+    *,
+    after_seconds: int,
+    since: datetime,
+    trigger: str = "idle",
 ) -> None:
     options: dict[str, Any] = {
         "input": {"messages": []},
         "context": owner.context(),
-        "metadata": {"trigger": "idle" if after_seconds else "now", "since": since.isoformat()},
+        "metadata": {"trigger": trigger, "since": since.isoformat()},
         "multitask_strategy": "enqueue",
         "durability": "exit",  # only the last checkpoint is kept, which holds no conversations
         "if_not_exists": "create",  # the new thread belongs to the run's person, also if an operator creates it
@@ -219,6 +235,12 @@ async def _create(
         await client.runs.create(await _new_thread(owner, store), CONSOLIDATION_GRAPH, **options)
     finally:
         creating_run.reset(token)
+
+
+async def _cancel(client: LangGraphClient, thread_id: str, planned: Iterable[Run]) -> None:
+    for run in planned:
+        with contextlib.suppress(NotFoundError):  # another process has replaced it too
+            await client.runs.cancel(thread_id, run["run_id"], action="rollback")
 
 
 def _begins(run: Run) -> datetime:

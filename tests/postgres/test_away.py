@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -19,9 +20,10 @@ import httpx
 import psutil
 import pytest
 
+from settings import CONSOLIDATIONS_AT_ONCE
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.parts import ON_POSTGRES
-from testing.scripted_anthropic import ScriptedAnthropic
+from testing.scripted_anthropic import ScriptedAnthropic, Text, after
 from tests.conftest import model_env
 from tests.faults.tcp_proxy import TcpProxy
 
@@ -200,4 +202,37 @@ async def test_requests_are_told_so_within_seconds_and_nothing_is_lost(
             assert (await run_turn(client, thread, "back again"))["messages"][-1]["content"]
         for path, text in people.acknowledged.items():
             assert (await http.get("/memory/file", params={"path": path})).json()["content"] == text
+    await server.close_clients()
+
+
+async def test_consolidations_that_an_outage_ends_free_their_slots_and_leave_records(
+    deployment: Deployment, model: ScriptedAnthropic, alice: str
+) -> None:
+    server, back, task = deployment.server, threading.Event(), "Conversations with something new"
+    people = [server.as_user(f"{number}-{alice}") for number in range(CONSOLIDATIONS_AT_ONCE)]
+    model.script(task, *[after(back, [Text("done")])] * len(people))
+    for person in people:
+        await run_turn(person, str((await person.threads.create())["thread_id"]), "I like dill")
+        thread = str((await person.threads.create())["thread_id"])
+        await person.runs.create(thread, "consolidation_agent", input={"messages": []})
+    async with asyncio.timeout(60):
+        while len(model.requests_for(task)) < len(people):  # noqa: ASYNC110  # the scripted server's
+            await asyncio.sleep(0.1)
+    with deployment.postgres.stopped():
+        back.set()
+        await asyncio.sleep(5)
+    model.clear()
+    client = server.as_user(alice)
+    async with asyncio.timeout(60):
+        while (await client.http.client.get("/memory")).status_code != 200:  # noqa: ASYNC110  # the server's
+            await asyncio.sleep(0.2)
+    await run_turn(client, str((await client.threads.create())["thread_id"]), "I like dill")
+    thread = str((await client.threads.create())["thread_id"])
+    values = await run_turn(client, thread, "now", "consolidation_agent")
+    assert values["messages"][-1]["content"] == "1 conversations were consolidated."
+    async with asyncio.timeout(60):
+        for person in people:
+            while not (kept := (await person.http.get("/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+            assert (kept[0]["status"], bool(kept[0]["reason"])) == ("failed", True), kept
     await server.close_clients()

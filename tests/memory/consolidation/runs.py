@@ -150,6 +150,11 @@ class AlicesRun(ConsolidationRun):
     async def said(self, shown: Sequence[Due], since: str) -> list[Said]:
         return [each for each in self.runs.said if each.at > since]
 
+    async def fail(self, error: BaseException, report: Record) -> None:
+        """A process that is gone says nothing more. Tests end one by a cancellation, or by this error."""
+        if isinstance(error, Exception) and not isinstance(error, ConnectionError):
+            await super().fail(error, report)
+
     async def index(self) -> None:
         """There are no threads to index."""
 

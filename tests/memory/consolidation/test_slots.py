@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -48,21 +47,17 @@ def test_a_dry_run_neither_waits_for_a_sweep_nor_takes_a_slot_from_it() -> None:
     assert slots.next_turn() > 0
 
 
-def test_a_run_keeps_its_slot_while_its_model_works() -> None:
-    """A run keeps its slot while its model works, and loses it when it fails, is cancelled or falls silent."""
-    clock = Clock()
-    slots = Slots(clock)
-    for number in range(CONSOLIDATIONS_AT_ONCE):
-        slots.take(f"{number}", Actor(f"{number}", "acme"))
-    with slots.calling("0"):
-        clock.now += 10_000
-        assert slots.take("0", Actor("0", "acme"))
-        assert slots.take("new", Actor("new", "acme")), "the others have given no sign of life"
-    with pytest.raises(asyncio.CancelledError), slots.calling("0"):
-        raise asyncio.CancelledError
-    for number in range(CONSOLIDATIONS_AT_ONCE - 1):
-        assert slots.take(f"newer-{number}", Actor(f"newer-{number}", "acme"))
-    assert not slots.take("0", Actor("0", "acme"))
+def test_a_run_that_somebody_asked_for_neither_waits_for_a_sweep_nor_has_a_slot_for_each_of_theirs() -> None:
+    slots = Slots(Clock())
+    assert all(slots.take(f"{number}", Actor(f"{number}", "acme")) for number in range(CONSOLIDATIONS_AT_ONCE))
+    for _ in range(1_000):
+        slots.next_turn()
+    assert slots.take("asked", ALICE, asked=True)
+    assert not slots.take("again", ALICE, asked=True)
+    assert not slots.take("other", Actor("other", "acme"), asked=True)
+    assert slots.next_turn(asked=True) <= CONSOLIDATION_SECONDS
+    slots.free("0")
+    assert slots.take("other", Actor("other", "acme"), asked=True)
 
 
 def test_those_who_wait_come_as_far_apart_as_the_runs_take() -> None:

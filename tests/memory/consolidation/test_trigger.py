@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from uuid import UUID
 
@@ -132,6 +132,19 @@ async def test_a_thread_that_is_somebody_else_s_is_replaced(platform: FakePlatfo
     item = await store.aget(namespaces.schedule(ALICE.actor), ALICE.key)
     assert item
     assert item.value == {"thread_id": list(platform.runs)[1]}
+
+
+async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_sweep_s_later_run(
+    platform: FakePlatform, store: BaseStore
+) -> None:
+    """What a person asks for begins at once, however long ago a sweep planned theirs for later; asked twice, it is one run."""
+    platform.now = datetime.now(UTC)
+    assert await start(ALICE, platform.client, store, lambda: 3 * MAX_CONSOLIDATION_WAIT_SECONDS)
+    (runs,) = platform.runs.values()
+    runs[0]["metadata"]["since"] = (platform.now - timedelta(seconds=2 * MAX_CONSOLIDATION_WAIT_SECONDS)).isoformat()
+    for first in (True, False):
+        assert await start(ALICE, platform.client, store, asked=True) is first
+        assert begins(platform) == [0]
 
 
 async def test_a_run_is_queued_at_once_unless_one_is_waiting(platform: FakePlatform, store: BaseStore) -> None:
