@@ -58,7 +58,7 @@ epoch = _of_person("epoch")
 EPOCH = "epoch"  # the count's key
 # Ids of a person's consolidation threads; keys are those of `memory/consolidation/trigger.py`.
 schedule = _of_person("schedule")
-# A person's tokens by day. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
+# A person's tokens by day and run. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
 usage = _of_person("usage")
 
 

@@ -66,5 +66,6 @@ class TokenBudget(AgentMiddleware[Any, Any, Any]):
         took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
         if took:
             today = datetime.now(UTC).date().isoformat()
-            await count(store, namespaces.usage(actor), today, {TOKENS: took}, keep=today)
+            run_id = identity.current_run_id()
+            await count(store, namespaces.usage(actor), today, {TOKENS: took}, keep=today, writer=run_id)
         return response

@@ -1,23 +1,22 @@
-"""Counts that several processes add to. The store has no compare-and-set, so each process has an item of its own, and the sum
-is the count: nothing is lost, and nobody waits.
+"""Counts that several writers add to. The store has no compare-and-set, so each writer has an item of its own, and the sum is
+the count: nothing is lost, and nobody waits.
 """
 
 from collections import Counter
 from collections.abc import Mapping
+from threading import get_ident
 from uuid import uuid4
 
 from langgraph.store.base import BaseStore, PutOp
 
-from memory.journal import file_lock
+from memory.journal import all_items, file_lock
 from memory.namespaces import Namespace
 
 _PROCESS = uuid4().hex
-# Processes of a deployment that have counted in one period.
-_PROCESSES = 1_000
 
 
 async def count(
-    store: BaseStore, namespace: Namespace, period: str, added: Mapping[str, int], keep: str, *, process: str = _PROCESS
+    store: BaseStore, namespace: Namespace, period: str, added: Mapping[str, int], keep: str, *, writer: str | None = None
 ) -> None:
     """Add numbers, by name, to the counts of a period.
 
@@ -25,23 +24,23 @@ async def count(
         namespace: of these counts alone.
         period: such as a day. Periods sort as texts.
         keep: the first period to keep; a new period deletes the counts of earlier ones.
-        process: unique to the process.
+        writer: such as a run; this thread of this process by default, because a lock holds in one event loop.
     """
-    key = f"{period}/{process}"
+    key = f"{period}/{writer or f'{_PROCESS}-{get_ident()}'}"
     async with file_lock(namespace, key):
         item = await store.aget(namespace, key)
         total = Counter(item.value if item else {})
         total.update(added)
         await store.aput(namespace, key, dict(total), index=False)
     if item is None:
-        counts = await store.asearch(namespace, limit=_PROCESSES)
-        await store.abatch([PutOp(namespace, each.key, None) for each in counts if each.key < keep])
+        old = [each.key for each in await all_items(store, namespace) if each.key < keep]
+        await store.abatch([PutOp(namespace, each, None) for each in old])
 
 
 async def counted(store: BaseStore, namespace: Namespace, since: str) -> Counter[str]:
     """The counts of all periods from `since` on, added up."""
     total = Counter[str]()
-    for item in await store.asearch(namespace, limit=_PROCESSES):
-        if item.namespace == namespace and item.key >= since:
-            total.update({name: of for name, of in item.value.items() if isinstance(of, int)})
+    # By key: an item that is counted up while pages are read may be in two of them.
+    for value in {item.key: item.value for item in await all_items(store, namespace) if item.key >= since}.values():
+        total.update({name: of for name, of in value.items() if isinstance(of, int)})
     return total

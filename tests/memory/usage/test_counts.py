@@ -14,7 +14,7 @@ async def test_what_processes_count_at_once_adds_up(store: BaseStore) -> None:
     for process in ("one", "two"):
         await asyncio.gather(
             *(
-                count(store, operations(), "2026-01-02", {"runs": 1, "tokens": 5}, "2026-01-01", process=process)
+                count(store, operations(), "2026-01-02", {"runs": 1, "tokens": 5}, "2026-01-01", writer=process)
                 for _ in range(9)
             )
         )
