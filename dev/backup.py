@@ -28,10 +28,12 @@ _PAGE = 1_000
 
 async def people(client: LangGraphClient) -> set[Actor]:
     """All people with memory or conversations. Shared memory (`MEMORY_SCOPE=assistant`) belongs to nobody."""
+    shared = (await client.http.get("/memory/me"))["memory_scope"] == "assistant"
     actors, read = set[Actor](), 0
     while page := (await client.store.list_namespaces(prefix=["memories"], limit=_PAGE, offset=read))["namespaces"]:
-        labels = [namespace[-1].split(":")[-2:] for namespace in page]
-        actors |= {Actor(part_of(names[1]), part_of(names[0])) for names in labels if len(names) > 1}
+        labels = [namespace[-1].split(":") for namespace in page]
+        # Two labels are an organization and its person; of shared memory an assistant and an organization.
+        actors |= {Actor(part_of(names[-1]), part_of(names[-2])) for names in labels if len(names) > 1 + shared}
         read += len(page)
     read = 0
     while threads := await client.threads.search(limit=_PAGE, offset=read, sort_by="thread_id", select=["metadata"]):

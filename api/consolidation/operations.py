@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict
 from typing import Any
 
 from langgraph.store.base import BaseStore, Item
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from api.requests import PersonRequest, RefusedRequestError, json_response, person_route
 from memory import identity
 from memory.consolidation import find_backlog, last_day
+from settings import Settings
 
 # Files that are counted, newest first; and people in the answer.
 _FILES = 10_000
@@ -47,12 +47,12 @@ async def operations(request: PersonRequest) -> Response:
             "due": {**due, "complete": backlog.complete},
             "search_index": {**index, "complete": backlog.complete},
             "last_day": {"runs": runs, **took},
-            "storage": await _storage(request.store),
+            "storage": await _storage(request.store, request.settings),
         }
     )
 
 
-async def _storage(store: BaseStore) -> dict[str, Any]:
+async def _storage(store: BaseStore, settings: Settings) -> dict[str, Any]:
     """Number and size of people's files with their histories, and the people with the largest."""
     by_owner: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     read = 0
@@ -63,7 +63,7 @@ async def _storage(store: BaseStore) -> dict[str, Any]:
             counts[0] += 1
             counts[1] += _bytes(item)
     largest = sorted(by_owner.items(), key=lambda entry: entry[1][1], reverse=True)[:_NAMED]
-    named = [{**_named(owner), "files": files, "bytes": size} for owner, (files, size) in largest]
+    named = [{**_named(owner, settings), "files": files, "bytes": size} for owner, (files, size) in largest]
     total = sum(size for _, size in by_owner.values())
     return {"files": read, "bytes": total, "largest": named, "complete": read < _FILES}
 
@@ -74,8 +74,9 @@ def _bytes(item: Item) -> int:
     return len(content.encode(errors="replace")) + (written if isinstance(written, int) else 0)
 
 
-def _named(namespace: str) -> dict[str, Any]:
-    """The owner in a namespace's last part, as `memory/namespaces.py` builds it."""
+def _named(namespace: str, settings: Settings) -> dict[str, Any]:
+    """The owner in a namespace's last part, as `memory/namespaces.py` builds it. Shared memory has no person."""
     parts = [identity.part_of(part) for part in namespace.split(":")]
-    owner = asdict(identity.Actor(user_id=parts[-1], org_id=parts[-2])) if len(parts) > 1 else {}
-    return owner | ({"assistant_id": parts[0]} if len(parts) == 3 else {})  # noqa: PLR2004  # assistant, organization, person
+    of_two = ("assistant_id", "org_id") if settings.memory_scope == "assistant" else ("org_id", "user_id")
+    names = {2: of_two, 3: ("assistant_id", "org_id", "user_id")}.get(len(parts), ())
+    return dict(zip(names, parts, strict=False))

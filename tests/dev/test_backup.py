@@ -83,6 +83,8 @@ async def test_one_person_who_cannot_be_exported_stops_nobody_else_s_backup(tmp_
             return httpx.Response(200, json={"namespaces": known[json.loads(request.content)["offset"] :]})
         if request.url.path == "/threads/search":
             return httpx.Response(200, json=[])
+        if request.url.path == "/memory/me":
+            return httpx.Response(200, json={"memory_scope": "user"})
         if request.url.params["user_id"] == "aaa":
             raise httpx.RemoteProtocolError("peer closed the connection", request=request)
         return httpx.Response(200, json={"user_id": "bbb"})

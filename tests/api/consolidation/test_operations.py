@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from memory.identity import DEFAULT_AGENT_ASSISTANT, label
+from testing.commands import run_command
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from tests.conftest import module_server
 
 pytestmark = pytest.mark.server
 WRITE = ToolCall("write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"})
@@ -66,6 +70,27 @@ async def test_each_run_is_one_line_that_names_nobody(server: DevServer, model: 
     assert told["input_tokens"] > 0
     assert told["seconds"] >= 0
     assert alice not in match[1]
+
+
+def _documents(folder: Path) -> list[Path]:
+    return list(folder.rglob("*.json"))
+
+
+shared_scope, scope = module_server("scope", MEMORY_SCOPE="assistant", SHARED_WRITES="allow", OPERATORS="root")
+
+
+async def test_memory_that_an_assistant_s_people_share_is_nobody_s(
+    scope: DevServer, model: ScriptedAnthropic, alice: str, tmp_path: Path
+) -> None:
+    """Under MEMORY_SCOPE=assistant operations name the assistant and its organization, and a backup has no such person."""
+    client = scope.as_user(alice)
+    model.script("metric units", [WRITE], [Text("done")])
+    await run_turn(client, str((await client.threads.create())["thread_id"]), "metric units, please")
+    (largest,) = (await operations(scope)).json()["storage"]["largest"]
+    assert largest == {"assistant_id": DEFAULT_AGENT_ASSISTANT, "org_id": "acme", "files": 1, "bytes": largest["bytes"]}
+    done = run_command("dev.backup", "--url", scope.url, "--folder", str(tmp_path), stdin=dev_token("acme", "root"))
+    assert (done.stdout, done.stderr) == (f"1 people are in {tmp_path}.\n", "")
+    assert [f"acme/{label(alice)}.json"] == [str(path.relative_to(tmp_path)) for path in _documents(tmp_path)]
 
 
 async def test_it_is_about_everybody_and_for_operators(server: DevServer, alice: str) -> None:
