@@ -112,7 +112,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if dry:
             return "A dry run is for one person: name them in its context (user_id, org_id)."
         await delete_temporary(get_client())
-        await delete_old(get_client(), get_store())
+        await delete_old(self._settings, get_client(), get_store())
         if self._settings.memory_scope == "assistant":
             return SHARED
         people = await sweep(self._settings, get_client(), get_store())

@@ -35,6 +35,8 @@ _MOST = 10_000
 _REST = 4
 # Seconds by which a sweep looks back beyond the start of the last one: clocks differ, and turns commit late.
 SWEEP_MARGIN_SECONDS = 600
+# How much longer than `CONVERSATION_DAYS` a conversation may wait for its consolidation.
+_GRACE = timedelta(days=7)
 _FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
 
 
@@ -166,15 +168,23 @@ def _actor(thread: Any) -> identity.Actor | None:
     return actor
 
 
-async def delete_old(client: LangGraphClient, store: BaseStore, now: datetime | None = None, days: int | None = None) -> int:
+async def delete_old(
+    settings: Settings, client: LangGraphClient, store: BaseStore, now: datetime | None = None, days: int | None = None
+) -> int:
     """Delete conversations `CONVERSATION_DAYS` after their last turn, with index and positions. Returns their number.
 
+    One that is due is consolidated first, and goes with a later sweep; after `_GRACE` also if it could not be consolidated.
     Memory files stay. A crash leaves index entries and positions of missing threads, which are dropped on their next use.
     """
     if (days := days or constants.CONVERSATION_DAYS) is None:
         return 0
     before = (now or datetime.now(UTC)) - timedelta(days=days)
-    deleted = [each for graph in agent_graphs() for each in await delete_idle(client, {"graph_id": graph}, before)]
+
+    async def spared(threads: list[Any]) -> set[str]:
+        late = [each for each in threads if datetime.fromisoformat(str(each["updated_at"])) >= before - _GRACE]
+        return set() if settings.memory_scope == "assistant" else {*await _due(late, settings, store)}
+
+    deleted = [each for graph in agent_graphs() for each in await delete_idle(client, {"graph_id": graph}, before, spared)]
     owned = defaultdict[identity.Actor, list[str]](list)
     for thread in deleted:
         if actor := _actor(thread):  # without one it has no index

@@ -3,7 +3,7 @@
 The platform copies a thread's metadata to its runs, and to copies of the thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
@@ -67,19 +67,29 @@ async def delete_temporary(client: LangGraphClient, actor: identity.Actor | None
     return len(await delete_idle(client, wanted, before))
 
 
-async def delete_idle(client: LangGraphClient, wanted: Mapping[str, Any], before: datetime) -> list[Any]:
-    """Delete the idle threads with this metadata that have not changed since then. Returns them."""
-    deleted = list[Any]()
+async def delete_idle(
+    client: LangGraphClient,
+    wanted: Mapping[str, Any],
+    before: datetime,
+    spared: Callable[[list[Any]], Awaitable[Collection[str]]] | None = None,
+) -> list[Any]:
+    """Delete the idle threads with this metadata that have not changed since then. Returns them.
+
+    `spared` gives the ids of those, of a page, that stay for now.
+    """
+    deleted, left = list[Any](), 0
     while True:
-        page = await client.threads.search(
-            metadata=dict(wanted), limit=_PAGE, sort_by="updated_at", sort_order="asc", select=_FIELDS
+        page: list[Any] = await client.threads.search(
+            metadata=dict(wanted), limit=_PAGE, offset=left, sort_by="updated_at", sort_order="asc", select=_FIELDS
         )
         over = [thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before]
-        idle = [thread for thread in over if thread["status"] != "busy"]
+        stays = await spared(over) if spared else ()
         known = len(deleted)
-        for thread in idle:
-            with suppress(ConflictError, NotFoundError):  # another request deleted it, or continues it
-                await client.threads.delete(str(thread["thread_id"]))
-                deleted.append(thread)
-        if len(over) < _PAGE or len(deleted) == known:
+        for thread in over:
+            if thread["status"] != "busy" and thread["thread_id"] not in stays:
+                with suppress(ConflictError, NotFoundError):  # another request deleted it, or continues it
+                    await client.threads.delete(str(thread["thread_id"]))
+                    deleted.append(thread)
+        if len(over) < _PAGE:
             return deleted
+        left += len(over) - (len(deleted) - known)

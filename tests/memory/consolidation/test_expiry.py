@@ -24,6 +24,7 @@ from tests.memory.test_temporary import new_thread
 
 ALICE, BOB = identity.Actor("alice", "acme"), identity.Actor("bob", "acme")
 DAYS = 30
+SETTINGS = settings.Settings()
 
 
 class Platform(Threads):
@@ -55,15 +56,38 @@ async def test_old_conversations_go_with_their_index_and_positions_and_memory_st
         )
     file = namespaces.memories(ALICE, identity.DEFAULT_AGENT_ASSISTANT, settings.Settings())
     await store.aput(file, "/food.md", {"content": "- dill"})
-    assert await delete_old(platform, store, NOW) == 0, "off by default"
-    assert await delete_old(platform, store, NOW, DAYS) == 2
-    assert await delete_old(platform, store, NOW, DAYS) == 0
+    assert await delete_old(SETTINGS, platform, store, NOW) == 0, "off by default"
+    assert await delete_old(SETTINGS, platform, store, NOW, DAYS) == 2
+    assert await delete_old(SETTINGS, platform, store, NOW, DAYS) == 0
     assert set(platform.kept) == {"a-busy", "a-new"}
     assert set(await positions(store, ALICE)) == {"a-busy", "a-new"}
     assert await positions(store, BOB) == {}
     assert [len([item for item in await store.asearch(namespaces.recall(actor, "documents"), limit=99)
                  if item.key.startswith("conversation/")]) for actor in (ALICE, BOB)] == [2, 0]  # fmt: skip
     assert await store.aget(file, "/food.md")
+
+
+async def test_a_conversation_that_is_due_is_consolidated_before_its_age_deletes_it(store: BaseStore) -> None:
+    """It goes with a later sweep, and a week later in any case; however many are due, others go at once."""
+    platform: Any = Platform()
+    at = NOW - timedelta(days=DAYS + 1)
+    many = {f"due-{number}": ALICE for number in range(101)}
+    for number, (thread_id, actor) in enumerate({**many, "b-read": BOB}.items()):
+        platform.put(actor, thread_id, (at + timedelta(seconds=number)).isoformat(), [])
+        platform.kept[thread_id]["status"] = "idle"
+        platform.kept[thread_id]["metadata"] |= {"assistant_id": identity.DEFAULT_AGENT_ASSISTANT}
+
+    async def consolidated(thread_id: str) -> None:
+        await commit(store, many.get(thread_id, BOB), {thread_id: Position(platform.kept[thread_id]["updated_at"])})
+
+    await consolidated("b-read")
+    assert await delete_old(SETTINGS, platform, store, NOW, DAYS) == 1
+    assert set(platform.kept) == set(many)
+    await consolidated("due-7")
+    assert await delete_old(SETTINGS, platform, store, NOW, DAYS) == 1
+    assert set(platform.kept) == set(many) - {"due-7"}
+    assert await delete_old(SETTINGS, platform, store, NOW + timedelta(days=8), DAYS) == 100
+    assert platform.kept == {}
 
 
 @pytest.mark.server
@@ -75,7 +99,7 @@ async def test_a_deleted_conversation_is_not_found_any_more(
     for who, thread in ((client, old), (bob, bobs)):
         await run_turn(who, thread, "a zebra called Zoe")
     # As the sweep does it, with somebody who sees only their own.
-    assert await delete_old(client, store, datetime.now(UTC) + timedelta(days=DAYS + 1), DAYS) == 1
+    assert await delete_old(SETTINGS, client, store, datetime.now(UTC) + timedelta(days=DAYS + 8), DAYS) == 1
     with pytest.raises(NotFoundError):
         await client.threads.get(old)
     assert await bob.threads.get(bobs)
