@@ -123,13 +123,13 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
 async def plan(owner: Owner, seconds: int, client: LangGraphClient, store: BaseStore, begins: Begins = _BEGINS) -> None:
     """Plan the owner's next consolidation in `seconds`, in place of the one planned before.
 
-    A run that has begun, or is about to, is not cancelled; the new one waits behind it. Turns without a pause postpone a run
-    for `MAX_CONSOLIDATION_WAIT_SECONDS` at most.
+    A run that has begun, is about to, or was asked for is not cancelled; the new one waits behind it. Turns without a pause
+    postpone a run for `MAX_CONSOLIDATION_WAIT_SECONDS` at most.
     """
     async with file_lock(namespaces.schedule(owner.actor), owner.key):
         thread_id, pending = await _queue(owner, client, store)
         now = begins.clock()
-        planned = [run for run in pending if _begins(run) > now + _MARGIN]
+        planned = [run for run in pending if _begins(run) > now + _MARGIN and not _is_asked(run)]
         since = min((_since(run, now) for run in planned), default=now)
         latest = since + timedelta(seconds=seconds + MAX_CONSOLIDATION_WAIT_SECONDS)
         begin = min(now + timedelta(seconds=seconds), latest)
@@ -154,9 +154,7 @@ async def start(
     async with file_lock(namespaces.schedule(owner.actor), owner.key):
         thread_id, pending = await _queue(owner, client, store)
         planned = [run for run in pending if asked and _begins(run) > utc_now() + _MARGIN]
-        if any(run not in planned and (run["metadata"] or {}).get("trigger") == ASKED for run in pending if asked):
-            return False
-        if pending and not asked:
+        if any(not asked or (_is_asked(run) and run not in planned) for run in pending):
             return False
         trigger = ASKED if asked else "sweep"
         await _create(owner, thread_id, client, store, after_seconds=wait(), since=utc_now(), trigger=trigger)
@@ -246,6 +244,10 @@ async def _cancel(client: LangGraphClient, thread_id: str, planned: Iterable[Run
 def _begins(run: Run) -> datetime:
     """The begin of a pending run: the platform adds `after_seconds` to `created_at`."""
     return datetime.fromisoformat(str(run["created_at"]))
+
+
+def _is_asked(run: Run) -> bool:
+    return (run["metadata"] or {}).get("trigger") == ASKED
 
 
 def _since(run: Run, now: datetime) -> datetime:

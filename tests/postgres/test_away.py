@@ -22,7 +22,7 @@ import pytest
 
 from settings import CONSOLIDATIONS_AT_ONCE
 from testing.dev_server import DevServer, dev_token, run_turn
-from testing.parts import ON_POSTGRES
+from testing.parts import ON_POSTGRES, needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Text, after
 from tests.conftest import model_env
 from tests.faults.tcp_proxy import TcpProxy
@@ -205,6 +205,7 @@ async def test_requests_are_told_so_within_seconds_and_nothing_is_lost(
     await server.close_clients()
 
 
+@needs_consolidation
 async def test_consolidations_that_an_outage_ends_free_their_slots_and_leave_records(
     deployment: Deployment, model: ScriptedAnthropic, alice: str
 ) -> None:

@@ -119,6 +119,7 @@ class Runs:
         thread: str | None = None,
         resumed: bool = False,
         permissions: Sequence[str] = (),
+        steps: int = 9_999,
     ) -> str:
         """Run consolidation; the text of the last message."""
         self.due[:] = due
@@ -126,7 +127,9 @@ class Runs:
         ids = {"thread_id": thread or run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
         given = None if resumed else {"messages": [{"role": "user", "content": "store X"}]}
         result = await self.built.ainvoke(
-            given, {"configurable": {**ids, "langgraph_auth_user": user}}, context=Context(dry_run=dry)
+            given,
+            {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": steps},
+            context=Context(dry_run=dry),
         )
         return str(result["messages"][-1].text)
 

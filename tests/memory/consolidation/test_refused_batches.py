@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from langgraph.store.base import BaseStore
+from langgraph.errors import GraphRecursionError
+from langgraph.store.base import BaseStore, Op, Result
 
 from consolidation_agent import build_consolidation_agent
 from memory import namespaces
@@ -157,6 +159,42 @@ async def test_a_failing_model_leaves_memory_as_it_was(run: Runs, store: BaseSto
     await run("r2", [talk("t", "dill")])
     assert await text(store) == "- dill\n"
     assert [record["status"] for record in await records(store, ALICE)] == ["done", "failed"]
+
+
+async def test_a_run_that_its_own_limit_ends_leaves_a_record_with_what_stands(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    model.script(TASK, *[[append(f"- {number}")] for number in range(20)], READY, *[[append("- never")]] * 40)
+    with pytest.raises(GraphRecursionError):
+        await run("r1", [talk("a", A_BATCH), talk("b", A_BATCH)], steps=MAX_CONSOLIDATION_STEPS * 2 + 20)
+    (record,) = await records(store, ALICE)
+    assert (record["status"], record["reason"], record["conversations"]) == ("failed", "GraphRecursionError", 1)
+
+
+async def test_a_run_that_the_store_fails_at_once_leaves_a_record_when_it_is_back(
+    run: Runs, built: Any, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    built.store = Away(store, operations=3)
+    with pytest.raises(OSError, match="away"):
+        await run("r1", [talk("t", "dill")])
+    (record,) = await records(store, ALICE)
+    assert (record["status"], record["reason"]) == ("failed", "OSError")
+
+
+class Away(BaseStore):
+    """A store that fails so many operations in a row, and is back then."""
+
+    def __init__(self, store: BaseStore, operations: int) -> None:
+        self._store, self._left = store, operations
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        raise NotImplementedError
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        if self._left:
+            self._left -= 1
+            raise OSError("away")
+        return await self._store.abatch(ops)
 
 
 async def test_a_consolidation_beyond_the_budget_fails_so_that_it_stays_due(

@@ -147,6 +147,13 @@ async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_sweep_s_later
         assert begins(platform) == [0]
 
 
+async def test_a_turn_does_not_postpone_what_its_person_asked_for(platform: FakePlatform, store: BaseStore) -> None:
+    """A turn does not postpone a run that its person asked for and that waits for its turn."""
+    assert await start(ALICE, platform.client, store, lambda: 10, asked=True)
+    await turn(platform, store)
+    assert begins(platform) == [10, AFTER]
+
+
 async def test_a_run_is_queued_at_once_unless_one_is_waiting(platform: FakePlatform, store: BaseStore) -> None:
     assert await start(ALICE, platform.client, store)
     assert not await start(ALICE, platform.client, store)
