@@ -6,6 +6,7 @@ which only `langgraph.postgres.json` loads, has two more.)
 
 import asyncio
 import logging
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -56,6 +57,14 @@ async def store() -> BaseStore:
 
     runs_store: BaseStore = await get_store()
     return runs_store
+
+
+def has_index(store: BaseStore) -> bool:
+    """Whether the store ranks by meaning. The platform's does not say so itself, but its configuration does."""
+    if hasattr(store, "index_config"):
+        return bool(store.index_config)
+    config = sys.modules.get("langgraph_api.config")  # only on a server
+    return bool(config and (config.STORE_CONFIG or {}).get("index"))
 
 
 def thread_list(*, local_dev: bool) -> str:

@@ -19,7 +19,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from environment import SettingsError, check_server, dev_address
-from memory import identity
+from memory import identity, namespaces
 from memory.recall import rebuild
 from settings import load_settings, local_environ
 
@@ -33,6 +33,7 @@ class RemoteStore(BaseStore):
 
     def __init__(self, client: LangGraphClient) -> None:
         self._store = client.store
+        self.index_config = False  # whether it ranks by meaning
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -46,6 +47,14 @@ class RemoteStore(BaseStore):
             places = [place for place, op in enumerate(given) if isinstance(op, PutOp) is writes]
             done |= dict(zip(places, await asyncio.gather(*(self._do(given[place]) for place in places)), strict=True))
         return [done[place] for place in range(len(given))]
+
+    async def look_for_index(self, actor: identity.Actor) -> None:
+        """Note whether the server's store ranks by meaning: then its results have scores."""
+        namespace, probe = namespaces.recall(actor, "texts"), "probe"
+        await self.aput(namespace, probe, {"text": probe}, index=["text"])
+        hits = await self.asearch(namespace, query=probe, limit=1)
+        self.index_config = bool(hits) and hits[0].score is not None
+        await self.adelete(namespace, probe)
 
     async def _do(self, op: Op) -> Result:
         async with self._turn:
@@ -100,7 +109,8 @@ async def main() -> int:
         check_server(args.url)
         actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
-            count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
+            await (store := RemoteStore(client)).look_for_index(actor)
+            count = await rebuild(store, client.threads, actor, restart=args.restart, progress=show_progress)
     except (SettingsError, identity.IdentityError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -165,6 +165,15 @@ async def test_the_platform_s_semantic_index_is_used_where_langgraph_json_has_on
     assert tool_results(model.requests[-1])[0].startswith("/memories/topics/a.md")
 
 
+async def test_who_searches_by_meaning_several_times_at_once_finds_by_meaning(indexed: DevServer, alice: str) -> None:
+    client = indexed.as_user(alice)
+    thread = await new_thread(client)
+    await run_turn(client, thread, "we have a puppy")
+    for _ in range(2):
+        answers = await asyncio.gather(*(client.http.get("/memory/search", params={"q": "pet"}) for _ in range(8)))
+        assert [[each["thread_id"] for each in answer["conversations"]] for answer in answers] == [[thread]] * 8
+
+
 async def test_a_restart_keeps_threads_and_memory(indexed: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     client = indexed.as_user(alice)
     thread = await new_thread(client)

@@ -56,7 +56,7 @@ async def sweep(
     began, server = clock(), await _thread_list(settings)
     listed, before, due = namespaces.due(server), await _listed(store, server), set[str]()
     started: dict[Owner, bool] = {}
-    async for threads in _recent(client, store, server, before, page_size):
+    async for threads in _recent(client, store, server, before, now=began, page_size=page_size):
         owners = await _due(threads, settings, store)
         due |= owners.keys()
         await store.abatch([PutOp(listed, thread_id, {}, index=False) for thread_id in owners])
@@ -94,13 +94,16 @@ async def _listed(store: BaseStore, server: str) -> set[str]:
 
 
 async def _recent(
-    client: LangGraphClient, store: BaseStore, server: str, listed: set[str], page_size: int = _PAGE
+    client: LangGraphClient, store: BaseStore, server: str, listed: set[str], *, now: datetime, page_size: int = _PAGE
 ) -> AsyncIterator[list[Any]]:
-    """Pages of the conversations that changed since a little before the last sweep, newest first; then of the `listed` ones."""
+    """Pages of the conversations that changed since a little before the last sweep, newest first; then of the `listed` ones.
+
+    A sweep later than now was one when the clock was ahead, and conversations have changed since: all are read.
+    """
     mark = await store.aget(namespaces.sweep(server), "mark")
     since, seen = datetime.min.replace(tzinfo=UTC), set[str]()
-    if mark:
-        since = datetime.fromisoformat(mark.value["began"]) - timedelta(seconds=SWEEP_MARGIN_SECONDS)
+    if mark and (last := datetime.fromisoformat(mark.value["began"])) <= now:
+        since = last - timedelta(seconds=SWEEP_MARGIN_SECONDS)
     for graph in agent_graphs():
         async for threads in _changed(client, graph, since, page_size):
             yield [thread for thread in threads if thread["thread_id"] not in seen]
@@ -210,7 +213,7 @@ class Backlog:
 async def find_backlog(settings: Settings, client: LangGraphClient, store: BaseStore) -> Backlog:
     """The backlog of the conversations that changed since the last sweep, and of those that were due then."""
     people, due, late, read, server = set[Owner](), list[str](), list[str](), 0, await _thread_list(settings)
-    async for threads in _recent(client, store, server, await _listed(store, server)):
+    async for threads in _recent(client, store, server, await _listed(store, server), now=utc_now()):
         if read >= _MOST:
             break
         read += len(threads)

@@ -56,9 +56,11 @@ async def current_epoch(store: BaseStore, actor: identity.Actor) -> Epoch:
     return namespaces.epoch(actor), epoch_of(await store.aget(namespaces.epoch(actor), namespaces.EPOCH))
 
 
-async def epoch_is_over(store: BaseStore, actor: identity.Actor) -> bool:
-    """Whether the person was forgotten since the current run began. For writes that bypass the journal."""
-    noted = _BEGAN.get(identity.current_run_id() or "")
+async def epoch_is_over(store: BaseStore, actor: identity.Actor, began: Epoch | None = None) -> bool:
+    """Whether the person was forgotten since the current run began, or since the epoch in which a request did. For writes that
+    bypass the journal.
+    """
+    noted = began[1] if began else _BEGAN.get(identity.current_run_id() or "")
     return noted is not None and noted != (await current_epoch(store, actor))[1]
 
 

@@ -1,11 +1,13 @@
 """The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
 
-The watermark is a time: all conversations that changed up to it are in the index. Those that changed later, or shortly before
-it (clocks of servers differ), are compared one by one, so that a search finds what was said a second ago.
+The watermark is a time, never later than now: all conversations that changed up to it are in the index. Those that changed
+later, or shortly before it (clocks of servers differ), are compared one by one, so that a search finds what was said a second
+ago.
 """
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,11 +33,13 @@ Progress = Callable[[int, int], None] | None
 ALL = sys.maxsize
 
 
-async def index_conversations(store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation]) -> None:
+async def index_conversations(
+    store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], epoch: journal.Epoch | None = None
+) -> None:
     """Put conversations into their owner's index, in place of earlier versions; nothing if the owner was forgotten since the
-    run began. Safe to repeat.
+    run, or the request of this `epoch`, began. Safe to repeat.
     """
-    if await journal.epoch_is_over(store, actor):
+    if await journal.epoch_is_over(store, actor, epoch):
         return
     documents = namespaces.recall(actor, "documents")
     made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
@@ -64,11 +68,19 @@ async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str
 
 
 async def catch_up(
-    store: BaseStore, threads: Threads, actor: identity.Actor, *, current: str = "", most: int = ALL, progress: Progress = None
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    *,
+    current: str = "",
+    most: int = ALL,
+    progress: Progress = None,
+    epoch: journal.Epoch | None = None,
 ) -> Index:
     """Index the conversations that have changed since the watermark, and move it. Calls `progress` after every page.
 
     Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these.
+    `epoch` as for `index_conversations`.
     """
     index = await load(store, actor)
     listed = await _changed(threads, actor, max(0, index.watermark - CLOCK_SECONDS * 1_000_000))
@@ -77,15 +89,17 @@ async def catch_up(
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
         talks = await read_conversations(threads, actor, taken[start : start + _READ_PAGE])
-        await index_conversations(store, actor, talks)
+        await index_conversations(store, actor, talks, epoch)
         if progress:
             progress(min(start + _READ_PAGE, len(taken)), len(taken))
     if taken:
         index.parts = (await load(store, actor)).parts
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
-    if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
-        newest = max(others.values(), default=0)
+    moves = not index.outstanding and (taken or len(listed) > _FIRST_PAGE)
+    if moves and not await journal.epoch_is_over(store, actor, epoch):
+        # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
+        newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
         value = {"format": FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
         await store.aput(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)
     return index

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp
 
-from memory import identity, namespaces
+from memory import identity, journal, namespaces
 from memory.recall import ranking, semantic
 from memory.recall.conversations import Conversation, Threads
 from memory.recall.documents import Document, document, key_of, read_document, version_of
@@ -60,12 +60,14 @@ async def search(
     alternatives: Sequence[str] = (),
     current: str | None = None,
     today: date | None = None,
+    epoch: journal.Epoch | None = None,
 ) -> Results:
     """The person's own past conversations that match a query, at most `limit`, without the thread `current`.
 
     `alternatives` are other words that people may have used: they count less. `today` (default: UTC's) follows "yesterday".
+    `epoch` is the person's when a request began: once they were forgotten, nothing is put into their index.
     """
-    index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP)
+    index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP, epoch=epoch)
     outstanding, today, own = index.outstanding, today or datetime.now(UTC).date(), key_of(str(current))
     while True:
         languages = {name for part in index.parts for name in part.languages}
@@ -79,8 +81,9 @@ async def search(
     keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
     near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
     near.pop(own, None)
-    documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])))
-    matches = await _verified(store, threads, actor, documents, partial(_ranked, asked, frequencies, near), limit=limit)
+    documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])), epoch)
+    rank = partial(_ranked, asked, frequencies, near)
+    matches = await _verified(store, threads, actor, documents, rank, limit=limit, epoch=epoch)
     return Results(matches, frequencies.total, outstanding)
 
 
@@ -110,7 +113,9 @@ def _matching(
     return [int(keys[place]) for place in best if scores[place] > 0], frequencies
 
 
-async def _documents(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> list[Document]:
+async def _documents(
+    store: BaseStore, actor: identity.Actor, keys: Sequence[int], epoch: journal.Epoch | None
+) -> list[Document]:
     """The conversations with these numbers. Drops unreadable ones, which the next search indexes again."""
     namespace = namespaces.recall(actor, "documents")
     items = await store.abatch([GetOp(namespace, document_key(key)) for key in keys])
@@ -120,7 +125,7 @@ async def _documents(store: BaseStore, actor: identity.Actor, keys: Sequence[int
             documents.append(read_document(getattr(item, "value", {})))
         except DamagedError:
             damaged.append(key)
-    if damaged:
+    if damaged and not await journal.epoch_is_over(store, actor, epoch):
         await drop_conversations(store, actor, damaged)
         await store.adelete(namespace, WATERMARK)
     return documents
@@ -149,7 +154,14 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
 
 
 async def _verified(
-    store: BaseStore, threads: Threads, actor: identity.Actor, documents: Sequence[Document], rank: _Rank, *, limit: int
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    documents: Sequence[Document],
+    rank: _Rank,
+    *,
+    limit: int,
+    epoch: journal.Epoch | None,
 ) -> list[Match]:
     """The best candidates that still exist, with their present text."""
     ranked = await asyncio.to_thread(rank, documents)
@@ -159,12 +171,13 @@ async def _verified(
         wanted = {talk.thread_id: talk.version for talk in left[: limit - len(there)]}
         left = left[len(wanted) :]
         there |= {talk.thread_id: talk for talk in await read_conversations(threads, actor, list(wanted))}
-        if gone := wanted.keys() - there.keys():
+        gone = wanted.keys() - there.keys()
+        if gone and not await journal.epoch_is_over(store, actor, epoch):
             await drop_conversations(store, actor, list(map(key_of, gone)))
     versions = {talk.thread_id: talk.version for talk in documents}
     changed = [talk for talk in there.values() if version_of(talk.updated_at) != versions[talk.thread_id]]
     if changed:
-        await index_conversations(store, actor, changed)
+        await index_conversations(store, actor, changed, epoch)
         anew = {talk.thread_id: await asyncio.to_thread(document, talk) for talk in changed}
         ranked = await asyncio.to_thread(rank, [anew.get(talk.thread_id, talk) for talk in documents])
     shown = ((there.get(item.document.thread_id), item) for item in ranked)

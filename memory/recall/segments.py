@@ -17,7 +17,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -37,6 +37,8 @@ WATERMARK = "watermark"
 _BUCKET_BYTES, _CONVERSATION_BYTES = 4_096, 400
 # Far more items than merging lets there be.
 _MOST = 1_000
+# Microseconds: longer than any clock is ahead, and since any part was indexed.
+_AHEAD = 10**17
 
 
 @dataclass(slots=True)
@@ -89,12 +91,16 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
         except DamagedError as error:
             logger.warning("An item of the recall index is made again: %s", error)
             broken.append(PutOp(item.namespace, item.key, None))
+    now = time.time_ns() // 1_000
+    # What a clock indexed that was ahead is older than what was indexed since.
+    index.parts = [replace(part, indexed=part.indexed - _AHEAD) if part.indexed > now else part for part in index.parts]
     index.parts.sort(key=lambda part: part.indexed)
     if broken:
         await store.abatch([*broken, PutOp(documents, WATERMARK, None)])
     elif watermark is not None:
         version = watermark.value.get("version")
-        index.watermark = version if isinstance(version, int) else 0
+        # One above now was put when the clock was ahead, and conversations have changed since: all are compared.
+        index.watermark = version if isinstance(version, int) and version <= now else 0
     return index
 
 

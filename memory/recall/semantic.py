@@ -3,36 +3,22 @@
 Without one nothing is stored for it. Items are passages of a few turns, embedded by their field `text`.
 """
 
-import weakref
 from collections.abc import Iterator, Mapping
 
 from langgraph.store.base import BaseStore, GetOp, PutOp
 
-from memory import identity, namespaces
+from memory import identity, langgraph_internals, namespaces
 from memory.recall.conversations import Conversation
 
 # Characters of a passage (a few turns, well within the limits of embedding models), and passages of one conversation.
 PASSAGE_CHARS, MAX_PASSAGES = 800, 200
 # Passages that a search asks for.
 FOUND = 50
-_PROBE = "probe"
-_has_index: weakref.WeakKeyDictionary[BaseStore, bool] = weakref.WeakKeyDictionary()
-
-
-async def has_index(store: BaseStore, actor: identity.Actor) -> bool:
-    """Whether the store ranks by meaning: then its results have scores. Asks each store once."""
-    if store not in _has_index:
-        namespace = namespaces.recall(actor, "texts")
-        await store.aput(namespace, _PROBE, {"text": _PROBE}, index=["text"])
-        hits = await store.asearch(namespace, query=_PROBE, limit=1)
-        _has_index[store] = bool(hits) and hits[0].score is not None
-        await store.adelete(namespace, _PROBE)
-    return _has_index[store]
 
 
 async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, Conversation | None]) -> list[PutOp]:
     """The operations that replace the passages of conversations, by number, in the index; None removes a conversation's."""
-    if any(talks.values()) and not await has_index(store, actor):
+    if any(talks.values()) and not langgraph_internals.has_index(store):
         return []
     namespace, ops = namespaces.recall(actor, "texts"), list[PutOp]()
     items = await store.abatch([GetOp(namespace, f"{key:016x}/passages") for key in talks])
@@ -51,7 +37,7 @@ async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, 
 async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, tuple[float, int]]:
     """Conversations near in meaning, by number: similarity and first turn of the best passage."""
     best: dict[int, tuple[float, int]] = {}
-    if not query.strip() or not await has_index(store, actor):
+    if not query.strip() or not langgraph_internals.has_index(store):
         return best
     for item in await store.asearch(namespaces.recall(actor, "texts"), query=query, limit=FOUND):
         if item.score is not None and item.key.split("/")[-1].isdigit():

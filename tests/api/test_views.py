@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
+import api.search
+from memory import journal
 from memory.identity import WRITE_POLICIES
 from settings import MEMORY_BUDGET_BYTES, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.parts import SKILLS
 from testing.scripted_anthropic import ScriptedAnthropic, system_text
+from testing.threads import Threads
 from tests.api.calls import MEMORIES, Open, kept, put
+from tests.memory.recall.talks import ALICE, left, say
 
 BLOCKS = ["policies", "memory", *["skills"] * SKILLS]
 POLICIES, SKILL = ("policies", "acme"), "---\nname: letters\ndescription: Write letters.\n---\nDo it well.\n"
@@ -115,3 +119,42 @@ async def test_the_prompt_is_the_next_turn_s_and_a_search_finds_one_s_own_words(
     assert [talk["thread_id"] for talk in answer["conversations"]] == [thread["thread_id"]]
     assert answer["conversations"][0]["turns"][0] == {"number": 1, "speaker": "user", "text": "I keep a zebra called Quirin."}
     assert "zebra" not in json.dumps(await bob.http.get("/memory/search", params={"q": "zebra"}))
+
+
+class ForgottenMeanwhile(Threads):
+    """The platform's threads of Alice's, who is forgotten when the `nth` search has read them."""
+
+    def __init__(self, store: BaseStore, nth: int) -> None:
+        super().__init__()
+        self.store, self.nth, self.threads = store, nth, self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def search(self, **options: Any) -> Any:
+        found = await super().search(**options)
+        if self.asked == self.nth:
+            await journal.count_epoch_up(self.store, ALICE)
+            while items := await left(self.store):
+                for item in items:
+                    await self.store.adelete(tuple(item.namespace), item.key)
+            for thread_id in list(self.kept):
+                self.delete(thread_id)
+        return found
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+async def test_a_search_of_somebody_forgotten_meanwhile_writes_no_index_back(
+    store: BaseStore, calling: Open, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    threads = ForgottenMeanwhile(store, nth)
+    monkeypatch.setattr(api.search, "get_client", lambda: threads)
+    async with calling() as client:
+        for number in range(30):
+            say(threads, f"t{number}", "a zebra", days=number)
+        assert (await client.get("/memory/search?q=zebra")).is_success
+    assert threads.asked >= nth
+    assert await left(store) == []

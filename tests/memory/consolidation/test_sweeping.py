@@ -86,6 +86,15 @@ async def test_a_sweep_that_fails_is_made_up_for_by_the_next(platform: FakePlatf
     assert await swept(platform, store) == ["alice"]
 
 
+async def test_a_clock_that_was_once_ahead_hides_nobody_s_conversations(platform: FakePlatform, store: BaseStore) -> None:
+    platform.now += timedelta(days=400)
+    assert await swept(platform, store) == []
+    platform.now -= timedelta(days=400)
+    platform.talk("alice")
+    platform.now += timedelta(hours=2)
+    assert await swept(platform, store) == ["alice"]
+
+
 async def test_a_conversation_that_was_deleted_is_not_due_any_more(platform: FakePlatform, store: BaseStore) -> None:
     thread = platform.talk("alice")
     assert await swept(platform, store) == ["alice"]

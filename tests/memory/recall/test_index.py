@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from memory import namespaces
 from memory.identity import Actor
 from memory.recall import retrieval, segments
 from memory.recall.conversations import conversation
-from memory.recall.documents import document, postings, read_document
+from memory.recall.documents import document, postings, read_document, version_of
 from memory.recall.index import catch_up, forget, index_conversations, rebuild
 from memory.recall.postings import DamagedError, merged, read_bucket, stored
 from memory.recall.retrieval import CANDIDATES, search
@@ -160,3 +161,38 @@ def test_of_what_is_merged_the_newest_is_kept_wherever_it_is() -> None:
     assert sorted(terms) == sorted(one("okapi", 1).bucket[0])
     assert header["buckets"] == len(buckets) == 4
     assert CANDIDATES >= 2 * 20
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])
+async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(store: BaseStore, ahead: timedelta) -> None:
+    threads, now = Threads(), datetime.now(UTC)
+    threads.put(ALICE, "ahead", (now + ahead).isoformat(), [human("said when the clock was ahead")])
+    for number in range(30):
+        threads.put(ALICE, f"t{number}", (now - timedelta(days=number + 1)).isoformat(), [human(f"word{number}")])
+    assert await hits(store, threads, "ahead") == ["ahead"]
+    watermark = await store.aget(namespaces.recall(ALICE, "documents"), segments.WATERMARK)
+    assert watermark
+    assert watermark.value["version"] <= version_of(datetime.now(UTC).isoformat())
+    # As an earlier version of this project wrote it.
+    later = {**watermark.value, "version": version_of((now + ahead).isoformat())}
+    await store.aput(namespaces.recall(ALICE, "documents"), segments.WATERMARK, later, index=False)
+    for number in range(30):
+        threads.put(ALICE, f"new{number}", (now - timedelta(minutes=number)).isoformat(), [human(f"later{number}")])
+    assert await hits(store, threads, "later0") == ["new0"]
+    assert await hits(store, threads, "later29") == ["new29"]
+
+
+async def test_a_conversation_that_a_clock_ahead_indexed_is_found_by_what_is_said_in_it_later(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, now = Threads(), datetime.now(UTC)
+    ahead = time.time_ns() + 3_600 * 10**9
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time_ns", lambda: ahead)
+        threads.put(ALICE, "t", (now + timedelta(hours=1)).isoformat(), [human("a zebra")])
+        assert await hits(store, threads, "zebra") == ["t"]
+    threads.put(ALICE, "t", now.isoformat(), [human("an okapi")])
+    assert await hits(store, threads, "okapi") == ["t"]
+    threads.messages = 0
+    assert await hits(store, threads, "okapi") == ["t"]
+    assert threads.messages == 1, "of the thread shown: none was read to be indexed again"
