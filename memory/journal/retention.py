@@ -41,7 +41,7 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
     """
     known = any("written" in item.value for item in items)
     note = (yield from read_note(file)) if known else (yield from _count(file, _there(items), always=False))
-    if note.full_until > file.clock().isoformat():
+    if -2 * OUTSIDE_SECONDS < file.age(note.full_until) < 0:  # one further ahead was put when the clock was
         raise RefusedWriteError("Too many files were deleted here; change one that is there, or try again in ten minutes.")
     name = file.log[-1]
     if name in note.going:
@@ -78,7 +78,7 @@ def _deleted_fit(file: LoggedFile, there: _There) -> Steps[bool]:
         return True
     note = yield from read_note(file)
     overfull = len(deleted) > 2 * file.bounds.deleted_files and note.full_until <= file.clock().isoformat()
-    counted = file.age(note.at) <= _COUNT_SECONDS and not overfull
+    counted = abs(file.age(note.at)) <= _COUNT_SECONDS and not overfull
     if len(deleted) > file.bounds.deleted_files and not counted:
         return False
     return sum(note.taken(*each) for each in deleted.items()) <= file.bounds.bytes * UNCOUNTED

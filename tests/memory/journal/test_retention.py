@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -171,6 +172,21 @@ def check_steps(store: BaseStore, steps: list[tuple[str, int, int]]) -> None:
         assert {item.key: item.value["content"] for item in store.search(FILES, limit=100)} == expected
     for path in expected.keys() & written:
         assert history(store, path)[0].content == expected[path]
+
+
+def test_a_clock_that_was_once_ahead_refuses_no_new_file_for_good() -> None:
+    store, bounds, ahead = InMemoryStore(), Bounds(deleted_files=2), datetime.now(UTC) + timedelta(days=400)
+
+    def put_ahead(*texts: tuple[str, str | None]) -> None:
+        for path, text in texts:
+            file = LoggedFile(FILES, path, clock=lambda: ahead, bounds=bounds)
+            change = lambda _, text=text: create_file_data(text) if text else None  # noqa: E731
+            carry_out(store, Journal(file).change(change, Author("agent")))
+
+    put_ahead(("/kept.md", "kept"))
+    with pytest.raises(RefusedWriteError, match="Too many files were deleted here"):
+        put_ahead(*((f"/{number}.md", text) for number in range(10) for text in ("x", None)))
+    assert put(store, "/new.md", "new", bounds)
 
 
 def check_bounds(store: BaseStore) -> None:
