@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Item
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
@@ -117,6 +117,20 @@ def isolate_store_calls() -> None:
     """
     for name in ("aget", "asearch", "aput", "adelete", "alist_namespaces"):
         setattr(AsyncBatchedBaseStore, name, getattr(BaseStore, name))
+
+
+@cache
+def read_any_value() -> None:
+    """Have stores give a value that is no JSON object as `{"damaged": value}`, from now on.
+
+    langgraph says that every value is an object, and nothing makes it so: with SQL, or another store's writer, it is any JSON.
+    """
+    made = Item.__init__
+
+    def make(item: Item, *, value: Any, **named: Any) -> None:
+        made(item, value=value if isinstance(value, dict) else {"damaged": value}, **named)
+
+    Item.__init__ = make  # type: ignore[assignment,method-assign]
 
 
 @cache

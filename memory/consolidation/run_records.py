@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp, SearchItem
+from langgraph.store.base import BaseStore, Item, PutOp, SearchItem
+from pydantic import TypeAdapter, ValidationError
 
 from memory import identity, namespaces
 from memory.usage import count, counted
@@ -66,7 +67,7 @@ class Record:
 async def kept_record(store: BaseStore, actor: identity.Actor, of: Record) -> Record:
     """A run's last kept record, if it is further than `of`; otherwise `of`."""
     item = await store.aget(namespaces.run_records(actor), of.key)
-    kept = Record(**{**asdict(of), **item.value}) if item and item.value.keys() <= asdict(of).keys() else of
+    kept = (_read(item) if item else None) or of
     return kept if kept.conversations >= of.conversations else of
 
 
@@ -94,11 +95,23 @@ async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any
     """A person's last records, newest first."""
     shown = list[dict[str, Any]]()
     for item in (await _newest_first(store, actor))[:CONSOLIDATIONS_KEPT]:
+        kept = _read(item) or Record("", item.key, status="failed", reason="The record of this run is damaged.")
         # A run that had not ended when a later one began is taken for dead, until it says more.
-        dead = shown and item.value.get("status") == "running"
-        ended = {"status": "interrupted", "ended_at": shown[-1].get("started_at", "")} if dead else {}
-        shown.append({**item.value, **ended})
+        dead = shown and kept.status == "running"
+        ended = {"status": "interrupted", "ended_at": shown[-1]["started_at"]} if dead else {}
+        shown.append({**asdict(kept), **ended})
     return shown
+
+
+def _read(item: Item) -> Record | None:
+    """A kept record; None for a damaged value."""
+    try:
+        return _RECORDS.validate_python(item.value)
+    except ValidationError:
+        return None
+
+
+_RECORDS = TypeAdapter(Record)
 
 
 async def _newest_first(store: BaseStore, actor: identity.Actor) -> list[SearchItem]:

@@ -8,6 +8,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -102,8 +103,10 @@ async def _recent(
     """
     mark = await store.aget(namespaces.sweep(server), "mark")
     since, seen = datetime.min.replace(tzinfo=UTC), set[str]()
-    if mark and (last := datetime.fromisoformat(mark.value["began"])) <= now:
-        since = last - timedelta(seconds=SWEEP_MARGIN_SECONDS)
+    if mark:
+        with suppress(ValueError, TypeError):  # of a damaged one: the sweep reads all conversations
+            if (last := datetime.fromisoformat(str(mark.value.get("began")))) <= now:
+                since = last - timedelta(seconds=SWEEP_MARGIN_SECONDS)
     for graph in agent_graphs():
         async for threads in _changed(client, graph, since, page_size):
             yield [thread for thread in threads if thread["thread_id"] not in seen]

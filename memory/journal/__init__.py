@@ -27,6 +27,7 @@ from memory.journal.epochs import (
 from memory.journal.log import Journal
 from memory.journal.revisions import NOTHING, Change, LoggedFile, MovedError, Revision, Steps
 from memory.journal.runners import acarry_out, file_lock
+from memory.langgraph_internals import read_any_value
 from memory.namespaces import Namespace
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "file_lock", "histories", "history", "line_origins", "lines_of", "note_epoch", "open_log", "read_epoch", "revert_change",
     "run_epoch", "settle",
 ]  # fmt: skip
+
+read_any_value()  # whatever reads items imports this package
 
 
 async def change(

@@ -29,7 +29,7 @@ from memory import namespaces
 from memory.identity import Author
 from memory.journal import retention
 from memory.journal.consensus import Writer
-from memory.journal.revisions import ALL, NOTHING, OUTSIDE_SECONDS, Change, LoggedFile, MovedError, Revision, Steps
+from memory.journal.revisions import ALL, NOTHING, OUTSIDE_SECONDS, Change, LoggedFile, MovedError, Revision, Steps, written_of
 from memory.validation import RefusedWriteError, stored_file
 from settings import MAX_MEMORY_FILES
 
@@ -187,9 +187,9 @@ class Journal:
             file = stored_file(item)
         except ValueError:
             return None
-        created, modified, written = file.get("created_at", ""), file.get("modified_at", ""), item.value.get("written")
+        created, modified, written = file.get("created_at", ""), file.get("modified_at", ""), written_of(item)
         revision = Revision(number, revision_id, "", file["content"], file["encoding"], created, modified, _OUTSIDE)
-        return replace(revision, written=written) if isinstance(written, int) else revision
+        return revision if written is None else replace(revision, written=written)
 
 
 def epoch_of(item: Item | None) -> int:

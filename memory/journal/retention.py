@@ -22,7 +22,7 @@ from datetime import timedelta
 from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
 
 from memory import namespaces
-from memory.journal.revisions import ALL, OUTSIDE_SECONDS, LoggedFile, Revision, Steps, block_of, log_of, taken_by
+from memory.journal.revisions import ALL, OUTSIDE_SECONDS, LoggedFile, Revision, Steps, block_of, log_of, taken_by, written_of
 from memory.journal.stored import GOAL, UNCOUNTED, Journal, Note, all_journals, put_note, read_note, too_much
 from memory.validation import RefusedWriteError
 
@@ -39,7 +39,7 @@ def admit(file: LoggedFile, items: Sequence[Item]) -> Steps[None]:
     Raises:
         RefusedWriteError: too many files were deleted a moment ago, or this one is being cleared away.
     """
-    known = any("written" in item.value for item in items)
+    known = any(written_of(item) is not None for item in items)
     note = (yield from read_note(file)) if known else (yield from _count(file, _there(items), always=False))
     if -2 * OUTSIDE_SECONDS < file.age(note.full_until) < 0:  # one further ahead was put when the clock was
         raise RefusedWriteError("Too many files were deleted here; change one that is there, or try again in ten minutes.")
@@ -60,7 +60,7 @@ def enforce(file: LoggedFile, items: Sequence[Item], revision: Revision) -> Step
         del there[file.path]
         fits = yield from _deleted_fit(file, there)
     else:
-        aged = any("revision" in item.value and "written" not in item.value for item in items)
+        aged = any("revision" in item.value and written_of(item) is None for item in items)
         fits = not aged and _living(Note(), file, there) <= file.bounds.bytes * UNCOUNTED
         fits = fits or (yield from _all_fit(file, there))
     if not fits:
@@ -68,7 +68,7 @@ def enforce(file: LoggedFile, items: Sequence[Item], revision: Revision) -> Step
 
 
 def _there(items: Sequence[Item]) -> dict[str, tuple[int, int | None]]:
-    return {item.key: (taken_by(str(item.value.get("content", ""))), item.value.get("written")) for item in items}
+    return {item.key: (taken_by(str(item.value.get("content", ""))), written_of(item)) for item in items}
 
 
 def _deleted_fit(file: LoggedFile, there: _There) -> Steps[bool]:

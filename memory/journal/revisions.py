@@ -200,10 +200,17 @@ def block_of(item: Item) -> Block | None:
         block = _BLOCKS.validate_python({name: item.value.get(name) for name in ("slot", "ballot", "accepted", "revision")})
     except ValidationError:
         return None
-    written = item.value.get("written")  # none in journals of version 0.1
-    if block.revision and isinstance(written, int):
+    if (block.accepted is None) is not (block.revision is None):
+        return None
+    if block.revision and (written := written_of(item)) is not None:
         return replace(block, revision=replace(block.revision, written=written))
     return block
+
+
+def written_of(item: Item) -> int | None:
+    """The bytes written to a journal, as its items record it; None in journals of version 0.1, and for a damaged value."""
+    written = item.value.get("written")
+    return written if isinstance(written, int) else None
 
 
 _BLOCKS = TypeAdapter(Block)

@@ -176,7 +176,12 @@ def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> 
     """
     if index and index["dims"] > _FULL_PRECISION_DIMS:
         index = {"ann_index_config": {"vector_type": "halfvec"}, **index}
-    return _open(settings, lambda pool: Store(pool, index=index))
+    return _open(settings, lambda pool: Store(pool, index=index, deserializer=_as_read))
+
+
+def _as_read(value: Any) -> Any:
+    """A value that is no JSON object, which the library would parse once more (`read_any_value` makes one of it)."""
+    return value
 
 
 def open_checkpointer(settings: Settings) -> AbstractAsyncContextManager[Checkpointer]:

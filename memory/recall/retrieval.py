@@ -122,8 +122,12 @@ async def _documents(
     documents, damaged = [], []
     for key, item in zip(keys, items, strict=True):
         try:
-            documents.append(read_document(getattr(item, "value", {})))
+            read = read_document(getattr(item, "value", {}))
         except DamagedError:
+            read = None
+        if read is not None and key_of(read.thread_id) == key:
+            documents.append(read)
+        else:
             damaged.append(key)
     if damaged and not await journal.epoch_is_over(store, actor, epoch):
         await drop_conversations(store, actor, damaged)

@@ -28,7 +28,7 @@ async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, 
         texts = list(first.items())[:MAX_PASSAGES]
         for number, (text, turn) in enumerate(texts):
             ops.append(PutOp(namespace, f"{key:016x}/{number}", {"text": text, "turn": turn, "key": str(key)}, index=["text"]))
-        before = int(getattr(item, "value", {}).get("count", 0))
+        before = _number(getattr(item, "value", {}).get("count"))
         ops += [PutOp(namespace, f"{key:016x}/{number}", None) for number in range(len(texts), before)]
         ops.append(PutOp(namespace, f"{key:016x}/passages", {"count": len(texts)} if talk else None, index=False))
     return ops
@@ -41,9 +41,13 @@ async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[i
         return best
     for item in await store.asearch(namespaces.recall(actor, "texts"), query=query, limit=FOUND):
         if item.score is not None and item.key.split("/")[-1].isdigit():
-            key, hit = int(item.key.split("/")[0], 16), (float(item.score), int(item.value.get("turn", 0)))
+            key, hit = int(item.key.split("/")[0], 16), (float(item.score), _number(item.value.get("turn")))
             best[key] = max(best.get(key, hit), hit)
     return best
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:

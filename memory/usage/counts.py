@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from threading import get_ident
 from uuid import uuid4
 
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 
 from memory.journal import all_items, file_lock
 from memory.namespaces import Namespace
@@ -29,7 +29,7 @@ async def count(
     key = f"{period}/{writer or f'{_PROCESS}-{get_ident()}'}"
     async with file_lock(namespace, key):
         item = await store.aget(namespace, key)
-        total = Counter(item.value if item else {})
+        total = _numbers(item) if item else Counter()
         total.update(added)
         await store.aput(namespace, key, dict(total), index=False)
     if item is None:
@@ -41,6 +41,10 @@ async def counted(store: BaseStore, namespace: Namespace, since: str) -> Counter
     """The counts of all periods from `since` on, added up."""
     total = Counter[str]()
     # By key: an item that is counted up while pages are read may be in two of them.
-    for value in {item.key: item.value for item in await all_items(store, namespace) if item.key >= since}.values():
-        total.update({name: of for name, of in value.items() if isinstance(of, int)})
+    for item in {item.key: item for item in await all_items(store, namespace) if item.key >= since}.values():
+        total.update(_numbers(item))
     return total
+
+
+def _numbers(item: Item) -> Counter[str]:
+    return Counter({name: of for name, of in item.value.items() if isinstance(of, int)})
