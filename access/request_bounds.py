@@ -98,12 +98,31 @@ class RequestBounds:
             await JSONResponse({"detail": detail}, 422)(scope, receive, send)
             return
         with suppress(ClientDisconnect):  # nobody waits for an answer
-            if is_in_process(scope) or path == "/memory" or path.startswith("/memory/"):
+            if is_in_process(scope):
                 await self.app(scope, receive, send)
+            elif path == "/memory" or path.startswith("/memory/"):
+                await self._whole(scope, receive, send)
             elif scope["type"] == "websocket":
                 await self.app(scope, _bounded_frames(scope, receive, send), send)
             else:
                 await self._bounded_request(scope, receive, send)
+
+    async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the end of an answer once its maker has ended well. Otherwise the server closes the connection, so that a client
+        sees it: the platform's middleware ends an answer that broke off as if it were whole, and raises the error afterwards.
+        """
+        end: Message | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal end
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                end = message
+            else:
+                await send(message)
+
+        await self.app(scope, receive, answer)
+        if end is not None:
+            await send(end)
 
     async def _bounded_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reads the body when the route asks for it, after sign-in. A refusal replaces the route's own answer."""

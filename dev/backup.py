@@ -57,12 +57,15 @@ async def back_up(client: LangGraphClient, folder: Path) -> tuple[int, list[str]
 async def _save(client: LangGraphClient, actor: Actor, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     part, named = path.with_suffix(".part"), {"user_id": actor.user_id, "org_id": actor.org_id}
-    async with client.http.client.stream("GET", "/memory/export", params=named) as answer:
-        answer.raise_for_status()
-        with part.open("wb") as file:
-            async for piece in answer.aiter_bytes():
-                file.write(piece)
-    part.replace(path)
+    try:
+        async with client.http.client.stream("GET", "/memory/export", params=named) as answer:
+            answer.raise_for_status()
+            with part.open("wb") as file:
+                async for piece in answer.aiter_bytes():
+                    file.write(piece)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)  # of a document that was cut off
 
 
 class _File(BaseModel):
