@@ -8,7 +8,7 @@ import { Data } from "./data.js";
 import { Knowledge } from "./knowledge.js";
 import { html, render, useEffect, useMemo, useReducer, useRef, useState } from "./lib/preact.js";
 import { watched } from "./memory.js";
-import { SignIn, tokenInAddress } from "./signin.js";
+import { Offer, SignIn, tokenInAddress } from "./signin.js";
 import { isId } from "./text.js";
 import { Policies, Prompt } from "./views.js";
 
@@ -26,19 +26,21 @@ const idInAddress = () => (isId(location.hash.slice(1)) ? location.hash.slice(1)
 const useCount = () => useReducer((n) => n + 1, 0);
 
 function App() {
-  const [signed, setSigned] = useState(null); // { client, me, key }: a new token begins anew
+  const [signed, setSigned] = useState(null); // { client, me }
+  const [offered, setOffered] = useState(null); // the same, of a token in the address: others can send one of theirs
   const [ended, setEnded] = useState(""); // why the last session is over
   const last = useRef({}); // { client, me, talk, isOver } of the last session: its person finds what was not sent in it
-  const signIn = async (token) => {
+  const open = async (token) => {
     const client = connect(token, (why) => {
       if (last.current.client === client) last.current.isOver = true;
       setSigned((now) => (now?.client === client ? null : now));
       setEnded(why);
     });
     setEnded("");
-    const me = await client.json("GET", "/memory/me");
-    setSigned((now) => ({ client, me, key: (now?.key ?? 0) + 1 }));
+    return { client, me: await client.json("GET", "/memory/me") };
   };
+  const enter = (session) => (setOffered(null), setSigned(session));
+  const isSigned = () => last.current.client && !last.current.isOver;
   const signOut = () => {
     history.replaceState(null, "", location.pathname);
     last.current = {};
@@ -47,13 +49,16 @@ function App() {
   useEffect(() => {
     const arrive = () => {
       const token = tokenInAddress();
-      if (token) signIn(token).catch((error) => setEnded(reason(error)));
+      const offer = (session) => isSigned() || setOffered(session);
+      if (token && !isSigned()) open(token).then(offer, (error) => setEnded(reason(error)));
     };
     arrive();
     addEventListener("hashchange", arrive);
     return () => removeEventListener("hashchange", arrive);
   }, []);
-  if (!signed) return html`<${SignIn} ended=${ended} onToken=${signIn} />`;
+  if (!signed && offered)
+    return html`<${Offer} me=${offered.me} onAccept=${() => enter(offered)} onDecline=${() => setOffered(null)} />`;
+  if (!signed) return html`<${SignIn} ended=${ended} onToken=${(token) => open(token).then(enter)} />`;
   return html`<${Signed} ...${signed} last=${last} onSignOut=${signOut} />`;
 }
 
@@ -74,7 +79,7 @@ function Signed({ client, me, last, onSignOut }) {
   };
   useEffect(() => {
     const look = () => document.visibilityState === "visible" && memory.refresh();
-    const follow = () => show(idInAddress());
+    const follow = () => (tokenInAddress() ? moved() : show(idInAddress())); // a token replaces nobody who is signed in
     const before = last.current;
     last.current = { client, me, talk, isOver: false };
     const isSame = before.me?.user_id === me.user_id && before.me.org_id === me.org_id;

@@ -42,8 +42,9 @@ def token(identity: str, seconds: float = 600, **claims: Any) -> str:
 
 
 def enter(visitor: Visitor, identity: str, **claims: Any) -> None:
-    """Open the page with a token in its address."""
+    """Open the page with a token in its address, and say yes."""
     visitor.page.goto(f"{visitor.url}/app#token={token(identity, **claims)}")
+    visitor.button("Yes, sign in").click()
     visitor.page.get_by_label("Message").wait_for()
 
 
@@ -111,21 +112,39 @@ def test_a_token_signs_in_by_field_or_address_and_is_erased_from_there_at_once(v
     expect(page.get_by_label("Token")).to_be_visible()
 
 
-def test_a_token_that_is_renewed_by_the_address_is_the_one_that_is_used(visit: Visit, me: str) -> None:
+def test_a_token_in_the_address_signs_nobody_in_who_has_not_said_yes(visit: Visit, me: str) -> None:
+    visitor, asked = visit(), "Sign in as {} of acme?"
+    page = visitor.page
+    page.goto(f"{visitor.url}/app#token={token(f'mallory-{me}')}")
+    expect(page.get_by_text(asked.format(f"mallory-{me}"))).to_be_visible()
+    assert page.url == f"{visitor.url}/app"
+    expect(page.get_by_label("Message")).to_have_count(0)
+    assert visitor.inaccessible() == []
+    visitor.button("That is not me").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.evaluate("token => { location.hash = `token=${token}`; }", token(me))
+    expect(page.get_by_text(asked.format(me))).to_be_visible()
+    visitor.button("Yes, sign in").click()
+    expect(page.get_by_role("banner")).to_contain_text(me)
+
+
+def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visit: Visit, me: str) -> None:
     visitor = visit()
-    enter(visitor, me, seconds=60)
-    page, fresh, used = visitor.page, token(me, seconds=600), set[str]()
-    visitor.say("hello")
-    with page.expect_response("**/memory/me"):
-        page.evaluate("token => { location.hash = `token=${token}`; }", fresh)
-    expect(page).to_have_url(f"{visitor.url}/app")
-    page.wait_for_timeout(500)
+    enter(visitor, me)
+    page, other, used = visitor.page, token(f"mallory-{me}"), set[str]()
     page.on("request", lambda request: used.add(request.headers.get("authorization", "")))
+    visitor.say("hello")
+    address = page.url
+    page.get_by_label("Message").fill("a long thought")
+    page.evaluate("token => { location.hash = `token=${token}`; }", other)
+    expect(page).to_have_url(address)
+    expect(page.get_by_label("Message")).to_have_value("a long thought")
     visitor.say("hello again")
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    visitor.button("Policies").click()
-    expect(page.get_by_role("dialog")).to_contain_text("These rules hold")
-    assert used - {""} == {f"Bearer {fresh}"}, "no request carries the old one"
+    expect(page.get_by_role("banner")).to_contain_text(me)
+    expect(page.get_by_role("banner")).not_to_contain_text("mallory")
+    visitor.button("Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert f"Bearer {other}" not in used
 
 
 def test_when_the_token_is_over_one_is_asked_for_another(visit: Visit, me: str) -> None:
@@ -152,6 +171,7 @@ def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_
     expect(page.get_by_role("alert")).to_have_text(OVER)
     page.unroute("**/runs")
     page.evaluate("token => { location.hash = `token=${token}`; }", token(me))
+    visitor.button("Yes, sign in").click()
     expect(message).to_have_value("a long thought")
     expect(page).to_have_url(address)
     visitor.button("Send").click()
