@@ -75,6 +75,7 @@ def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = la
 
 app = build_api(load_settings())
 langgraph_internals.isolate_store_calls()
+langgraph_internals.log_no_queries()
 # The serving process holds the lock, because `dev/server.py` may be gone. The app holds it, because the platform keeps nothing
 # else of this module.
 app.state.lock = share(Path.cwd()) if app.state.settings.local_dev else None
