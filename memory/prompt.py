@@ -96,7 +96,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if isinstance(marks, list) and marks and not temporary and not preview:
             await _settle(store, memories, marks)
             files = await read_all(store, reads)
-        if not temporary and all(file is None for file in files):
+        if not temporary and not is_paused and all(file is None for file in files):
             files = await self._starting_files(store, actor, assistant, reads, preview=preview)
         if self._drafts and (draft := self._drafts()):
             files = await read_all(draft, reads)

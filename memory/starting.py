@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore, Item, SearchOp
 
 from memory import identity, journal, namespaces
 from memory.validation import RefusedWriteError, before_write, stored_file
@@ -51,9 +51,11 @@ async def starting_files(
 ) -> dict[str, FileData]:
     """The files with which this memory starts, by key; none if it has begun. Invalid ones are logged and left out.
 
+    It has begun if it has files, or had some: who deletes all of them gets none back. To be forgotten is to begin anew.
     Version 0.1 shared one memory between all organizations; each organization starts with a copy of it.
     """
-    if await store.asearch(namespaces.memories(actor, assistant, settings), limit=1):
+    own = namespaces.memories(actor, assistant, settings)
+    if any(await store.abatch([SearchOp(begun, limit=1) for begun in (own, namespaces.journals(own))])):
         return {}
     shared, files = settings.memory_scope == "assistant", dict[str, FileData]()
     before = namespaces.shared_memories_v01(assistant)
