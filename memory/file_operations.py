@@ -162,11 +162,16 @@ class ThreadFiles(StateBackend):
         return DeleteResult(error=error) if error else super().delete(file_path)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        errors = [FileUploadResponse(path=path, error="invalid_path") for path, _ in files if _spelling_error(path)]
+        return [self._uploaded(path, content) for path, content in files]
+
+    def _uploaded(self, path: str, content: bytes) -> FileUploadResponse:
+        """One file at a time, so that what is refused of one refuses no other."""
+        if _spelling_error(path):
+            return FileUploadResponse(path=path, error="invalid_path")
         try:
-            return errors or super().upload_files(files)
+            return super().upload_files([(path, content)])[0]
         except RefusedWriteError as error:
-            return [FileUploadResponse(path=path, error=str(error)) for path, _ in files]
+            return FileUploadResponse(path=path, error=str(error))
 
 
 def scratch_size(file: object) -> int:

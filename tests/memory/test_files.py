@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from deepagents.backends import CompositeBackend, StateBackend
 from deepagents.backends.utils import create_file_data
+from deepagents.middleware.filesystem import FilesystemState
 from langgraph.config import get_store
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore
@@ -335,6 +336,35 @@ async def test_files_of_a_conversation_are_bounded_each_and_all_together(
     assert "1,002 bytes" in told[0]
     assert "2,000 bytes" in told[3]
     assert "of 4,200" in told[7]
+
+
+async def test_an_upload_with_bad_paths_names_those_and_stores_the_others(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory, and in the conversation, where a file may also be too large."""
+    monkeypatch.setattr(file_operations, "MAX_FILE_BYTES", 1_000)
+    files = [
+        ("/first.md", b"one"),
+        ("//policies/x.md", b"bad"),
+        ("/memories/first.md", b"one"),
+        ("/memories/../x.md", b"bad"),
+        ("/large.md", b"x" * 1_001),
+        ("/policies/x.md", b"bad"),
+        ("/memories/last.md", b"two"),
+        ("/last.md", b"two"),
+    ]
+    bad = {"//policies/x.md", "/memories/../x.md", "/large.md", "/policies/x.md"}
+    responses = list[Any]()
+
+    async def node(state: FilesystemState) -> None:
+        responses.extend(await build_backend(DEFAULTS).aupload_files(files))
+
+    graph = StateGraph(FilesystemState, context_schema=Context).add_node("node", node).add_edge(START, "node")
+    left = await graph.compile(store=store).ainvoke({"messages": []}, context=Context(user_id="alice", org_id="acme"))
+    assert [response.path for response in responses] == [path for path, _ in files]
+    assert {response.path for response in responses if response.error} == bad
+    assert {path: file["content"] for path, file in left["files"].items()} == {"/first.md": "one", "/last.md": "two"}
+    assert {item.key: item.value["content"] for item in store.search(MEMORIES)} == {"/first.md": "one", "/last.md": "two"}
 
 
 async def test_what_a_person_said_at_length_is_still_put_aside(graph: BuildGraph, model: ScriptedAnthropic) -> None:
