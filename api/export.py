@@ -4,7 +4,8 @@ The document: `version` (1), `exported_at` (ISO time, UTC), `user_id`, `org_id`,
 `controls` (what you decided), `proposals` (what waits for your decision), `files`, `deleted_files`, `conversations`. A
 file has `path` as the agent sees it, `content`, `encoding`, times, `revisions` (newest first), and under `user+assistant` its
 `assistant_id`. A deleted file has the same without content and times; its `path` is null if version 0.1 deleted it. A
-conversation is a thread of the platform: `thread_id`, `created_at`, `updated_at`, and `values` with its `messages`.
+conversation is a thread of the platform: `thread_id`, `created_at`, `updated_at`, and `values` with its `messages`. A file or
+conversation that cannot be read has its `path` or `thread_id`, and an `error`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from api.person import ROUTE, conversations, memory_namespaces, revision_summary
+from api.person import ROUTE, UNREADABLE, conversations, memory_namespaces, revision_summary
 from api.requests import PRIVATE, PersonRequest, person_route
 from memory import identity, journal, namespaces
 from memory.controls import controls
@@ -80,8 +81,12 @@ async def document(
 async def _files(store: BaseStore, own: Sequence[namespaces.Namespace], settings: Settings) -> AsyncIterator[bytes]:
     for namespace in own:
         for item in await all_items(store, namespace):
-            revisions = list(map(_revision, await journal.history(store, namespace, item.key)))
-            yield await asyncio.to_thread(_json, {**_file(item), **_assistant(namespace, settings), "revisions": revisions})
+            named = {**_file(item), **_assistant(namespace, settings)}
+            try:
+                revisions = list(map(_revision, await journal.history(store, namespace, item.key)))
+                yield await asyncio.to_thread(_json, {**named, "revisions": revisions})
+            except UNREADABLE as error:
+                yield _json({"path": named["path"], "error": f"It cannot be read: {type(error).__name__}"})
 
 
 async def _deleted(store: BaseStore, own: Sequence[namespaces.Namespace], settings: Settings) -> AsyncIterator[bytes]:

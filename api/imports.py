@@ -80,11 +80,16 @@ def entries(document: object) -> list[Entry]:
         raise RefusedWriteError(f'The document is not an export: it needs "version": {VERSION} and a list of "files".')
     if len(document["files"]) > MAX_MEMORY_FILES:
         raise RefusedWriteError(f"The document has {len(document['files'])} files, and {MAX_MEMORY_FILES} is the limit.")
-    files = [_entry(number, value) for number, value in enumerate(document["files"])]
+    files = [_entry(number, value) for number, value in enumerate(document["files"]) if not _is_damaged(value)]
     (key, times), *_ = [*Counter(entry.key for entry in files).most_common(1), ("", 0)]
     if times > 1:
         raise RefusedWriteError(f"The document has {ROUTE}{key} {times} times; import one assistant's files at a time.")
     return files
+
+
+def _is_damaged(value: object) -> bool:
+    """Whether an export named this as no file, or as one that it could not read."""
+    return isinstance(value, dict) and "content" not in value and not value.keys().isdisjoint({"value", "error"})
 
 
 def _entry(number: int, value: object) -> Entry:

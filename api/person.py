@@ -3,10 +3,13 @@
 Outside of runs nothing is scoped: the client sees everybody's threads, and the store everything.
 """
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any
 
+import httpx
 from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
@@ -19,6 +22,8 @@ from settings import Settings
 
 ROUTE = "/memories"
 _IDS = 1_000
+# What damaged data makes of the code that reads it. An outage is none of these.
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 def revision_summary(revision: Revision) -> dict[str, Any]:
@@ -69,9 +74,29 @@ async def conversations(client: LangGraphClient, actor: identity.Actor, page: in
         ids = [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
         fields = ["thread_id", "created_at", "updated_at", "values"]
         for start in range(0, len(ids), page):
-            query = {"metadata": metadata, "limit": page, "select": fields, "ids": ids[start : start + page]}
-            async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
-                answer.raise_for_status()
-                answer_json = b"".join([part async for part in answer.aiter_bytes()])
-            if objects := answer_json.strip()[1:-1]:
+            wanted, query = ids[start : start + page], {"metadata": metadata, "limit": page, "select": fields}
+            try:
+                read = [await _threads(client, query, wanted)]
+            except _REFUSED:
+                read = [await _thread(client, query, thread_id) for thread_id in wanted]
+            for objects in filter(None, read):
                 yield objects
+
+
+_REFUSED = (httpx.HTTPStatusError, *UNREADABLE)
+
+
+async def _threads(client: LangGraphClient, query: Mapping[str, Any], ids: Sequence[str]) -> bytes:
+    async with client.http.client.stream("POST", "/threads/search", json={**query, "ids": ids}) as answer:
+        answer.raise_for_status()
+        return b"".join([part async for part in answer.aiter_bytes()]).strip()[1:-1]
+
+
+async def _thread(client: LangGraphClient, query: Mapping[str, Any], thread_id: str) -> bytes:
+    """One conversation, or the note that it cannot be read. Raises `HTTPStatusError` in an outage."""
+    try:
+        return await _threads(client, query, [thread_id])
+    except _REFUSED as error:
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return json.dumps({"thread_id": thread_id, "error": f"It cannot be read: {type(error).__name__}"}).encode()

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import httpx
+import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
@@ -27,10 +28,11 @@ HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'
 class Threads:
     """The platform's client, of somebody with that many conversations, of which the last two are deleted meanwhile."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, unreadable: str = "", status: int = 500) -> None:
         self.threads = self.http = self
         self.client = httpx.AsyncClient(base_url="http://test", transport=httpx.MockTransport(self._page))
         self.ids, self.most = [f"{n:04}" for n in range(number)], 0
+        self.unreadable, self.status = unreadable, status
 
     async def search(self, *, limit: int, offset: int, metadata: dict[str, str], **_: Any) -> list[dict[str, Any]]:
         assert metadata == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
@@ -40,6 +42,8 @@ class Threads:
         asked = json.loads(request.content)
         assert asked["metadata"] == {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
         self.most = max(self.most, asked["limit"])
+        if self.unreadable in asked["ids"]:
+            return httpx.Response(self.status)
         left = [thread_id for thread_id in asked["ids"] if thread_id in self.ids[:-2]]
         values = {"messages": [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}]}
         return httpx.Response(200, json=[{"thread_id": thread_id, "values": values} for thread_id in left])
@@ -97,3 +101,27 @@ async def test_an_export_has_the_history_of_deleted_files(api: httpx.AsyncClient
         there = {"path": "/memories/there.md"}
         assert (await bob.get("/memory/file", params=there)).json()["content"] == whole["files"][0]["content"]
         assert (await bob.get("/memory/history", params=NOTES)).status_code == 404
+
+
+async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(api: httpx.AsyncClient, store: BaseStore) -> None:
+    for path in ("/memories/a.md", "/memories/b.md", "/memories/c.md"):
+        await put(api, "one\n", path)
+    store.put(MEMORIES, "/b.md", {"content": 7})
+    undecided = {"path": "/b.md", "slot": "00000001", "ballot": [9, "z"], "accepted": None, "revision": None}
+    store.put(namespaces_module.journal(MEMORIES, "/b.md"), "00000001-z", undecided)
+    client: Any = Threads(50, unreadable="0007")
+    whole = json.loads(b"".join([part async for part in document(store, client, Actor("alice", "acme"), Settings())]))
+    assert [file["path"] for file in whole["files"]] == ["/memories/a.md", "/memories/b.md", "/memories/c.md"]
+    assert [file["path"] for file in whole["files"] if "error" in file] == ["/memories/b.md"]
+    assert [talk["thread_id"] for talk in whole["conversations"]] == client.ids[:-2]
+    assert [talk["thread_id"] for talk in whole["conversations"] if "error" in talk] == ["0007"]
+    imported = (await api.post("/memory/import", json=whole)).json()
+    assert [file["path"] for file in imported["files"]] == ["/memories/a.md", "/memories/c.md"]
+    await client.client.aclose()
+
+
+async def test_an_outage_is_nobody_s_unreadable_conversation(store: BaseStore) -> None:
+    client: Any = Threads(50, unreadable="0007", status=503)
+    with pytest.raises(httpx.HTTPStatusError):
+        assert [part async for part in document(store, client, Actor("alice", "acme"), Settings())] == []
+    await client.client.aclose()
