@@ -48,5 +48,6 @@ async def write_controls(request: PersonRequest) -> Response:
         raise RefusedRequestError(422, 'The body needs one or both of two fields: {"paused": true, "review": false}.')
     if await journal.current_epoch(request.store, request.actor) != request.epoch:
         raise RefusedRequestError(409, "You were forgotten meanwhile; call again.")
+    before = await controls(request.store, request.actor, request.settings)
     await set_controls(request.store, request.actor, body)
-    return json_response(asdict(await controls(request.store, request.actor, request.settings)))
+    return json_response({**asdict(before), **body})  # nothing that may fail comes after the change

@@ -1,6 +1,7 @@
 """The model's tools for memory."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from memory.routes import memory_writes
 from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, check_text, stored_file
 from settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS, Settings
 
+_logger = logging.getLogger(__name__)
 _WRITING = {"append_memory", "save_profile", "write_file", "edit_file"}
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
@@ -40,7 +42,12 @@ class NearlyFull(AgentMiddleware[Any, Any, Any]):
         path = str(call["args"].get("file_path") or call["args"].get("path") or PROFILE_PATH)
         if not path.startswith("/memories/"):
             return answer
-        return answer.model_copy(update={"content": f"{answer.text}{usage_of(await self._files.aitems()).warning}"})
+        try:
+            warning = usage_of(await self._files.aitems()).warning
+        except Exception:  # the write is done: its answer says so, whatever became of the warning
+            _logger.warning("After a write of %s memory could not be read, to warn if it is nearly full.", path, exc_info=True)
+            return answer
+        return answer.model_copy(update={"content": f"{answer.text}{warning}"})
 
 
 def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[BaseTool]:

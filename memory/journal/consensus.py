@@ -25,12 +25,14 @@ overtook it had seen its block, and left the mark. A new run (`memory/prompt.py`
 log; they repair the file.
 """
 
+import logging
 import random
 
 from memory.identity import Author
 from memory.journal.revisions import NOTHING, Block, Change, Log, LoggedFile, MovedError, Revision, Steps, taken_by
 from memory.validation import RefusedWriteError
 
+_logger = logging.getLogger(__name__)
 _FIRST_SLEEP, _LONGEST_SLEEP = 0.03, 0.25  # seconds; measured with benchmarks/journal.py
 
 
@@ -67,8 +69,14 @@ class Writer:
             return None
         yield from self._put(Block(slot, ballot, ballot, revision))
         self.proposed, self._put_early = slot, True
-        yield from self._file.put_file(revision)
-        return None if self._rivals((yield from self._file.listed(slot)), slot) else revision
+        try:
+            yield from self._file.put_file(revision)
+            return None if self._rivals((yield from self._file.listed(slot)), slot) else revision
+        except Exception:  # the change may be made by now: the careful way finds out, or fails, too
+            _logger.warning(
+                "The store failed at the end of a change of %r; it is looked at again.", self._file.path, exc_info=True
+            )
+            return None
 
     def commit_contended(self, floor: int) -> Steps[Revision]:
         """The careful way. `floor`: a slot not above the newest one known to be chosen."""

@@ -17,6 +17,7 @@ slot is gone, it reports that it cannot know the outcome.
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -37,6 +38,7 @@ from settings import MAX_MEMORY_FILES
 Room = Callable[[Sequence[Item], FileData], None]
 
 _OUTSIDE = Author("outside")
+_logger = logging.getLogger(__name__)
 
 
 class Journal:
@@ -95,12 +97,19 @@ class Journal:
                 if not writer.proposed and (yield from self._adopt(base)):
                     continue
                 revision = yield from writer.commit_contended(max(base.number - 1, 0) if base else 0)
-            every = self._file.bounds.compact_every
-            if revision.number % min(every, self._revisions or every) == 0:
-                yield from self._compact(revision.number)
-            if self._revisions is None:
-                yield from retention.enforce(self._file, items, revision)
+            try:
+                yield from self._make_room(revision, items)
+            except Exception:  # the change is made; a later one makes room
+                _logger.warning("No room was made after a change of %r, which is made.", self._file.path, exc_info=True)
             return revision
+
+    def _make_room(self, revision: Revision, items: Sequence[Item]) -> Steps[None]:
+        """Call this after a change, with all files before it."""
+        every = self._file.bounds.compact_every
+        if revision.number % min(every, self._revisions or every) == 0:
+            yield from self._compact(revision.number)
+        if self._revisions is None:
+            yield from retention.enforce(self._file, items, revision)
 
     def history(self) -> Steps[list[Revision]]:
         """The last `REVISIONS_KEPT` revisions, newest first."""

@@ -1,7 +1,7 @@
 """Carrying out steps on a store; and locks of files."""
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from langgraph.store.base import BaseStore
@@ -14,18 +14,23 @@ T = TypeVar("T")
 
 
 async def acarry_out(store: BaseStore, steps: Steps[T]) -> T:
-    """Carry out steps, and return their result."""
+    """Carry out steps, and return their result. The store's errors are raised where a step was taken."""
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
-    answer: Any = None
+    answer, failure = cast("Any", None), cast("Exception | None", None)
     while True:
         try:
-            step = steps.send(answer)
+            step = steps.throw(failure) if failure else steps.send(answer)
         except StopIteration as done:
             result: T = done.value
             return result
+        answer = failure = None
         if isinstance(step, float):
             await asyncio.sleep(step)
-        answer = None if isinstance(step, float) else await store.abatch(step)
+            continue
+        try:
+            answer = await store.abatch(step)
+        except Exception as error:  # noqa: BLE001  # the steps say what it means
+            failure = error
 
 
 def file_lock(namespace: namespaces.Namespace, key: str) -> asyncio.Lock:
