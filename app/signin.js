@@ -38,11 +38,11 @@ export function SignIn({ ended, onToken }) {
   </main>`;
 }
 
-/** The question whether to sign in with the token in the address. It may be somebody else's, who wants to read along. */
+/** The question whether to sign in with the token in the address. It may be somebody's who wants to read along. */
 export const Offer = ({ me, onAccept, onDecline }) => html`<main class="sign-in">
   <h1>An agent that remembers</h1>
   <p>Sign in as <b>${me.user_id}</b> of <b>${me.org_id}</b>?</p>
-  <p class="quiet">The address that you opened says so. If that is not you, whoever gave it to you would see what you say.</p>
+  <p class="quiet">The address that you opened says so. If that is not you, its author would see what you say.</p>
   <p class="row"><button class="main" onClick=${onAccept}>Yes, sign in</button>
     <button onClick=${onDecline}>That is not me</button></p>
 </main>`;

@@ -31,7 +31,8 @@ LOAD = """
 import importlib, json, sys
 for target in json.loads(sys.argv[1]):
     module, name = target.removeprefix("./").replace("/", ".").split(".py:")
-    print(type(getattr(importlib.import_module(module), name)).__name__)
+    kinds = [kind.__name__ for kind in type(getattr(importlib.import_module(module), name)).__mro__]
+    print(next(kind for kind in ("CompiledStateGraph", "Auth", "Starlette") if kind in kinds))
 print(*{"memory.postgres.store", "psycopg", "psycopg_pool"} & set(sys.modules))
 """
 LOAD_PAGE = """

@@ -74,10 +74,9 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     return taken
 
 
-def transcript(item: Due, times: Mapping[str, str]) -> str:
-    """The turns as the model reads them, a line each, under the conversation's date and thread. `times`: of some texts."""
-    at = {turn: f" ({times[turn.text]})" for turn in item.conversation.turns if turn.speaker == "user" and turn.text in times}
-    lines = [f"{turn.speaker}{at.get(turn, '')}: {_on_one_line(turn.text)}" for turn in item.conversation.turns]
+def transcript(item: Due) -> str:
+    """The turns as the model reads them, a line each, under the conversation's date and thread."""
+    lines = [f"{turn.speaker}: {_on_one_line(turn.text)}" for turn in item.conversation.turns]
     return "\n".join([f"{item.conversation.date} thread_id={item.conversation.thread_id}", *lines])
 
 

@@ -127,7 +127,8 @@ class ConsolidationRun:
         author = identity.Author("consolidation", self.actor.user_id, self._run_id, said_in)
         taken = await self._taken_back(await PROPOSALS.read(draft.origin, self.actor, self._files)) if changes else {}
         present = guard.texts(await files_of(draft.origin, self._files)) if taken else []
-        brought = await asyncio.to_thread(returning, changes, present, taken, draft.said)
+        talk = [turn.text for item in draft.shown for turn in item.conversation.turns]
+        brought = await asyncio.to_thread(returning, changes, present, taken, draft.said, talk)
         if brought and not draft.reason:
             return objection(brought)
         changes = await asyncio.to_thread(without, changes, brought)

@@ -6,7 +6,7 @@ however a model words it. Nothing is kept for this but declined lines: the journ
 platform's runs know when the person said what. A line that fell out of its file's history is no longer known as taken back.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -100,46 +100,84 @@ def added_lines(change: Changed) -> list[str]:
 
 
 def returning(
-    changes: Sequence[Changed], now: Sequence[tuple[str, str]], taken: Mapping[Key, TakenBack], said: Sequence[Said]
+    changes: Sequence[Changed],
+    now: Sequence[tuple[str, str]],
+    taken: Mapping[Key, TakenBack],
+    said: Sequence[Said],
+    talk: Iterable[str] = (),
 ) -> dict[str, dict[Key, TakenBack]]:
     """By path, the new lines that bring back what was taken back, although the person did not say it again later. Blocks.
-
-    A line that follows what memory says instead (`green tea` for `tea`), without a word that was taken out there, does not.
 
     Args:
         changes: of the batch.
         now: path and text of the present files.
         taken: from `taken_back`.
         said: what the person said since the first of these was taken back.
+        talk: all that was said in the batch.
     """
     present = facts_of(now)
     gone = {key: each for key, each in taken.items() if key not in present}
     new = {change.path: _differences(change.path, change.before, change.after)[1] for change in changes}
     if not gone or not any(new.values()):
         return {}
-    again, said_at = dict[Key, Fact](), dict[Key, str]()
-    for text, at in said:
-        sentences = _sentences(text)
-        again |= sentences
-        said_at |= {key: max(at, said_at.get(key, "")) for key in sentences}
-    language = language_of({**present, **{key: Fact(each.line, seen=True) for key, each in gone.items()}})
-    words = {key: words_of(key, each.line, language) for key, each in gone.items()}
-    here = {key: words_of(key, fact.line, language) for key, fact in present.items()}
-    weights = weights_of([*words.values(), *here.values()])
-    standing, later = Standing(present, language), Standing(again, language)
-    found = dict[str, dict[Key, TakenBack]]()
-    for path, lines in new.items():
-        written = Standing(lines, language)
-        for key, each in gone.items():
-            for line in written.keeping(words[key], weights):
-                says = words_of(line, lines[line].line, language)
-                instead = (here[other] for other in standing.keeping(words[key], weights))
-                if line != key and any(other - words[key] <= says and not (words[key] - other) & says for other in instead):
-                    continue
-                repeats = (*later.keeping(words[key], weights), *later.keeping(says, weights))
-                if not any(said_at[sentence] > each.at for sentence in repeats):
-                    found.setdefault(path, {})[line] = each
-    return found
+    judge = _Judge(gone, present, said, talk)
+    found = {path: dict(judge.returning(lines)) for path, lines in new.items()}
+    return {path: lines for path, lines in found.items() if lines}
+
+
+class _Judge:
+    """Tells which lines bring back what was taken back, by the words of lines, weighted by how rare they are in memory."""
+
+    def __init__(
+        self, gone: Mapping[Key, TakenBack], present: Mapping[Key, Fact], said: Sequence[Said], talk: Iterable[str]
+    ) -> None:
+        self._gone = gone
+        self._language = language_of({**present, **{key: Fact(each.line, seen=True) for key, each in gone.items()}})
+        self._words = {key: words_of(key, each.line, self._language) for key, each in gone.items()}
+        self._present = self._stems(present)
+        self._weights = weights_of([*self._words.values(), *self._present.values()])
+        again, self._said_at = dict[Key, Fact](), dict[Key, str]()
+        for text, at in said:
+            sentences = _sentences(text)
+            again |= sentences
+            self._said_at |= {key: max(at, self._said_at.get(key, "")) for key in sentences}
+        spoken = {key: fact for text in talk for key, fact in _sentences(text).items()}
+        self._again, self._spoken = self._stems(again), self._stems(spoken)
+        self._in_memory, self._in_said, self._in_talk = (Standing(of, self._language) for of in (present, again, spoken))
+
+    def _stems(self, facts: Mapping[Key, Fact]) -> dict[Key, frozenset[str]]:
+        return {key: words_of(key, fact.line, self._language) for key, fact in facts.items()}
+
+    def returning(self, lines: Mapping[Key, Fact]) -> Iterator[tuple[Key, TakenBack]]:
+        """The lines that bring something back, and what."""
+        written, stems = Standing(lines, self._language), self._stems(lines)
+        for key, each in self._gone.items():
+            for line in written.keeping(self._words[key], self._weights):
+                says = stems[line]
+                follows = line != key and self._follows_memory(key, says)
+                if not follows and not self._is_said_again(key, says) and not self._is_another_fact(key, says):
+                    yield line, each
+
+    def _follows_memory(self, key: Key, says: frozenset[str]) -> bool:
+        """Whether a line says what memory says instead (`green tea` for `tea`), or more, without a word that was taken out."""
+        gone = self._words[key]
+        instead = (self._present[other] for other in self._in_memory.keeping(gone, self._weights))
+        return any(other - gone <= says and not (gone - other) & says for other in instead)
+
+    def _is_said_again(self, key: Key, says: frozenset[str]) -> bool:
+        """Whether the person said the fact, the line, or what it adds to the fact, later."""
+        gone, adds = self._words[key], says - self._words[key]
+        repeats = {*self._in_said.keeping(gone, self._weights), *self._in_said.keeping(says, self._weights)}
+        repeats |= {sentence for sentence, words in self._again.items() if adds and gone - says and adds <= words}
+        return any(self._said_at[sentence] > self._gone[key].at for sentence in repeats)
+
+    def _is_another_fact(self, key: Key, says: frozenset[str]) -> bool:
+        """Whether a line of the same form is about another sentence (`likes coffee` for `likes tea`, where both were said)."""
+        lacks, adds = self._words[key] - says, says - self._words[key]
+        if not lacks or not adds or not any(lacks <= words for words in self._spoken.values()):
+            return False
+        repeated = set(self._in_talk.keeping(self._words[key], self._weights))
+        return any(adds <= words and (sentence not in repeated or lacks <= words) for sentence, words in self._spoken.items())
 
 
 def _sentences(text: str) -> dict[Key, Fact]:
@@ -173,10 +211,16 @@ def _without(change: Changed, brought: Collection[Key]) -> str:
     return text if facts_of([(change.path, text)]) or change.before else ""
 
 
-def shown_lines(taken: Mapping[Key, TakenBack]) -> str:
-    """The newest lines for the model, as a list with times."""
-    newest = sorted(taken.values(), key=lambda each: each.at, reverse=True)[:_SHOWN]
-    return "\n".join(f"- {_minute(each.at)}: {each.line[:_SHOWN_CHARS]}" for each in newest)
+def shown_lines(taken: Mapping[Key, TakenBack], said: Sequence[Said]) -> str:
+    """For the model: the newest of these lines, and what the person said since, each with its time."""
+    text = "\n".join(_dated((each.at, each.line) for each in taken.values()))
+    since = "\n".join(_dated((each.at, each.text) for each in said))
+    return f"{text}\n\nSaid since:\n\n{since}" if since else text
+
+
+def _dated(texts: Iterable[tuple[str, str]]) -> list[str]:
+    newest = sorted(texts, reverse=True)[:_SHOWN]
+    return [f"- {_minute(at)}: {' '.join(text.split())[:_SHOWN_CHARS]}" for at, text in newest]
 
 
 def objection(brought: Mapping[str, Mapping[Key, TakenBack]]) -> str:
@@ -188,11 +232,6 @@ def objection(brought: Mapping[str, Mapping[Key, TakenBack]]) -> str:
         f"The person took this back, and has not said it again since: {'; '.join([*named][:5])}. What was said earlier does "
         "not count, however it is worded; leave it out."
     )
-
-
-def times(said: Sequence[Said]) -> dict[str, str]:
-    """Texts, and when each was said last, to the minute."""
-    return {each.text: _minute(each.at) for each in sorted(said, key=lambda each: each.at)}
 
 
 async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) -> list[Said]:

@@ -11,7 +11,7 @@ from memory.blocks import file_text, within_budget
 from memory.consolidation.drafts import Drafts
 from memory.consolidation.due import Due, transcript
 from memory.consolidation.facts import Key
-from memory.consolidation.taken_back import Said, TakenBack, shown_lines, times
+from memory.consolidation.taken_back import Said, TakenBack, shown_lines
 from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
 from memory.identity import Context
 from memory.recall import rank
@@ -46,12 +46,12 @@ def shorten(files: Mapping[str, Item]) -> str:
 
 def shown_text(shown: Sequence[Due], files: Mapping[str, Item], taken: Mapping[Key, TakenBack], said: Sequence[Said]) -> str:
     """The conversations, the topic files with the most words in common, and what the person took back. Blocks."""
-    talk, text = _with_files(shown, files, times(said)), shown_lines(taken)
-    return f"{talk}\n\n# Taken back\n\n{text}" if text else talk
+    talk, text = _with_files(shown, files), shown_lines(taken, said)
+    return f"{talk}\n\n# Taken back\n\n{text}" if taken else talk
 
 
-def _with_files(shown: Sequence[Due], files: Mapping[str, Item], times: Mapping[str, str]) -> str:
-    said = "\n\n".join(transcript(item, times) for item in shown)
+def _with_files(shown: Sequence[Due], files: Mapping[str, Item]) -> str:
+    said = "\n\n".join(map(transcript, shown))
     texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
     best = rank(said, [f"{path} {text}" for path, text in texts])[:TOPIC_FILES_SHOWN]
     known = [texts[i] for i, _ in best]

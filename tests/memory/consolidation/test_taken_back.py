@@ -178,7 +178,7 @@ async def test_what_was_said_again_later_may_return(run: Runs, store: BaseStore,
     model.script(TASK, [append("- Likes tea")], READY)
     await run("r1", [talk("t", "You know what? I do like tea.")])
     assert await text(store) == "- Likes tea\n"
-    assert "user (9999): You know what?" in tool_results(model.requests[0])[0]
+    assert "Said since:\n\n- 9999: You know what?" in tool_results(model.requests[0])[0]
 
 
 # --- The measure -----------------------------------------------------------------------------------------------------
@@ -228,6 +228,23 @@ def test_a_corrected_line_does_not_come_back_beside_its_correction(after: str, f
     assert brought("- Likes green tea\n", after, TEA) == found
 
 
+@pytest.mark.parametrize(
+    ("line", "talk", "found"),
+    [
+        ("The user likes coffee", "I like tea. I like coffee.", False),
+        ("The user likes coffee", "I like tea and coffee", False),
+        ("The user likes tea a lot", "I like tea. I like coffee.", True),
+        ("The user enjoys tea", "I like tea", True),
+        ("The user enjoys tea", "I enjoy tea", True),
+        ("The user likes short answers", "I like tea. Please keep your answers short", False),
+    ],
+)
+def test_another_fact_in_the_same_form_is_no_return(line: str, talk: str, found: bool) -> None:
+    taken = taken_back([history("- The user likes tea\n", "")], [])
+    brings = returning([Changed("/x.md", "", f"- {line}\n")], [], taken, [], [talk])
+    assert bool(brings) == found
+
+
 def test_numbers_tell_facts_apart() -> None:
     gone = history("- Train at 9:15 from platform 3\n", "")
     assert brought("", "- Train at 10:15 from platform 3\n", gone) == []
@@ -257,6 +274,8 @@ def test_what_was_written_again_is_taken_back_no_longer() -> None:
 def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> None:
     gone = history("- Likes tea\n", "")
     assert brought("", "- Likes tea\n", gone, said="You know what? I am liking teas again. Really.") == []
+    user = history("- User prefers tea\n", "")
+    assert brought("", "- User prefers short answers\n", user, said="Please keep your answers short.") == []
     taken = taken_back([gone], [])
     early = [Said("I like tea", "2026-01-01")]
     assert returning([Changed("/x.md", "", "- Likes tea\n")], [], taken, early)
