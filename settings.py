@@ -87,6 +87,13 @@ CONSOLIDATIONS_AT_ONCE = 2
 # Requests per second to one process, and the burst allowed before that rate applies. Further ones wait.
 REQUESTS_PER_SECOND = 20
 REQUESTS_AT_ONCE = 100
+# The same for the bytes that they are sent and that they answer with; some routes count more (`access/request_bounds.py`).
+BYTES_PER_SECOND = 2_097_152
+BYTES_AT_ONCE = 67_108_864
+# Answers that are streamed or waited for at once, WebSockets included.
+MAX_OPEN_STREAMS = 50
+# States of a conversation's history in one answer: each is the whole conversation.
+MAX_HISTORY = 100
 # Conversations with a run under way or queued, and as many consolidations: fewer than half of ten workers.
 MAX_BUSY_THREADS = 4
 # Runs queued behind the current run of one conversation.

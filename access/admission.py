@@ -1,20 +1,22 @@
 """One person's share of a server, so that a flood slows down its sender only.
 
 Admission comes first, before a request is read or anything is created for it. Requests beyond the share wait, and waiting costs
-nothing. Each process gives each person this share, and keeps it in memory. The installation's whole load, and callers without a
-valid token, are the business of a proxy before it.
+nothing. The share is in requests and in bytes: those that a person sends are charged as they are read, those of the answer
+afterwards. Each process gives each person this share, and keeps it in memory. The installation's whole load, and callers
+without a valid token, are the business of a proxy before it.
 """
 
 import asyncio
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 
-from settings import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND
+from settings import BYTES_AT_ONCE, BYTES_PER_SECOND, MAX_OPEN_STREAMS, REQUESTS_AT_ONCE, REQUESTS_PER_SECOND
 
 # What a run and a new thread count beyond their request, in requests.
 RUN_IN_REQUESTS = 6
@@ -32,16 +34,20 @@ _THREAD_SECONDS = 1
 # Seconds until an admitted run is in the platform's counts. The person's next run waits that long.
 _CREATION_SECONDS = 0.05
 _RETRY_AFTER = {"Retry-After": "1"}
+_REQUESTS, _BYTES = f"{REQUESTS_PER_SECOND} requests", f"{BYTES_PER_SECOND:,} bytes"
 
 Person = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Share:
-    """A person's remaining share. `left` counts requests, and is negative while requests wait."""
+    """A person's remaining share. `left` counts requests, `bytes` bytes; each is negative while requests wait for it."""
 
     at: float
     left: float = REQUESTS_AT_ONCE
+    bytes: float = BYTES_AT_ONCE
+    streams: int = 0
+    alone: set[str] = field(default_factory=set)
     full_at: float = -math.inf
     full: str = ""
     thread_at: float = -math.inf
@@ -69,13 +75,59 @@ class Admission:
         """
         share = self._share(person)
         share.left -= 1
-        wait = max(0.0, -share.left / REQUESTS_PER_SECOND)
-        if wait > MAX_REQUEST_WAIT_SECONDS:
+        try:
+            await self._turn(share)
+        except HTTPException:
             share.left += 1
+            raise
+
+    async def reading(self, person: Person, size: int) -> None:
+        """Return when so many bytes of the person's may be read. Raises as `request`. Who was never admitted, such as an
+        operator, has no share.
+        """
+        if person in self._shares and size:
+            share = self._share(person)
+            share.bytes = max(share.bytes - size, -BYTES_AT_ONCE)
+            await self._turn(share)
+
+    def sent(self, person: Person, size: int) -> None:
+        """Charge bytes that the person was sent: their next request waits for them. At most another whole share is owed."""
+        if person in self._shares:
+            share = self._share(person)
+            share.bytes = max(share.bytes - size, -BYTES_AT_ONCE)
+
+    @contextmanager
+    def stream(self, person: Person) -> Iterator[None]:
+        """One open stream of the person's. Raises `HTTPException` 429 if there are `MAX_OPEN_STREAMS`."""
+        share = self._share(person)
+        if share.streams >= MAX_OPEN_STREAMS:
+            raise HTTPException(429, f"You have {share.streams} streams open; close one of them.", _RETRY_AFTER)
+        share.streams += 1
+        try:
+            yield
+        finally:
+            share.streams -= 1
+
+    @contextmanager
+    def alone(self, person: Person, what: str) -> Iterator[None]:
+        """The only one of its kind that the person has under way. Raises `HTTPException` 429 if there is another."""
+        share = self._share(person)
+        if what in share.alone:
+            raise HTTPException(429, f"Another {what} of yours is under way; wait until it ends.", _RETRY_AFTER)
+        share.alone.add(what)
+        try:
+            yield
+        finally:
+            share.alone.discard(what)
+
+    async def _turn(self, share: _Share) -> None:
+        wait, what = max((-share.left / REQUESTS_PER_SECOND, _REQUESTS), (-share.bytes / BYTES_PER_SECOND, _BYTES))
+        if wait > MAX_REQUEST_WAIT_SECONDS:
             await self._sleep(MAX_REQUEST_WAIT_SECONDS)
-            detail = f"You have sent more than {REQUESTS_PER_SECOND} requests a second; send fewer."
-            raise HTTPException(429, detail, {"Retry-After": str(math.ceil(wait))})
-        if wait:
+            raise HTTPException(
+                429, f"You have sent or asked for more than {what} a second.", {"Retry-After": str(math.ceil(wait))}
+            )
+        if wait > 0:
             await self._sleep(wait)
 
     async def run(self, person: Person, refusal: Callable[[], Awaitable[str | None]]) -> None:
@@ -127,6 +179,7 @@ class Admission:
         if len(self._shares) > self._people:
             self._shares.popitem(last=False)
         share.left = min(REQUESTS_AT_ONCE, share.left + (now - share.at) * REQUESTS_PER_SECOND)
+        share.bytes = min(BYTES_AT_ONCE, share.bytes + (now - share.at) * BYTES_PER_SECOND)
         share.at = now
         return share
 

@@ -8,7 +8,7 @@ and depth, and trusts the types of some fields.
 import asyncio
 import json
 import reprlib
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -16,15 +16,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from langgraph_sdk.auth.types import StudioUser
 from pydantic import AfterValidator, BaseModel, StrictStr, ValidationError
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from access.admission import ADMISSION
+from access.admission import ADMISSION, Person
 from dev.guard import is_in_process
 from memory.identity import User, claim
-from settings import MAX_INPUT_BYTES
+from settings import MAX_HISTORY, MAX_INPUT_BYTES
 
 # Bytes of a body for any route but /memory (JSON may write a text in three times its bytes), and its levels of nesting.
 MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
@@ -33,6 +34,10 @@ MAX_REQUEST_NESTING = 150
 MAX_REQUEST_VALUES = 200_000
 # Requests in one batch.
 MAX_BATCH = 1_000
+# Bytes that a request counts beyond its own, by the first segment of its path: these routes compute much.
+_WEIGHTS = {"mcp": 2_097_152, "a2a": 1_048_576}
+# Last segments of paths whose answers wait for a run.
+_WAITED = frozenset({"wait", "join"})
 
 # Bytes of a body beyond which it is checked off the event loop.
 _LARGE = 65_536
@@ -79,7 +84,7 @@ class RequestBounds:
     """ASGI middleware around every route and WebSocket. It answers 413 to a body that is too long, otherwise 422 with a reason.
 
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. /memory
-    bounds its own bodies (`api/requests.py`).
+    bounds its own bodies (`api/bodies.py`); their bytes are charged here.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -100,59 +105,112 @@ class RequestBounds:
         with suppress(ClientDisconnect):  # nobody waits for an answer
             if is_in_process(scope):
                 await self.app(scope, receive, send)
-            elif path == "/memory" or path.startswith("/memory/"):
-                await self._whole(scope, receive, send)
             elif scope["type"] == "websocket":
-                await self.app(scope, _bounded_frames(scope, receive, send), send)
+                with ExitStack() as open_streams:
+                    await self.app(scope, _bounded_frames(scope, receive, send), _counted_socket(scope, send, open_streams))
             else:
-                await self._bounded_request(scope, receive, send)
+                await _Request(scope, receive, send, path).carry_out(self.app)
 
-    async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the end of an answer once its maker has ended well. Otherwise the server closes the connection, so that a client
-        sees it: the platform's middleware ends an answer that broke off as if it were whole, and raises the error afterwards.
-        """
-        end: Message | None = None
 
-        async def answer(message: Message) -> None:
-            nonlocal end
-            if message["type"] == "http.response.body" and not message.get("more_body", False):
-                end = message
-            else:
-                await send(message)
+class _Request:
+    """One HTTP request, whose body is read, bounded and charged when the route asks for it, after sign-in.
 
-        await self.app(scope, receive, answer)
-        if end is not None:
-            await send(end)
+    A refusal replaces the route's own answer. The end of an answer of /memory is sent once its maker has ended well. Otherwise
+    the server closes the connection, so that a client sees it: the platform's middleware ends an answer that broke off as if it
+    were whole, and raises the error afterwards.
+    """
 
-    async def _bounded_request(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reads the body when the route asks for it, after sign-in. A refusal replaces the route's own answer."""
-        refusal: HTTPException | None = None
-        is_read = started = False
+    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        self._scope, self._receive, self._send, self._path = scope, receive, send, path
+        self._is_memory = path == "/memory" or path.startswith("/memory/")
+        self._is_read = self._started = False
+        self._end: Message | None = None
+        self._refusal: HTTPException | None = None
+        self._streams = ExitStack()
 
-        async def bounded() -> Message:
-            nonlocal refusal, is_read
-            if is_read:
-                return await receive()
-            is_read = True
+    async def carry_out(self, app: ASGIApp) -> None:
+        """Have the app answer the request, or refuse it."""
+        limit = QueryParams(self._scope["query_string"]).get("limit")
+        if self._path.endswith("/history") and (reason := _too_many_states(limit)):
+            self._refusal = HTTPException(422, reason)
+        else:
             try:
-                return await _read(receive)
-            except HTTPException as error:
-                refusal = error
-                raise
+                with self._streams:
+                    await app(self._scope, self.receive, self.send)
+            except Exception:
+                if self._refusal is None or self._started:
+                    raise
+        if self._refusal is not None and not self._started:
+            answer = JSONResponse({"detail": self._refusal.detail}, self._refusal.status_code, self._refusal.headers)
+            await answer(self._scope, self._receive, self._send)
+        elif self._end is not None:
+            await self._send(self._end)
 
-        async def answer(message: Message) -> None:
-            nonlocal started
-            if refusal is None or started:
-                started = True
-                await send(message)
-
+    async def receive(self) -> Message:
+        """The whole body, within bounds; for /memory, which bounds its own bodies, its next part."""
+        if self._is_read and not self._is_memory:
+            return await self._receive()
         try:
-            await self.app(scope, bounded, answer)
-        except Exception:
-            if refusal is None or started:
-                raise
-        if refusal is not None and not started:
-            await JSONResponse({"detail": refusal.detail}, refusal.status_code)(scope, receive, send)
+            if not self._is_read:
+                await _charge(self._scope, _WEIGHTS.get(self._path.split("/")[1], 0))
+            self._is_read = True
+            if self._is_memory:
+                return await _metered(self._scope, self._receive)
+            return await _read(self._scope, self._receive, self._path)
+        except HTTPException as error:
+            self._refusal = error
+            raise
+
+    async def send(self, message: Message) -> None:
+        if self._refusal is not None and not self._started:
+            return
+        if person := _person(self._scope.get("user")):
+            if not self._started and self._is_stream(message):
+                self._count_stream(person)
+            ADMISSION.sent(person, len(message.get("body", b"")))
+        self._started = True
+        if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._end = message
+        else:
+            await self._send(message)
+
+    def _is_stream(self, start: Message) -> bool:
+        """Whether the answer that begins so is streamed, or waits for a run."""
+        kinds = (value for name, value in start.get("headers", ()) if name == b"content-type")
+        return self._path.rpartition("/")[2] in _WAITED or any(kind.startswith(b"text/event-stream") for kind in kinds)
+
+    def _count_stream(self, person: Person) -> None:
+        try:
+            self._streams.enter_context(ADMISSION.stream(person))
+        except HTTPException as error:
+            self._refusal = error
+            raise
+
+
+def _counted_socket(scope: Scope, send: Send, open_streams: ExitStack) -> Send:
+    """Counts a WebSocket as an open stream of its person, and what it sends as bytes."""
+
+    async def counted(message: Message) -> None:
+        if person := _person(scope.get("user")):
+            if message["type"] == "websocket.accept":
+                try:
+                    open_streams.enter_context(ADMISSION.stream(person))
+                except HTTPException as error:
+                    await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
+                    raise
+            ADMISSION.sent(person, len((message.get("text") or "").encode()) + len(message.get("bytes") or b""))
+        await send(message)
+
+    return counted
+
+
+def _too_many_states(limit: object) -> str | None:
+    """The reason to refuse a limit of a history; None for a good one, and for what is no number: the platform answers that."""
+    try:
+        number = float(str(limit))
+    except ValueError:
+        return None
+    return f"limit is {limit}; a history has at most {MAX_HISTORY} states at once." if number > MAX_HISTORY else None
 
 
 def _bounded_frames(scope: Scope, receive: Receive, send: Send) -> Receive:
@@ -163,8 +221,11 @@ def _bounded_frames(scope: Scope, receive: Receive, send: Send) -> Receive:
         if message["type"] != "websocket.receive":
             return message
         try:
-            await _admit(scope.get("user"))
-            await _check(_text(message).encode())
+            text = _text(message).encode()
+            if person := _person(scope.get("user")):
+                await ADMISSION.request(person)
+                await ADMISSION.reading(person, len(text))
+            await _check(text)
         except HTTPException as error:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
             return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
@@ -179,36 +240,49 @@ def _text(frame: Message) -> str:
     return text
 
 
-async def _admit(user: User | StudioUser | None) -> None:
-    """Wait for the person's turn (`access/admission.py`). Studio has none."""
-    if user is not None and not isinstance(user, StudioUser) and (org_id := claim(user, "org_id")):
-        await ADMISSION.request((org_id, user.identity))
+def _person(user: User | StudioUser | None) -> Person | None:
+    """Whose share a request takes. Studio has none, nor has who is not signed in."""
+    if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
+        return None
+    return org_id, user.identity
 
 
-async def _read(receive: Receive) -> Message:
+async def _charge(scope: Scope, size: int) -> None:
+    """Wait for the person's turn to send so many bytes (`access/admission.py`)."""
+    if person := _person(scope.get("user")):
+        await ADMISSION.reading(person, size)
+
+
+async def _metered(scope: Scope, receive: Receive) -> Message:
+    message = await receive()
+    await _charge(scope, len(message.get("body", b"")))
+    return message
+
+
+async def _read(scope: Scope, receive: Receive, path: str) -> Message:
     """The whole body as one message. Raises `HTTPException`: 413, it is too long (reading stops); 422, it nests too deep, or a
-    field is invalid.
+    field is invalid; 429, it is not the person's turn.
     """
     body, more = bytearray(), True
     while more and len(body) <= MAX_REQUEST_BYTES:
-        message = await receive()
+        message = await _metered(scope, receive)
         if message["type"] != "http.request":
             return message
         body += message.get("body", b"")
         more = message.get("more_body", False)
-    await _check(bytes(body))
+    await _check(bytes(body), path)
     return {"type": "http.request", "body": bytes(body), "more_body": False}
 
 
-async def _check(body: bytes) -> None:
+async def _check(body: bytes, path: str = "") -> None:
     if len(body) > MAX_REQUEST_BYTES:
         raise HTTPException(413, f"The body has more than {MAX_REQUEST_BYTES:,} bytes; send less.")
-    reason = await asyncio.to_thread(_reason, body) if len(body) > _LARGE else _reason(body)
+    reason = await asyncio.to_thread(_reason, body, path) if len(body) > _LARGE else _reason(body, path)
     if reason:
         raise HTTPException(422, reason)
 
 
-def _reason(body: bytes) -> str | None:
+def _reason(body: bytes, path: str) -> str | None:
     """The reason to refuse a JSON body; None for a good one, and for text that is not JSON."""
     depth, values = shape(body)
     if depth > MAX_REQUEST_NESTING:
@@ -228,7 +302,7 @@ def _reason(body: bytes) -> str | None:
         return f"{first['loc'][0]} is {reprlib.repr(first['input'])}; {first['msg'].removeprefix('Value error, ')}."
     except ValueError:  # the platform answers that in the protocol's words
         return None
-    return None
+    return _too_many_states(value.get("limit")) if path.endswith("/history") and isinstance(value, dict) else None
 
 
 def shape(body: bytes) -> tuple[int, int]:

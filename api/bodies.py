@@ -4,8 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+from access.request_bounds import MAX_REQUEST_NESTING, shape
 from api.requests import PersonRequest, RefusedRequestError
 
+# Bytes of a body for each of its values: what a client sends is text, and a parser stops the whole process meanwhile.
+_BYTES_A_VALUE = 16
 # Bytes that are read of a body where none belongs.
 _NO_BODY_BYTES = 1_024
 
@@ -17,12 +20,22 @@ async def read_json(request: PersonRequest, limit: int) -> dict[str, Any]:
         given = repr(kind[:80]) if kind else "missing"
         raise RefusedRequestError(415, f"Content-Type is {given}; send application/json.")
     try:
-        value = await asyncio.to_thread(json.loads, await _body(request, limit))
+        value = await asyncio.to_thread(_parsed, await _body(request, limit), limit)
     except (ValueError, RecursionError):
         raise RefusedRequestError(400, "The body is not JSON in UTF-8; send an object such as {...}.") from None
     if not isinstance(value, dict):
         raise RefusedRequestError(400, "The body is JSON, but not an object; send {...}.")
     return value
+
+
+def _parsed(body: bytes, limit: int) -> Any:
+    """The value of a JSON text. Blocks. Raises `RefusedRequestError` before it is parsed if it is no text but brackets."""
+    depth, values = shape(body)
+    if depth > MAX_REQUEST_NESTING:
+        raise RefusedRequestError(422, f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it.")
+    if values > limit // _BYTES_A_VALUE:
+        raise RefusedRequestError(422, f"The body has more than {limit // _BYTES_A_VALUE:,} values; send less.")
+    return json.loads(body)
 
 
 async def check_no_body(request: PersonRequest) -> None:

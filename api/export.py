@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -22,9 +23,10 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from api.person import ROUTE, UNREADABLE, conversations, memory_namespaces, revision_summary
-from api.requests import PRIVATE, PersonRequest, person_route
+from api.requests import PRIVATE, PersonRequest, RefusedRequestError, json_response, person_route
 from memory import identity, journal, namespaces
 from memory.controls import controls
 from memory.journal import Revision, all_items, deleted_files
@@ -117,6 +119,21 @@ def _assistant(files: namespaces.Namespace, settings: Settings) -> dict[str, str
     return {"assistant_id": identity.part_of(files[1].split(":")[0])} if by_assistant else {}
 
 
+class _OneAtATime(StreamingResponse):
+    """The document; `alone` lasts until it is sent, or broke off."""
+
+    def __init__(self, parts: AsyncIterator[bytes], alone: AbstractContextManager[None], headers: Mapping[str, str]) -> None:
+        super().__init__(parts, media_type="application/json", headers=headers)
+        self._alone = alone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self._alone:
+                await super().__call__(scope, receive, send)
+        except RefusedRequestError as refusal:
+            await json_response({"detail": str(refusal)}, status=refusal.status)(scope, receive, send)
+
+
 def export(shown_proposals: ShownProposals = no_proposals) -> Callable[[Request], Awaitable[Response]]:
     """The endpoint, with proposals where there are any."""
 
@@ -125,6 +142,7 @@ def export(shown_proposals: ShownProposals = no_proposals) -> Callable[[Request]
         """
         summary: Everything of yours as one JSON document
         responses:
+          "429": {description: Another export of yours is under way}
           "200":
             description: >
               version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, files and
@@ -137,6 +155,6 @@ def export(shown_proposals: ShownProposals = no_proposals) -> Callable[[Request]
                     yield part
 
         attached = {**PRIVATE, "content-disposition": 'attachment; filename="memory.json"'}
-        return StreamingResponse(parts(), media_type="application/json", headers=attached)
+        return _OneAtATime(parts(), request.alone("export"), attached)
 
     return everything

@@ -39,8 +39,13 @@ async def import_files(request: PersonRequest) -> Response:
       "200": {description: "`dry_run`, and `files`: path, action (create, append, keep, same), diff"}
       "409": {description: Memory changed meanwhile so that one of the files could not be written; call again}
       "422": {description: One of the files could not be written; none was}
+      "429": {description: Another import of yours is under way}
     """
-    dry_run = request.flag("dry_run", default=True)
+    with request.alone("import"):
+        return await _merge(request, dry_run=request.flag("dry_run", default=True))
+
+
+async def _merge(request: PersonRequest, *, dry_run: bool) -> Response:
     wanted = await asyncio.to_thread(entries, await read_json(request, MAX_IMPORT_BYTES))
     if not dry_run:
         await request.check_assistant()

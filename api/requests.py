@@ -3,7 +3,8 @@
 import functools
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -11,9 +12,11 @@ from uuid import UUID
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from access.admission import ADMISSION
 from api.person import ROUTE, memory_namespaces
 from memory import identity, journal, namespaces
 from memory.files import ScopedFiles
@@ -58,6 +61,15 @@ class PersonRequest:
         if self.settings.memory_scope == "assistant":
             detail = "MEMORY_SCOPE=assistant: memory is shared by all users here, and nobody has files of their own."
             raise RefusedRequestError(409, detail)
+
+    @contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """The only such request about the person that is under way. Raises `RefusedRequestError` if there is another."""
+        try:
+            with ADMISSION.alone((self.actor.org_id, self.actor.user_id), what):
+                yield
+        except HTTPException as refusal:
+            raise RefusedRequestError(refusal.status_code, refusal.detail) from None
 
     def check_own(self) -> None:
         """Raise `RefusedRequestError` for an operator's request about another person: it may read, and decide nothing."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 from starlette.exceptions import HTTPException
 
 from access.admission import MAX_REQUEST_WAIT_SECONDS, Admission
-from settings import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND
+from settings import BYTES_AT_ONCE, BYTES_PER_SECOND, MAX_OPEN_STREAMS, REQUESTS_AT_ONCE, REQUESTS_PER_SECOND
 
 CALLER = ("acme", "alice")
 
@@ -89,3 +90,47 @@ async def test_as_many_people_are_kept_in_mind_as_there_is_room_for() -> None:
     for number in range(100):
         await admission.request(("acme", f"{number}"))
     assert len(admission._shares) == 10
+
+
+async def test_bytes_beyond_the_share_wait_whoever_sent_them_and_others_do_not() -> None:
+    clock = Clock()
+    admission = Admission(clock, clock.sleep)
+    await admission.request(CALLER)
+    await admission.reading(CALLER, BYTES_AT_ONCE)
+    assert clock.now == 0
+    await admission.reading(CALLER, 2 * BYTES_PER_SECOND)
+    assert clock.now == pytest.approx(2, abs=0.1)
+    admission.sent(CALLER, 3 * BYTES_PER_SECOND)
+    assert clock.now == pytest.approx(2, abs=0.1), "who is sent an answer does not wait for it"
+    await admission.request(CALLER)
+    assert clock.now == pytest.approx(5, abs=0.1)
+    await admission.request(("acme", "bob"))
+    await admission.reading(("acme", "an operator, whom nothing admitted"), 10 * BYTES_AT_ONCE)
+    assert clock.now == pytest.approx(5, abs=0.1)
+
+
+async def test_who_was_sent_very_much_is_not_locked_out_for_long() -> None:
+    clock = Clock()
+    admission = Admission(clock, clock.sleep)
+    await admission.request(CALLER)
+    admission.sent(CALLER, 1_000 * BYTES_AT_ONCE)
+    with pytest.raises(HTTPException, match="bytes a second"):
+        await admission.request(CALLER)
+    await admission.request(CALLER)
+    assert clock.now <= BYTES_AT_ONCE / BYTES_PER_SECOND + 1
+
+
+def test_a_person_s_streams_are_counted_until_they_end() -> None:
+    admission = Admission(Clock())
+    with ExitStack() as streams:
+        for _ in range(MAX_OPEN_STREAMS):
+            streams.enter_context(admission.stream(CALLER))
+        with pytest.raises(HTTPException, match="streams open"), admission.stream(CALLER):
+            pass
+        streams.enter_context(admission.stream(("acme", "bob")))
+        streams.enter_context(admission.alone(CALLER, "export"))
+        streams.enter_context(admission.alone(CALLER, "import"))
+        with pytest.raises(HTTPException, match="Another export"), admission.alone(CALLER, "export"):
+            pass
+    with admission.stream(CALLER), admission.alone(CALLER, "export"):
+        pass
