@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from settings import MAX_BUSY_THREADS
+from settings import MAX_BUSY_THREADS, MAX_IMPORT_BYTES
 from testing.dev_server import dev_token
 
 INPUT = {"messages": [{"role": "user", "content": "Hello."}]}
@@ -21,6 +21,7 @@ BACK_OFF = 0.1
 HELD_SECONDS = 3_600  # by which the runs are put off that hold somebody's places
 
 _GOOD_REFUSED = (200, 429)
+_JSON = {"content-type": "application/json"}
 
 Send = Callable[[httpx.AsyncClient, str], Awaitable[httpx.Response]]
 
@@ -51,6 +52,33 @@ async def _refused(client: httpx.AsyncClient, thread: str) -> httpx.Response:
     return await _run(client, f"/threads/{uuid.uuid4()}/runs", if_not_exists="create")
 
 
+async def _brackets(client: httpx.AsyncClient, thread: str) -> httpx.Response:
+    body = b"[" + b"[]," * (MAX_IMPORT_BYTES // 3 - 10) + b"[]]"
+    return await client.post("/memory/import", content=body, headers=_JSON)
+
+
+async def _file_of_lists(client: httpx.AsyncClient, thread: str) -> httpx.Response:
+    body = b'{"content":[' + b"[]," * 349_000 + b"[]]}"
+    return await client.put("/memory/file", params={"path": "/memories/x.md"}, content=body, headers=_JSON)
+
+
+async def _states(client: httpx.AsyncClient, thread: str) -> httpx.Response:
+    """A state of 900 KB is added, and all of them are read."""
+    said = {"messages": [{"role": "user", "content": "x" * 900_000}]}
+    await client.post(f"/threads/{thread}/state", json={"values": said, "as_node": "__start__"})
+    return await client.get(f"/threads/{thread}/history", params={"limit": 100})
+
+
+async def _mcp(client: httpx.AsyncClient, thread: str) -> httpx.Response:
+    listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    return await client.post("/mcp", json=listed, headers={"accept": "application/json"})
+
+
+async def _stored(client: httpx.AsyncClient, thread: str) -> httpx.Response:
+    said = [{"updates": [{"values": {"messages": [{"role": "user", "content": "x" * 3_900_000}]}, "as_node": "__start__"}]}]
+    return await client.post("/threads", json={"metadata": {"graph_id": "agent"}, "supersteps": said})
+
+
 # What each of so many callers does again and again, and whether the person's places are taken before.
 SHAPES: dict[str, tuple[Send, int, bool]] = {
     "same thread": (_same_thread, MAX_BUSY_THREADS, False),
@@ -59,6 +87,11 @@ SHAPES: dict[str, tuple[Send, int, bool]] = {
     "streams": (_stream, MAX_BUSY_THREADS, False),
     "refused runs": (_refused, 20, True),
     "60 callers": (_new_thread, 60, False),
+    "imports of brackets": (_brackets, 2, False),
+    "files of lists": (_file_of_lists, 2, False),
+    "histories": (_states, 2, False),
+    "MCP": (_mcp, 4, False),
+    "stored states": (_stored, 4, False),
 }
 
 
