@@ -5,17 +5,9 @@ same id in capitals would be a second conversation, which survives the deletion 
 and depth, and trusts the types of some fields.
 """
 
-import asyncio
-import json
-import reprlib
 from contextlib import ExitStack, suppress
-from typing import Annotated, Any
-from uuid import UUID
-from zoneinfo import ZoneInfo
 
-import numpy as np
 from langgraph_sdk.auth.types import StudioUser
-from pydantic import AfterValidator, BaseModel, StrictStr, ValidationError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -23,61 +15,16 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from access.admission import ADMISSION, Person
+from access.body_bounds import MAX_REQUEST_BYTES, canonical, check_body, too_many_states
 from dev.guard import is_in_process
 from memory.identity import User, claim
-from settings import MAX_HISTORY, MAX_INPUT_BYTES
 
-# Bytes of a body for any route but /memory (JSON may write a text in three times its bytes), and its levels of nesting.
-MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
-MAX_REQUEST_NESTING = 150
-# Values in its lists and objects: the platform looks at each of them in the event loop.
-MAX_REQUEST_VALUES = 200_000
-# Requests in one batch.
-MAX_BATCH = 1_000
 # Bytes that a request counts beyond its own, by the first segment of its path: these routes compute much.
 _WEIGHTS = {"mcp": 2_097_152, "a2a": 1_048_576}
 # Last segments of paths whose answers wait for a run.
 _WAITED = frozenset({"wait", "join"})
 
-# Bytes of a body beyond which it is checked off the event loop.
-_LARGE = 65_536
-_OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
-_MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
-_NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[{",]}')
 _POLICY_VIOLATION = 1008
-
-
-def _canonical(text: str) -> str:
-    try:
-        wanted = str(UUID(text))
-    except ValueError:  # not an id: the platform answers that
-        return text
-    if text != wanted:
-        raise ValueError(f"write this id as {wanted}")
-    return text
-
-
-def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (LookupError, ValueError, OSError):  # a folder of zones, a name longer than a file's
-        raise ValueError("use an IANA name such as Europe/Berlin") from None
-    return name
-
-
-_Id = Annotated[StrictStr, AfterValidator(_canonical)]
-
-
-class _Fields(BaseModel):
-    """Fields whose ids the platform keeps as spelled, or whose types it does not check."""
-
-    thread_id: _Id | None = None
-    thread_ids: list[_Id] | None = None
-    checkpoint_id: StrictStr | None = None
-    checkpoint: dict[str, Any] | None = None
-    timezone: Annotated[StrictStr, AfterValidator(_zone)] | None = None
-    langsmith_tracer: dict[str, Any] | None = None
-    namespace_prefix: list[StrictStr] = []
 
 
 class RequestBounds:
@@ -97,7 +44,7 @@ class RequestBounds:
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         try:
             for segment in path.split("/"):
-                _canonical(segment)
+                canonical(segment)
         except ValueError as error:
             detail = f"The path's ids are lower-case UUIDs with dashes; {error}."
             await JSONResponse({"detail": detail}, 422)(scope, receive, send)
@@ -131,7 +78,7 @@ class _Request:
     async def carry_out(self, app: ASGIApp) -> None:
         """Have the app answer the request, or refuse it."""
         limit = QueryParams(self._scope["query_string"]).get("limit")
-        if self._path.endswith("/history") and (reason := _too_many_states(limit)):
+        if self._path.endswith("/history") and (reason := too_many_states(limit)):
             self._refusal = HTTPException(422, reason)
         else:
             try:
@@ -204,15 +151,6 @@ def _counted_socket(scope: Scope, send: Send, open_streams: ExitStack) -> Send:
     return counted
 
 
-def _too_many_states(limit: object) -> str | None:
-    """The reason to refuse a limit of a history; None for a good one, and for what is no number: the platform answers that."""
-    try:
-        number = float(str(limit))
-    except ValueError:
-        return None
-    return f"limit is {limit}; a history has at most {MAX_HISTORY} states at once." if number > MAX_HISTORY else None
-
-
 def _bounded_frames(scope: Scope, receive: Receive, send: Send) -> Receive:
     """Each frame is a request of its person, and bounded as one."""
 
@@ -225,7 +163,7 @@ def _bounded_frames(scope: Scope, receive: Receive, send: Send) -> Receive:
             if person := _person(scope.get("user")):
                 await ADMISSION.request(person)
                 await ADMISSION.reading(person, len(text))
-            await _check(text)
+            await check_body(text)
         except HTTPException as error:
             await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
             return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
@@ -270,45 +208,5 @@ async def _read(scope: Scope, receive: Receive, path: str) -> Message:
             return message
         body += message.get("body", b"")
         more = message.get("more_body", False)
-    await _check(bytes(body), path)
+    await check_body(bytes(body), path)
     return {"type": "http.request", "body": bytes(body), "more_body": False}
-
-
-async def _check(body: bytes, path: str = "") -> None:
-    if len(body) > MAX_REQUEST_BYTES:
-        raise HTTPException(413, f"The body has more than {MAX_REQUEST_BYTES:,} bytes; send less.")
-    reason = await asyncio.to_thread(_reason, body, path) if len(body) > _LARGE else _reason(body, path)
-    if reason:
-        raise HTTPException(422, reason)
-
-
-def _reason(body: bytes, path: str) -> str | None:
-    """The reason to refuse a JSON body; None for a good one, and for text that is not JSON."""
-    depth, values = shape(body)
-    if depth > MAX_REQUEST_NESTING:
-        return f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it."
-    if values > MAX_REQUEST_VALUES:
-        return f"The body has more than {MAX_REQUEST_VALUES:,} values; send less."
-    try:
-        value = json.loads(body, parse_int=float)  # of any length
-        items = value if isinstance(value, list) else [value]
-        if len(items) > MAX_BATCH:
-            return f"The body is a batch of {len(items):,}; send at most {MAX_BATCH:,} at once."
-        for item in items:
-            if isinstance(item, dict):
-                _Fields.model_validate(item)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        return f"{first['loc'][0]} is {reprlib.repr(first['input'])}; {first['msg'].removeprefix('Value error, ')}."
-    except ValueError:  # the platform answers that in the protocol's words
-        return None
-    return _too_many_states(value.get("limit")) if path.endswith("/history") and isinstance(value, dict) else None
-
-
-def shape(body: bytes) -> tuple[int, int]:
-    """The largest number of brackets that a JSON text has open at once, and its commas between values."""
-    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
-    marks = marks[np.cumsum(marks == _QUOTE) % 2 == 0]
-    is_comma = marks == _COMMA
-    return int(np.cumsum(marks * ~is_comma, dtype=np.int64).max(initial=0)), int(is_comma.sum())

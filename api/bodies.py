@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from access.request_bounds import MAX_REQUEST_NESTING, shape
+from access.body_bounds import MAX_REQUEST_NESTING, shape
 from api.requests import PersonRequest, RefusedRequestError
 
 # Bytes of a body for each of its values: what a client sends is text, and a parser stops the whole process meanwhile.
@@ -32,7 +32,7 @@ def _parsed(body: bytes, limit: int) -> Any:
     """The value of a JSON text. Blocks. Raises `RefusedRequestError` before it is parsed if it is no text but brackets."""
     depth, values = shape(body)
     if depth > MAX_REQUEST_NESTING:
-        raise RefusedRequestError(422, f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it.")
+        raise RefusedRequestError(400, f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it.")
     if values > limit // _BYTES_A_VALUE:
         raise RefusedRequestError(422, f"The body has more than {limit // _BYTES_A_VALUE:,} values; send less.")
     return json.loads(body)
