@@ -26,6 +26,7 @@ from api.me import me
 from api.page import page
 from api.prompt import policies, prompt
 from api.search import search
+from dev import runtime
 from dev.guard import DevGuard
 from dev.lock import share
 from memory import langgraph_internals
@@ -80,6 +81,7 @@ langgraph_internals.log_no_queries()
 # else of this module.
 app.state.lock = share(Path.cwd()) if app.state.settings.local_dev else None
 if app.state.settings.local_dev:
-    langgraph_internals.deliver_cancels()
-    langgraph_internals.delete_runs_with_their_thread()
-    langgraph_internals.save_conversations()
+    runtime.deliver_cancels()
+    runtime.delete_runs_with_their_thread()
+    runtime.save_conversations()
+    runtime.remember_ended_runs()

@@ -8,12 +8,12 @@ import asyncio
 import logging
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Collection
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
@@ -25,7 +25,7 @@ from starlette.requests import Request
 logger = logging.getLogger("memory")
 
 _IDS = 1_000
-# On `langgraph dev` how many runs go on in each thread, by its id.
+# How many runs go on in each thread, by its id; None in a deployment.
 _GOING: Counter[str] | None = None
 
 
@@ -149,47 +149,11 @@ def read_any_value() -> None:
     Item.__init__ = make  # type: ignore[assignment,method-assign]
 
 
-@cache
-def deliver_cancels() -> None:
-    """Have `langgraph dev` stop the runs that a request cancels, from now on.
-
-    It calls runs cancelled by status or assistant interrupted, but sends the message that stops them to no thread, so no run
-    receives it: they went on, wrote, and kept their worker. And if nobody streams a run that is rolled back, it deletes the run
-    at once, as if it had not begun; its thread stayed busy for ever. A run that has begun waits for that message on a queue,
-    but for 240 seconds only: an older one could not be stopped.
-    """
-    from langgraph_runtime_inmem import ops  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
-    from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
-
-    put, queues = StreamManager.put, StreamManager.get_control_queues
-    listen, enter = ops.listen_for_cancellation, ops.Runs.enter
-    global _GOING  # noqa: PLW0603  # None off `langgraph dev`
-    going = _GOING = Counter()
-
-    def thread_of(manager: Any, run_id: Any) -> Any:
-        return next((thread for thread, runs in manager.control_queues.items() if runs.get(UUID(str(run_id)))), None)
-
-    async def put_to_thread(manager: Any, run_id: Any, thread_id: Any, *args: Any, **named: Any) -> None:
-        await put(manager, run_id, thread_id or thread_of(manager, run_id), *args, **named)
-
-    def queues_of(manager: Any, run_id: Any, thread_id: Any) -> Any:
-        return queues(manager, run_id, thread_id or thread_of(manager, run_id))
-
-    async def listen_to_the_end(queue: Any, run_id: Any, thread_id: Any, done: Any) -> None:
-        while not done.is_set():
-            await listen(queue, run_id, thread_id, done)
-
-    @asynccontextmanager
-    async def enter_noted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:
-        going[str(thread_id)] += 1
-        try:
-            async with enter(run_id, thread_id, *args) as done:
-                yield done
-        finally:
-            going[str(thread_id)] -= 1
-
-    StreamManager.put, StreamManager.get_queues = put_to_thread, queues_of
-    ops.listen_for_cancellation, ops.Runs.enter = listen_to_the_end, staticmethod(enter_noted)
+def count_runs_going() -> Counter[str]:
+    """How many runs go on in each thread, by its id; for `langgraph dev`, which counts them here from now on."""
+    global _GOING  # noqa: PLW0603  # None in a deployment
+    _GOING = Counter() if _GOING is None else _GOING
+    return _GOING
 
 
 def threads_going(thread_ids: Collection[str], busy: Collection[str]) -> set[str]:
@@ -198,75 +162,6 @@ def threads_going(thread_ids: Collection[str], busy: Collection[str]) -> set[str
     `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
     """
     return set(busy) if _GOING is None else {thread_id for thread_id in {*thread_ids, *busy} if _GOING[thread_id] > 0}
-
-
-@cache
-def save_conversations() -> None:
-    """Have `langgraph dev` keep in its files what was said, and nothing that was deleted, from now on.
-
-    It left a deleted thread's messages. What reads a thread's state took over the files, so that nobody's conversations were
-    saved any more. So it was once a flush had found no conversation, or had failed, as on a full disk.
-    """
-    from langgraph.checkpoint.memory import PersistentDict  # noqa: PLC0415  # as above
-    from langgraph_api import config  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
-    from langgraph_runtime_inmem import checkpoint, ops  # noqa: PLC0415  # as above
-
-    delete, create = ops._delete_checkpoints_for_thread, checkpoint.InMemorySaver.__init__  # noqa: SLF001
-    persistent: Any = PersistentDict
-    sync = persistent.sync
-    folder, failed = Path.cwd(), set[str]()
-
-    async def delete_all(thread_id: Any, conn: Any, run_id: Any = None) -> None:
-        if run_id or config.USE_CUSTOM_CHECKPOINTER:
-            await delete(thread_id, conn, run_id)
-        else:
-            checkpoint.Checkpointer().delete_thread(str(thread_id))
-
-    def create_one_with_files(saver: Any, *args: Any, **named: Any) -> None:
-        checkpoint.DISABLE_FILE_PERSISTENCE |= checkpoint.MEMORY is not None
-        create(saver, *args, **named)
-
-    def sync_or_log(items: Any) -> None:
-        path = str(folder / items.filename)
-        try:
-            sync(items)
-        except Exception as error:  # whatever it is, the next flush tries again
-            if path not in failed:
-                logger.exception("%s could not be saved: %r. Make room there; it is tried every 10 seconds.", path, error)  # noqa: TRY401
-            failed.add(path)
-        else:
-            if path in failed:
-                logger.warning("%s is saved again.", path)
-            failed.discard(path)
-
-    ops._delete_checkpoints_for_thread, persistent.sync = delete_all, sync_or_log  # noqa: SLF001
-    persistent.__bool__ = lambda _: True  # the flush drops what is false: an empty one
-    checkpoint.InMemorySaver.__init__ = create_one_with_files
-
-
-@cache
-def delete_runs_with_their_thread() -> None:
-    """Have `langgraph dev` delete a run's checkpoints only if it is a run of the given thread, and in that thread, from now on.
-
-    It deletes before it looks, and tells a checkpointer of one's own the run's id alone. So `DELETE /threads/<own>/runs/<run>`
-    with another's run answered 404, and emptied the other's conversation; and a copy has the same runs in its history.
-    """
-    from langgraph_api._checkpointer import get_checkpointer  # noqa: PLC0415  # as above
-    from langgraph_runtime_inmem import ops  # noqa: PLC0415  # as above
-
-    delete = ops._delete_checkpoints_for_thread  # noqa: SLF001  # what requests and rollbacks call
-
-    async def deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
-        if run_id is None:
-            await delete(thread_id, conn)
-        elif any((str(run["thread_id"]), str(run["run_id"])) == (str(thread_id), str(run_id)) for run in conn.store["runs"]):
-            checkpointer = await get_checkpointer()
-            if delete_run := getattr(checkpointer, "adelete_run", None):
-                await delete_run(str(thread_id), str(run_id))
-            else:
-                await delete(thread_id, conn, run_id)
-
-    ops._delete_checkpoints_for_thread = deleted  # noqa: SLF001
 
 
 async def drop_checkpoints() -> None:

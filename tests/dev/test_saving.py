@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -15,7 +16,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from testing.dev_server import DevServer, run_turn
 from testing.parts import graph_builders
-from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
+from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after
 from tests.conftest import model_env
 
 pytestmark = pytest.mark.server
@@ -174,3 +175,32 @@ async def test_of_a_server_killed_meanwhile_nothing_runs_on(server: DevServer, a
     assert [each["status"] for each in await client.threads.search()] == ["busy"]
     await client.http.delete("/memory")
     assert not await client.threads.search()
+
+
+async def test_what_had_ended_is_not_run_again_after_a_kill(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    """The runtime has saved that the run goes on, and is killed before it saves that it ended."""
+    client, over, said = server.as_user(alice), threading.Event(), f"only once {uuid.uuid4()}"
+    thread = await new_thread(client)
+    model.script(said, after(over, [Text("done")]), [Text("once more")])
+    message: Any = {"messages": [{"role": "user", "content": said}]}
+    run = await client.runs.create(thread, "agent", input=message)
+    async with asyncio.timeout(60):
+        while not model.requests_for(said):  # noqa: ASYNC110  # the scripted server's
+            await asyncio.sleep(0.1)
+    saved = server.folder / ".langgraph_api" / ".langgraph_ops.pckl"
+    await until(
+        lambda: b"running" in saved.read_bytes() and uuid.UUID(run["run_id"]).int.to_bytes(16, "little") in saved.read_bytes()
+    )
+    frozen = saved.read_bytes()
+    over.set()
+    await client.runs.join(thread, run["run_id"])
+    assert (await client.runs.get(thread, run["run_id"]))["status"] == "success"
+    server.kill()
+    saved.write_bytes(frozen)  # what a runtime that saves every ten seconds has there
+    server.start()
+    client = server.as_user(alice)
+    await run_turn(client, await new_thread(client), "something else")
+    await client.runs.join(thread, run["run_id"])
+    assert len(model.requests_for(said)) == 1
+    assert (await client.runs.get(thread, run["run_id"]))["status"] == "success"
+    assert (await client.threads.get(thread))["status"] == "idle"
