@@ -113,7 +113,7 @@ async def _flood(url: str, shape: str, person: str, counts: Any) -> None:
     headers = {"Authorization": f"Bearer {dev_token('acme', person)}"}
     limits = httpx.Limits(max_connections=callers + 5)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120, limits=limits, trust_env=False) as client:
-        await client.post("/threads", json={"thread_id": thread})
+        await client.post("/threads", json={"thread_id": thread, "metadata": {"graph_id": "agent"}})
         for _ in range(MAX_BUSY_THREADS * held):
             await _run(client, f"/threads/{uuid.uuid4()}/runs", if_not_exists="create", after_seconds=HELD_SECONDS)
 

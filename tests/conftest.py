@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
+import hypothesis
 import pytest
 from langchain_anthropic import ChatAnthropic
 from langchain_core.runnables import RunnableConfig
@@ -31,6 +32,10 @@ from settings import Settings
 from testing.dev_server import DevServer
 from testing.parts import postgres, stores
 from testing.scripted_anthropic import ScriptedAnthropic
+
+# How long one example takes says nothing on a busy machine.
+hypothesis.settings.register_profile("project", deadline=None)
+hypothesis.settings.load_profile("project")
 
 
 def model_env(model: ScriptedAnthropic) -> dict[str, str]:
