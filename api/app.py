@@ -6,8 +6,7 @@ caller; an operator may name another person with `?user_id=&org_id=`. Errors are
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from langgraph.store.base import BaseStore
@@ -31,15 +30,7 @@ from dev.guard import DevGuard
 from dev.lock import share
 from memory import langgraph_internals
 from memory.postgres import outage
-from memory.schema import migrate
 from settings import Settings, load_settings
-
-
-@asynccontextmanager
-async def _migrated(api: Starlette) -> AsyncIterator[None]:
-    """Runs in every process, workers without routes included, after the platform has opened its store."""
-    await migrate(await api.state.store())
-    yield
 
 
 def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = langgraph_internals.store) -> Starlette:
@@ -67,7 +58,6 @@ def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = la
             *page(),
         ],
         middleware=[*guard, bounds],
-        lifespan=_migrated,
         exception_handlers=outage.HANDLERS,  # they cover the server's routes, too
     )
     api.state.settings, api.state.store = settings, store

@@ -18,11 +18,6 @@ def memories(actor: Actor, assistant_id: str, settings: Settings) -> Namespace:
     return ("memories", assistant + person_label(actor))
 
 
-def shared_memories_v01(assistant_id: str) -> Namespace:
-    """Where version 0.1 kept an assistant's shared memory, one for all organizations (`MEMORY_SCOPE=assistant`)."""
-    return ("memories", label(assistant_id))
-
-
 def skills(assistant_id: str) -> Namespace:
     """Namespace of `/skills/`: the assistant's, shared by its users."""
     return ("skills", label(assistant_id))
@@ -90,11 +85,6 @@ def sweep(threads: str) -> Namespace:
 def due(threads: str) -> Namespace:
     """Namespace of the threads that were due at the last sweep of a list; keys are their ids."""
     return ("due", threads) if threads else ("due",)
-
-
-def schema() -> Namespace:
-    """Namespace of the number of the store's layout."""
-    return ("schema",)
 
 
 def operations() -> Namespace:

@@ -13,7 +13,7 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, Item, SearchOp
 
 from memory import identity, journal, namespaces
-from memory.validation import RefusedWriteError, before_write, stored_file
+from memory.validation import RefusedWriteError, before_write
 from settings import PROJECT, Settings
 
 logger = logging.getLogger(__name__)
@@ -52,18 +52,11 @@ async def starting_files(
     """The files with which this memory starts, by key; none if it has begun. Invalid ones are logged and left out.
 
     It has begun if it has files, or had some: who deletes all of them gets none back. To be forgotten is to begin anew.
-    Version 0.1 shared one memory between all organizations; each organization starts with a copy of it.
     """
     own = namespaces.memories(actor, assistant, settings)
     if any(await store.abatch([SearchOp(begun, limit=1) for begun in (own, namespaces.journals(own))])):
         return {}
     shared, files = settings.memory_scope == "assistant", dict[str, FileData]()
-    before = namespaces.shared_memories_v01(assistant)
-    if shared and (items := await journal.all_items(store, before)):
-        for item in (item for item in items if item.namespace == before):
-            with suppress(ValueError):  # a value that is no file
-                files[item.key] = stored_file(item)
-        return files
     for key, text in (starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)).items():
         try:
             before_write(f"/memories{key}", text, identity.Author("seed", actor.user_id))

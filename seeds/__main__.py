@@ -72,7 +72,7 @@ async def memory_changes(client: LangGraphClient, folder: Path, settings: Settin
         if settings.memory_scope != "assistant":
             for (org, user), memories in people.items():
                 wanted[namespaces.memories(Actor(user, org), assistant, settings)] = memories
-        elif not await _stored(client, namespaces.shared_memories_v01(assistant)):  # the first conversation copies that
+        else:
             for org in {*shared, *files.policies(folder), settings.default_org} - {files.EVERYBODY}:
                 of_org = {**shared.get(files.EVERYBODY, {}), **shared.get(org, {})}
                 wanted[namespaces.memories(Actor("", org), assistant, settings)] = of_org
