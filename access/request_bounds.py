@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from access.admission import ADMISSION, Person
 from access.body_bounds import MAX_REQUEST_BYTES, canonical, check_body, too_many_states
-from dev.guard import is_in_process
+from access.dev_guard import is_in_process
 from memory.identity import User, claim
 
 # Bytes that a request counts beyond its own, by the first segment of its path: these routes compute much.

@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from access.dev_guard import DevGuard
 from access.request_bounds import RequestBounds
 from api.consolidation import consolidation, shown_proposals
 from api.controls import read_controls, write_controls
@@ -26,7 +27,6 @@ from api.page import page
 from api.prompt import policies, prompt
 from api.search import search
 from dev import runtime
-from dev.guard import DevGuard
 from dev.lock import share
 from memory import langgraph_internals
 from memory.postgres import outage

@@ -56,7 +56,7 @@ _ON_ONE_STORE = {
         "access/test_approvals.py",
         "api/test_requests.py",
         "api/test_views.py",
-        "dev/test_offline_model.py",
+        "test_offline_model.py",
         "memory/consolidation/test_dry_run.py",
         "memory/consolidation/test_refused_batches.py",
         "memory/consolidation/test_run.py",

@@ -8,10 +8,10 @@ from tests.forks.fork import Fork
 
 
 def no_offline_model(fork: Fork) -> None:
-    fork.delete("dev/offline_model.py", "tests/dev/test_offline_model.py")
+    fork.delete("offline_model.py", "tests/test_offline_model.py")
     fork.edit(
         "models.py",
-        ("from dev.offline_model import OfflineModel\n", ""),
+        ("from offline_model import OfflineModel\n", ""),
         ("BaseChatModel] | None = OfflineModel", "BaseChatModel] | None = None"),
     )
 

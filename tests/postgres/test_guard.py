@@ -10,7 +10,7 @@ from testing.dev_server import DevServer
 from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
-from tests.dev.test_guard import AS_STUDIO, WIPING, conversation, own, raw
+from tests.access.test_dev_guard import AS_STUDIO, WIPING, conversation, own, raw
 
 pytestmark = pytest.mark.postgres
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 import websockets
 
-from dev.guard import DevGuard
+from access.dev_guard import DevGuard
 from environment import SettingsError
 from settings import PROJECT, Settings, load_settings
 from testing.dev_server import DevServer, dev_token, run_turn

@@ -12,9 +12,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from agent import build_agent
-from dev.offline_model import HELLO, LEFT_TO_CONSOLIDATION, OfflineModel, consolidate
 from memory.identity import Context
 from models import LIMITS, build_model, whole_answers
+from offline_model import HELLO, LEFT_TO_CONSOLIDATION, OfflineModel, consolidate
 from settings import PROJECT, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.parts import needs_consolidation
@@ -148,7 +148,7 @@ def test_it_answers_on_langgraph_dev_where_no_model_is_named() -> None:
 
 
 def test_it_stays_small_enough_to_read_and_delete() -> None:
-    assert len((PROJECT / "dev/offline_model.py").read_text().splitlines()) <= 150
+    assert len((PROJECT / "offline_model.py").read_text().splitlines()) <= 150
 
 
 @pytest.fixture(scope="module")
