@@ -46,7 +46,7 @@ async def write_controls(request: PersonRequest) -> Response:
     body = await read_json(request, MAX_BODY_BYTES)
     if not body or not set(body) <= set(NAMES) or not all(isinstance(on, bool) for on in body.values()):
         raise RefusedRequestError(422, 'The body needs one or both of two fields: {"paused": true, "review": false}.')
-    if await journal.current_epoch(request.store, request.actor) != request.epoch:
+    if await journal.is_forgotten(request.store, request.began):
         raise RefusedRequestError(409, "You were forgotten meanwhile; call again.")
     before = await controls(request.store, request.actor, request.settings)
     await set_controls(request.store, request.actor, body)

@@ -24,7 +24,7 @@ from memory import identity, journal, langgraph_internals
 from memory.namespaces import Namespace, memories, namespaces_of
 from settings import Settings
 
-# Seconds that cancelled runs have to end. A slower run belongs to an older epoch, so it writes no memory.
+# Seconds that cancelled runs have to end. A slower run writes no memory, because it began before.
 STOP_SECONDS = 10.0
 # Grace period, in seconds, before checking for in-flight writes after a person is forgotten.
 FORGET_GRACE_SECONDS = 0.5
@@ -58,9 +58,9 @@ async def forget(
     *,
     crowded: Collection[str] = (),
 ) -> Counter[str]:
-    """Delete everything of a person except the epoch, until nothing is left. Safe to repeat.
+    """Delete everything of a person except the time of that, until nothing is left. Safe to repeat.
 
-    A new epoch begins first, so runs under way write nothing afterwards. Shared memory (`MEMORY_SCOPE=assistant`) stays.
+    The time is written first, so runs under way write nothing afterwards. Shared memory (`MEMORY_SCOPE=assistant`) stays.
     Checkpoints go with their threads: `access/request_bounds.py` refuses other spellings of a thread's id. A thread whose run
     cannot be stopped stays, because the run would put checkpoints that nothing leads to. Raises `StillRunningError` then, and
     `StillWrittenError` if something came back after each of several deletions.
@@ -75,11 +75,11 @@ async def forget(
     """
     counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
     for _ in range(_PASSES):
-        await journal.count_epoch_up(store, actor)
+        await journal.forget(store, actor)
         runs, going = await _stop_runs(client, actor, stopped, crowded, deadline)
         if runs:
             counts["runs"] += runs
-            await journal.count_epoch_up(store, actor)  # a run may have begun after the first
+            await journal.forget(store, actor)  # a run may have begun after the first
         counts["threads"] += await _delete_threads(client, actor, going)
         counts += await _delete_items(store, actor, settings)
         await asyncio.sleep(FORGET_GRACE_SECONDS)
@@ -217,7 +217,7 @@ async def forget_me(request: PersonRequest) -> Response:
     finally:
         # A warning, so that no usual log level hides it. Failed attempts are logged, too.
         logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, request.author.user_id)
-    kept = ["A count of how often you were forgotten, with your identity and nothing else: runs from before are known by it."]
+    kept = ["The time at which you were forgotten, with your identity and nothing else: runs from before are known by it."]
     query = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {json.dumps(actor.user_id)}))'
     kept.append(f"Traces, where this deployment sends them to LangSmith. An operator finds them there, to delete, by {query}")
     if request.settings.memory_scope == "assistant":

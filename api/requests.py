@@ -20,7 +20,7 @@ from access.admission import ADMISSION
 from api.person import ROUTE, memory_namespaces
 from memory import identity, journal, namespaces
 from memory.files import ScopedFiles
-from memory.journal import Change, Revision, Steps
+from memory.journal import Change, Revision
 from memory.validation import RefusedWriteError, check_path, stored_file
 from settings import Settings
 
@@ -48,7 +48,7 @@ class PersonRequest:
     author: identity.Author  # of its writes
     parameters: dict[str, str]  # of the query
     store: BaseStore
-    epoch: journal.Epoch  # the person's, when the request began
+    began: journal.Began
 
     @property
     def namespace(self) -> namespaces.Namespace:
@@ -110,18 +110,14 @@ class PersonRequest:
     @property
     def files(self) -> ScopedFiles:
         """The person's files, for writing. MEMORY_WRITES limits agents, not the person."""
-        namespace, author, epoch = self.namespace, self.author, self.epoch
-
-        def began() -> Steps[journal.Epoch]:
-            return epoch
-            yield  # makes this a generator that takes no step
+        namespace, author = self.namespace, self.author
 
         return ScopedFiles(
             namespace=lambda _: namespace,
             gate=lambda: None,
             route=ROUTE,
             author=lambda: author,
-            epoch=began,
+            began=lambda: self.began,
             store=self.store,
         )
 
@@ -229,7 +225,7 @@ async def _person_request(request: Request, known: set[str]) -> PersonRequest:
         raise RefusedRequestError(400, str(error)) from None
     author = identity.Author("operator" if named else "person", user.identity)
     store = await request.app.state.store()
-    return PersonRequest(request, settings, actor, author, parameters, store, await journal.current_epoch(store, actor))
+    return PersonRequest(request, settings, actor, author, parameters, store, journal.began_now(actor))
 
 
 def _parameters(request: Request, known: set[str]) -> dict[str, str]:

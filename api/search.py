@@ -33,7 +33,7 @@ async def search(request: PersonRequest) -> Response:
     if not (limit.isascii() and limit.isdigit() and len(limit) <= len(str(MAX_LIMIT)) and 1 <= int(limit) <= MAX_LIMIT):
         raise RefusedRequestError(400, f"limit is {limit[:20]!r}; use 1 to {MAX_LIMIT}.")
     async with get_client() as client:
-        results = await recall.search(request.store, client.threads, request.actor, query, int(limit), epoch=request.epoch)
+        results = await recall.search(request.store, client.threads, request.actor, query, int(limit), began=request.began)
     shown = await asyncio.to_thread(lambda: [_shown(query, match) for match in results.matches])
     return json_response({"conversations": shown, "searched": results.searched, "outstanding": results.outstanding})
 

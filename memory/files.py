@@ -17,7 +17,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import identity, journal
 from memory.file_operations import replaced, text_error, upload_change
-from memory.journal import Change, Epoch, Revision, Steps, acarry_out, file_lock
+from memory.journal import Began, Change, Revision, Steps, acarry_out, file_lock
 from memory.namespaces import Namespace
 from memory.validation import (
     RefusedWriteError,
@@ -45,7 +45,8 @@ class ScopedFiles(StoreBackend):
         gate: gives the reason to refuse a write, or None.
         route: the folder as the agent sees it, without the last slash.
         author: gives the author of a write.
-        epoch: gives the epoch in which the writer began, as steps (`memory/journal/epochs.py`); None for shared files.
+        began: when the writer did (`memory/journal/forgetting.py`).
+        unpaused: refuses a write while the person's memory is paused, as steps.
         override: gives another store for the files of the current run, or None.
     """
 
@@ -56,12 +57,14 @@ class ScopedFiles(StoreBackend):
         gate: Gate,
         route: str,
         author: Callable[[], identity.Author],
-        epoch: Callable[[], Steps[Epoch | None]] | None = None,
+        began: Callable[[], Began | None] = lambda: None,
+        unpaused: Callable[[], Steps[None]] | None = None,
         store: BaseStore | None = None,
         override: StoreOverride | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._gate, self._route, self._author, self._epoch, self._override = gate, route, author, epoch, override
+        self._gate, self._route, self._author, self._override = gate, route, author, override
+        self._began, self._unpaused = began, unpaused
 
     def check(self, path: str) -> None:
         """Raise `RefusedWriteError` for a path that may not be written."""
@@ -180,8 +183,9 @@ class ScopedFiles(StoreBackend):
         def room(files: Sequence[Item], file: FileData) -> None:
             check_room(files, path, len(file["content"].encode()))
 
-        epoch = (yield from self._epoch()) if self._epoch else None
-        return (yield from journal.open_log(namespace, path, epoch=epoch).change(checked, author, room, files))
+        if self._unpaused:
+            yield from self._unpaused()
+        return (yield from journal.open_log(namespace, path, self._began()).change(checked, author, room, files))
 
     def _deletion(self, item: Item, files: Sequence[Item] | None = None) -> Steps[None]:
         try:

@@ -48,9 +48,9 @@ controls = _of_person("controls")
 lease = _of_person("lease")
 # Changes that wait for a person's decision; journaled, keyed by the memory they change.
 proposals = _of_person("proposals")
-# A count that goes up when a person is forgotten. It stays, so that writes of older runs are refused.
-epoch = _of_person("epoch")
-EPOCH = "epoch"  # the count's key
+# The time at which a person was forgotten last. It stays, so that writes of older runs are refused.
+forgotten = _of_person("forgotten")
+FORGOTTEN = "last"  # its key
 # Ids of a person's consolidation threads; keys are those of `memory/consolidation/trigger.py`.
 schedule = _of_person("schedule")
 # A person's tokens by day and run. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
@@ -102,7 +102,7 @@ def recall(actor: Actor, part: RecallPart) -> Namespace:
 
 
 def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
-    """Every namespace, or prefix of one, that is deleted when a person is forgotten: all of theirs but `epoch` and `usage`.
+    """Every namespace, or prefix of one, that is deleted when a person is forgotten: all of theirs but `forgotten` and `usage`.
 
     A new namespace of a person must be added here. `files` are the namespaces of their memory files.
     """

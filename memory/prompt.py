@@ -83,16 +83,13 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         ops: list[Op] = [
             SearchOp(policies, limit=MAX_POLICY_FILES),
             SearchOp(namespaces.unsettled(memories), limit=_SETTLED),
-            journal.read_epoch(actor),
             *read_controls(actor),
         ]
-        rules, marks, epoch, paused, review, *files = await read_all(store, [*ops, *reads])
+        rules, marks, paused, review, *files = await read_all(store, [*ops, *reads])
         is_paused = controls_of((paused, review), self._settings).paused
         if is_paused and not temporary and not preview and identity.on_server():
             config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
             await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
-        if not isinstance(epoch, BaseException):
-            journal.note_epoch(epoch)
         if isinstance(marks, list) and marks and not temporary and not preview:
             await _settle(store, memories, marks)
             files = await read_all(store, reads)

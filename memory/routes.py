@@ -70,12 +70,11 @@ def build_routes(
     def author() -> identity.Author:
         return identity.current_author(settings, consolidating=consolidating)
 
-    def epoch() -> Steps[journal.Epoch | None]:
-        return journal.epoch_of_run(identity.current_actor(settings))
+    def began() -> journal.Began | None:
+        return journal.began(identity.current_actor(settings))
 
-    def unpaused() -> Steps[journal.Epoch | None]:
-        yield from check_not_paused(identity.current_actor(settings), settings)
-        return (yield from epoch())
+    def unpaused() -> Steps[None]:
+        return check_not_paused(identity.current_actor(settings), settings)
 
     def files(route: str, namespace: Callable[[Runtime[Any]], namespaces.Namespace]) -> ScopedFiles:
         memory, writes = route == "/memories", rules[route]
@@ -84,7 +83,8 @@ def build_routes(
             gate=build_gate(writes, settings, memory=memory),
             route=route,
             author=author,
-            epoch=unpaused if memory else epoch,
+            began=began,
+            unpaused=unpaused if memory else None,
             override=(lambda: _memory_store(drafts)) if memory else None,
         )
 

@@ -84,10 +84,9 @@ async def write_starting_files(
     namespace, author = namespaces.memories(actor, assistant, settings), identity.Author("seed", actor.user_id)
     try:
         files = await starting_files(store, actor, assistant, settings, context)
-        epoch = await journal.run_epoch(store, actor)
         for key, file in files.items():
             with suppress(RefusedWriteError):
-                await journal.change(store, namespace, key, partial(_new_file, file), author, epoch=epoch)
+                await journal.change(store, namespace, key, partial(_new_file, file), author, began=journal.began(actor))
     except Exception:  # a store raises what its driver raises
         logger.exception("The first memory of a new user could not be written.")
         return False

@@ -19,7 +19,7 @@ async def list_proposals(request: PersonRequest) -> Response:
         description: >
           `proposals`, oldest first: id, at, `files` (a diff each, by path), `threads` (ids of the conversations they come from)
     """
-    proposals = await shown_proposals(request.store, request.actor, request.namespace, request.epoch)
+    proposals = await shown_proposals(request.store, request.actor, request.namespace, request.began)
     return json_response({"proposals": proposals})
 
 
@@ -54,7 +54,7 @@ async def decide_proposal(request: PersonRequest) -> Response:
         raise RefusedRequestError(422, 'The body needs {"accept": true} or false, and may name "files": ["/memories/..."].')
     try:
         refused = await decide(
-            request.store, request.actor, files, proposal_id, accept=accept, paths=paths, epoch=request.epoch
+            request.store, request.actor, files, proposal_id, accept=accept, paths=paths, began=request.began
         )
     except DecidedError as error:
         raise RefusedRequestError(409, str(error)) from None

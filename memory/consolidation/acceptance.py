@@ -69,10 +69,6 @@ class OvertakenError(RefusedWriteError):
 async def finish_accepted(store: BaseStore, actor: Actor, files: Namespace) -> str:
     """Complete a dead run's accepted batch, or revert an unaccepted one of version 0.1. Returns the last batch's id."""
     state = await STATE.read(store, actor, files)
-    if not state.is_unfinished():
-        return state.last
-    await journal.begin_epoch(store, actor)  # a person who is forgotten from now on gets nothing back
-    state = await STATE.read(store, actor, files)
     if state.pending:
         await _complete_dead(store, actor, files, state.pending)
     elif state.is_unfinished():
@@ -80,8 +76,8 @@ async def finish_accepted(store: BaseStore, actor: Actor, files: Namespace) -> s
             await commit(store, actor, state.moved)
         else:
             await take_back(store, actor, files, state.worker, state.base or {})
-        epoch = await journal.run_epoch(store, actor)
-        await STATE.change(store, actor, files, lambda now: State(last=now.last) if now == state else now, epoch)
+        began = journal.began(actor)
+        await STATE.change(store, actor, files, lambda now: State(last=now.last) if now == state else now, began)
     return state.last
 
 
@@ -98,7 +94,7 @@ async def accept(store: BaseStore, actor: Actor, files: Namespace, acceptance: A
         return now if now.pending or now.last != follows else State(last=acceptance.id, pending=acceptance)
 
     try:
-        state = await STATE.change(store, actor, files, accepted, await journal.run_epoch(store, actor))
+        state = await STATE.change(store, actor, files, accepted, journal.began(actor))
     except RefusedWriteError as error:  # if it was accepted all the same, the next run finishes it
         raise OvertakenError(str(error)) from None
     if state.last == acceptance.id:
@@ -115,14 +111,14 @@ async def _complete_dead(store: BaseStore, actor: Actor, files: Namespace, pendi
 
 async def complete(store: BaseStore, actor: Actor, files: Namespace, acceptance: Acceptance) -> Record:
     """Apply the rest of an accepted batch, move the positions, and keep the record. Safe to repeat."""
-    report, refused, epoch = acceptance.report, dict[str, str](), await journal.run_epoch(store, actor)
+    report, refused, began = acceptance.report, dict[str, str](), journal.began(actor)
     if acceptance.proposed:
         shared = {name: getattr(acceptance, name) for name in ("id", "at", "author", "changes")}
-        await propose(store, actor, files, Proposal(**shared, threads=list(acceptance.positions)), epoch)
+        await propose(store, actor, files, Proposal(**shared, threads=list(acceptance.positions)), began)
     for change in () if acceptance.proposed else sorted(acceptance.changes, key=growth, reverse=True):
-        if reason := await apply_change(store, files, acceptance, change, epoch):
+        if reason := await apply_change(store, files, acceptance, change, began):
             refused[change.path] = reason
-    if await journal.epoch_is_over(store, actor):
+    if await journal.is_forgotten(store, journal.began(actor)):
         return report
     if acceptance.proposed and report.status == "running":
         report = replace(report, status="proposed")
@@ -132,5 +128,5 @@ async def complete(store: BaseStore, actor: Actor, files: Namespace, acceptance:
         report = replace(report, status="undone", reason=f"Not applied: {reason}", files=shown)
     await commit(store, actor, acceptance.positions)
     await record(store, actor, await kept_record(store, actor, report))
-    await STATE.change(store, actor, files, lambda now: State(last=now.last) if now.last == acceptance.id else now, epoch)
+    await STATE.change(store, actor, files, lambda now: State(last=now.last) if now.last == acceptance.id else now, began)
     return report

@@ -49,7 +49,7 @@ async def refusal(
 
 
 async def apply_change(
-    store: BaseStore, files: namespaces.Namespace, accepted: Applicable, change: Changed, epoch: journal.Epoch | None
+    store: BaseStore, files: namespaces.Namespace, accepted: Applicable, change: Changed, began: journal.Began | None
 ) -> str | None:
     """Apply one change, unless it is applied already. Returns the reason of a refusal, or None.
 
@@ -80,7 +80,7 @@ async def apply_change(
                     changed,
                     accepted.author,
                     expect=(history[0] if history else NOTHING).id,
-                    epoch=epoch,
+                    began=began,
                     new_id=lambda: f"{accepted.id}-{uuid4().hex}",
                 )
             except MovedError:

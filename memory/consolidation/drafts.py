@@ -46,10 +46,9 @@ class Draft:
     id: str = field(default_factory=lambda: str(uuid4()))
     store: BaseStore = field(default_factory=InMemoryStore)
 
-    async def copy(self, epoch: Item | None) -> None:
-        """Fill the copy, with the person's epoch, with which every write compares its own."""
-        puts = [_put(self.files, item) for item in self.base.values()]
-        await self.store.abatch([*puts, *([_put(epoch.namespace, epoch)] if epoch else [])])
+    async def copy(self) -> None:
+        """Fill the copy."""
+        await self.store.abatch([_put(self.files, item) for item in self.base.values()])
 
     async def now(self) -> dict[str, Item]:
         """The copy's present files."""
@@ -67,7 +66,7 @@ async def files_of(store: BaseStore, files: namespaces.Namespace) -> dict[str, I
 
 async def rehearsal(store: BaseStore, actor: identity.Actor, files: namespaces.Namespace) -> BaseStore:
     """A copy in memory of all that a run changes, so that a dry run takes the same way and changes nothing."""
-    copy, kinds = InMemoryStore(), (namespaces.epoch, namespaces.lease, namespaces.positions, namespaces.proposals)
+    copy, kinds = InMemoryStore(), (namespaces.forgotten, namespaces.lease, namespaces.positions, namespaces.proposals)
     for namespace in (files, *(kind(actor) for kind in kinds)):
         await copy.abatch([_put(namespace, item) for item in await all_items(store, namespace)])
     return copy

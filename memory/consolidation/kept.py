@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from memory import journal
 from memory.identity import Actor, Author
-from memory.journal import Epoch, file_lock
+from memory.journal import Began, file_lock
 from memory.namespaces import Namespace
 from memory.validation import NotAFileError, stored_file
 
@@ -41,7 +41,7 @@ class KeptValue(Generic[Value]):
             return self._empty
 
     async def change(
-        self, store: BaseStore, actor: Actor, files: Namespace, change: Callable[[Value], Value], epoch: Epoch | None
+        self, store: BaseStore, actor: Actor, files: Namespace, change: Callable[[Value], Value], began: Began | None
     ) -> Value:
         """Change the value, and return it. `change` raises nothing, and is called again whenever another writer was faster.
 
@@ -56,10 +56,10 @@ class KeptValue(Generic[Value]):
 
         async with file_lock(namespace, key):
             try:
-                made = await journal.change(store, namespace, key, changed, _AUTHOR, epoch=epoch, revisions=_REVISIONS_KEPT)
+                made = await journal.change(store, namespace, key, changed, _AUTHOR, began=began, revisions=_REVISIONS_KEPT)
             except NotAFileError:
                 await store.adelete(namespace, key)
-                made = await journal.change(store, namespace, key, changed, _AUTHOR, epoch=epoch, revisions=_REVISIONS_KEPT)
+                made = await journal.change(store, namespace, key, changed, _AUTHOR, began=began, revisions=_REVISIONS_KEPT)
         return self._parsed(made.file())
 
     def _parsed(self, file: FileData | None) -> Value:

@@ -20,12 +20,12 @@ async def take_back(store: BaseStore, actor: identity.Actor, files: Namespace, w
 
     `base` has the number of each file's newest revision when the run's batch began, by key.
     """
-    author, epoch = identity.Author("consolidation", actor.user_id, worker), await journal.run_epoch(store, actor)
+    author, began = identity.Author("consolidation", actor.user_id, worker), journal.began(actor)
     for key in sorted({*base, *await files_of(store, files)}):
         history = await journal.history(store, files, key)
         if own := _written(history, base.get(key, 0), author):
             encodings = {each.content or "": each.encoding for each in history}
-            await journal.change(store, files, key, partial(_reverted, key, own, encodings), author, epoch=epoch)
+            await journal.change(store, files, key, partial(_reverted, key, own, encodings), author, began=began)
 
 
 def _reverted(key: str, own: Sequence[tuple[str, str]], encodings: Mapping[str, str], file: FileData | None) -> FileData | None:

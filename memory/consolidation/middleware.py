@@ -89,8 +89,6 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return SHARED
         owner = current_owner(self._settings, runtime)
         at_end(partial(self._end, run, report))
-        # Before any reading, so that nothing said before the person was forgotten is written afterwards.
-        await journal.begin_epoch(get_store(), run.actor)
         if await is_stray(owner, get_store()):
             return "This run's person was forgotten, or another consolidation thread has replaced this one."
         if "trigger" in get_config().get("metadata", {}):  # an owner's thread is used for years
@@ -155,7 +153,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         if not state.get("batch"):
             return None
         run, draft, restarts = self.run(runtime), self.drafts.current(state["batch"]), state["restarts"]
-        if await journal.epoch_is_over(get_store(), run.actor):
+        if await journal.is_forgotten(get_store(), journal.began(run.actor)):
             self.drafts.end()
             return _ended(state, "The person was forgotten; nothing is kept.")
         following = None

@@ -22,7 +22,7 @@ from memory.consolidation.applying import Applicable, apply_change, refusal
 from memory.consolidation.kept import KeptValue
 from memory.consolidation.taken_back import Declined, added_lines
 from memory.identity import Actor
-from memory.journal import Epoch
+from memory.journal import Began
 from memory.namespaces import Namespace
 from memory.validation import RefusedWriteError
 from settings import MAX_MEMORY_BYTES
@@ -116,28 +116,28 @@ def with_proposals(base: Mapping[str, Item], waiting: Iterable[Proposal]) -> dic
     return items
 
 
-async def propose(store: BaseStore, actor: Actor, files: Namespace, proposal: Proposal, epoch: Epoch | None) -> None:
+async def propose(store: BaseStore, actor: Actor, files: Namespace, proposal: Proposal, began: Began | None) -> None:
     """Keep a proposal, unless it is known already."""
 
     def kept(now: Proposals) -> Proposals:
         known = proposal.id in now.decided or now.find(proposal.id)
         return now if known else replace(now, waiting=[*now.waiting, proposal])
 
-    await PROPOSALS.change(store, actor, files, kept, epoch)
+    await PROPOSALS.change(store, actor, files, kept, began)
 
 
-async def proposals(store: BaseStore, actor: Actor, files: Namespace, epoch: Epoch | None) -> Proposals:
+async def proposals(store: BaseStore, actor: Actor, files: Namespace, began: Began | None) -> Proposals:
     """A memory's proposals, after applying changes that a dead process had accepted."""
     current = await PROPOSALS.read(store, actor, files)
     dead = [each for each in current.waiting if each.accepted]
     for proposal in dead:
-        await _apply(store, actor, files, proposal, epoch)
+        await _apply(store, actor, files, proposal, began)
     return await PROPOSALS.read(store, actor, files) if dead else current
 
 
-async def shown_proposals(store: BaseStore, actor: Actor, files: Namespace, epoch: Epoch | None) -> list[dict[str, Any]]:
+async def shown_proposals(store: BaseStore, actor: Actor, files: Namespace, began: Began | None) -> list[dict[str, Any]]:
     """The undecided proposals for their person, oldest first."""
-    current = await proposals(store, actor, files, epoch)
+    current = await proposals(store, actor, files, began)
     return await asyncio.to_thread(lambda: [each.shown() for each in current.waiting])
 
 
@@ -149,7 +149,7 @@ async def decide(
     *,
     accept: bool,
     paths: Sequence[str] | None,
-    epoch: Epoch,
+    began: Began,
 ) -> dict[str, str]:
     """Accept or decline a proposal, or some of its files; without `paths` all undecided ones. Safe to repeat after a crash.
 
@@ -179,10 +179,10 @@ async def decide(
             return now
         return now.replaced(outcome) if accept else now.replaced(outcome).with_declined(lines)
 
-    await PROPOSALS.change(store, actor, files, decided, epoch)
+    await PROPOSALS.change(store, actor, files, decided, began)
     if isinstance(outcome, RefusedWriteError):
         raise outcome
-    return await _apply(store, actor, files, outcome, epoch) if accept and outcome else {}
+    return await _apply(store, actor, files, outcome, began) if accept and outcome else {}
 
 
 def _undecided(now: Proposals, proposal_id: str, paths: Sequence[str] | None) -> Proposal:
@@ -210,12 +210,12 @@ def _decided(proposal: Proposal, paths: Sequence[str] | None, *, accept: bool) -
     return proposal.without(chosen)
 
 
-async def _apply(store: BaseStore, actor: Actor, files: Namespace, proposal: Proposal, epoch: Epoch | None) -> dict[str, str]:
+async def _apply(store: BaseStore, actor: Actor, files: Namespace, proposal: Proposal, began: Began | None) -> dict[str, str]:
     """Apply the accepted changes of a proposal, and note that. Returns the reasons of refusals, by path."""
     refused, wanted = dict[str, str](), [change for change in proposal.changes if change.path in proposal.accepted]
     for change in wanted:
         accepted = replace(proposal, at=proposal.accepted[change.path])
-        if reason := await apply_change(store, files, accepted, change, epoch):
+        if reason := await apply_change(store, files, accepted, change, began):
             refused[change.path] = reason
 
     def noted(now: Proposals) -> Proposals:
@@ -225,5 +225,5 @@ async def _apply(store: BaseStore, actor: Actor, files: Namespace, proposal: Pro
         left = current.without(applied)
         return now.replaced(replace(left, accepted={path: at for path, at in left.accepted.items() if path not in refused}))
 
-    await PROPOSALS.change(store, actor, files, noted, epoch)
+    await PROPOSALS.change(store, actor, files, noted, began)
     return refused

@@ -67,7 +67,7 @@ class ConsolidationRun:
         if self.dry:
             store = after.origin if after else await rehearsal(store, self.actor, self._files)
         follows = await acceptance.finish_accepted(store, self.actor, self._files)
-        waiting = await proposals(store, self.actor, self._files, await journal.run_epoch(store, self.actor))
+        waiting = await proposals(store, self.actor, self._files, journal.began(self.actor))
         self.is_full = waiting.is_full
         if self.is_full:
             return None
@@ -92,7 +92,7 @@ class ConsolidationRun:
             skipped=skipped,
             report=report,
         )
-        await draft.copy(await store.aget(namespaces.epoch(self.actor), namespaces.EPOCH))
+        await draft.copy()
         self._drafts.begin(draft)
         return draft
 
@@ -157,7 +157,6 @@ class ConsolidationRun:
 
     async def begin_again(self, report: Record) -> tuple[Record, Draft | None]:
         """A batch in place of one whose draft is gone. None if nothing is due, or the run had ended already."""
-        await journal.begin_epoch(self._store, self.actor)
         report = await kept_record(self._store, self.actor, report)
         if self.dry or report.run_id != self._run_id:
             report = self.new_record()
@@ -171,7 +170,7 @@ class ConsolidationRun:
         self._drafts.end()
         status = "done" if report.status == "running" else report.status
         report = replace(report, status=status, ended_at=report.ended_at or _now())
-        over = self.dry or await journal.epoch_is_over(self._store, self.actor)
+        over = self.dry or await journal.is_forgotten(self._store, journal.began(self.actor))
         if not over:
             kept = await kept_record(self._store, self.actor, report)  # another run may have finished a batch of this one
             report = replace(report, conversations=kept.conversations, messages=kept.messages, files=kept.files)
@@ -190,7 +189,6 @@ class ConsolidationRun:
         for seconds in _ATTEMPTS:
             await asyncio.sleep(seconds)
             try:
-                await journal.begin_epoch(self._store, self.actor)
                 await self.finish(report)
             except Exception as failure:  # a store raises what its driver raises
                 logger.warning("The record of consolidation %s could not be kept: %r.", self._run_id, failure, exc_info=True)

@@ -113,7 +113,7 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
     async def _plan(self, owner: Owner, store: BaseStore, delay: float) -> None:
         try:
             await asyncio.sleep(delay)
-            if await journal.epoch_is_over(store, owner.actor):
+            if await journal.is_forgotten(store, journal.began(owner.actor)):
                 return
             await self._plan_on(owner, self._settings.consolidate_after_seconds, store)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation

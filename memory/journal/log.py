@@ -26,12 +26,12 @@ from itertools import islice
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import GetOp, Item, Op, PutOp, SearchOp
 
-from memory import namespaces
 from memory.identity import Author
 from memory.journal import retention
 from memory.journal.consensus import Writer
+from memory.journal.forgetting import Began, check_not_forgotten, read_forgotten
 from memory.journal.revisions import ALL, NOTHING, OUTSIDE_SECONDS, Change, LoggedFile, MovedError, Revision, Steps, written_of
-from memory.validation import RefusedWriteError, stored_file
+from memory.validation import stored_file
 from settings import MAX_MEMORY_FILES
 
 # Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
@@ -45,16 +45,13 @@ class Journal:
     """Writes and reads one file's log.
 
     Args:
-        epoch: the namespace of the person's epoch, and its count when the run began. A run of an older epoch writes nothing.
-            None for files of nobody in particular.
+        began: whoever began before the person was forgotten writes nothing. None for files of nobody in particular.
         revisions: the number of kept revisions; None for `REVISIONS_KEPT` within the bounds of `memory/journal/retention.py`.
             Items that are no memory files, and show no history, keep few.
     """
 
-    def __init__(
-        self, file: LoggedFile, epoch: tuple[namespaces.Namespace, int] | None = None, revisions: int | None = None
-    ) -> None:
-        self._file, self._epoch, self._revisions = file, epoch, revisions
+    def __init__(self, file: LoggedFile, began: Began | None = None, revisions: int | None = None) -> None:
+        self._file, self._began, self._revisions = file, began, revisions
 
     def change(
         self,
@@ -137,11 +134,11 @@ class Journal:
     def _read(self, files: Sequence[Item] | None) -> Steps[tuple[Sequence[Item], Item | None]]:
         """All files, and this one. Raises `RefusedWriteError` if the person was forgotten since the run began."""
         ops: list[Op] = [SearchOp(self._file.files, limit=MAX_MEMORY_FILES + 1)] if files is None else []
-        if self._epoch:
-            ops.append(GetOp(self._epoch[0], namespaces.EPOCH))
+        if self._began:
+            ops.append(read_forgotten(self._began))
         results = (yield ops) if ops else []
-        if self._epoch and epoch_of(results[-1]) != self._epoch[1]:
-            raise RefusedWriteError("What is remembered of this person was deleted since this run began; it writes nothing.")
+        if self._began:
+            check_not_forgotten(results[-1], self._began)
         items: Sequence[Item] = results[0] if files is None else files
         item = next((item for item in items if item.key == self._file.path), None)
         if item is None and len(items) > MAX_MEMORY_FILES:
@@ -199,12 +196,6 @@ class Journal:
         created, modified, written = file.get("created_at", ""), file.get("modified_at", ""), written_of(item)
         revision = Revision(number, revision_id, "", file["content"], file["encoding"], created, modified, _OUTSIDE)
         return revision if written is None else replace(revision, written=written)
-
-
-def epoch_of(item: Item | None) -> int:
-    """The stored count of how often a person was forgotten; 0 for an invalid one."""
-    count = item.value.get("count") if item else None
-    return count if isinstance(count, int) else 0
 
 
 def _digest(item: Item) -> str:

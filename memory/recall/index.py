@@ -34,12 +34,12 @@ ALL = sys.maxsize
 
 
 async def index_conversations(
-    store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], epoch: journal.Epoch | None = None
+    store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], began: journal.Began | None = None
 ) -> None:
     """Put conversations into their owner's index, in place of earlier versions; nothing if the owner was forgotten since the
-    run, or the request of this `epoch`, began. Safe to repeat.
+    run, or the request of this `began`, began. Safe to repeat.
     """
-    if await journal.epoch_is_over(store, actor, epoch):
+    if await journal.is_forgotten(store, began or journal.began(actor)):
         return
     documents = namespaces.recall(actor, "documents")
     made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
@@ -75,12 +75,12 @@ async def catch_up(
     current: str = "",
     most: int = ALL,
     progress: Progress = None,
-    epoch: journal.Epoch | None = None,
+    began: journal.Began | None = None,
 ) -> Index:
     """Index the conversations that have changed since the watermark, and move it. Calls `progress` after every page.
 
     Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these.
-    `epoch` as for `index_conversations`.
+    `began` as for `index_conversations`.
     """
     index = await load(store, actor)
     listed = await _changed(threads, actor, max(0, index.watermark - CLOCK_SECONDS * 1_000_000))
@@ -89,7 +89,7 @@ async def catch_up(
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
         talks = await read_conversations(threads, actor, taken[start : start + _READ_PAGE])
-        await index_conversations(store, actor, talks, epoch)
+        await index_conversations(store, actor, talks, began)
         if progress:
             progress(min(start + _READ_PAGE, len(taken)), len(taken))
     if taken:
@@ -97,7 +97,7 @@ async def catch_up(
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
     moves = not index.outstanding and (taken or len(listed) > _FIRST_PAGE)
-    if moves and not await journal.epoch_is_over(store, actor, epoch):
+    if moves and not await journal.is_forgotten(store, began or journal.began(actor)):
         # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
         newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
         value = {"format": FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}

@@ -60,14 +60,14 @@ async def search(
     alternatives: Sequence[str] = (),
     current: str | None = None,
     today: date | None = None,
-    epoch: journal.Epoch | None = None,
+    began: journal.Began | None = None,
 ) -> Results:
     """The person's own past conversations that match a query, at most `limit`, without the thread `current`.
 
     `alternatives` are other words that people may have used: they count less. `today` (default: UTC's) follows "yesterday".
-    `epoch` is the person's when a request began: once they were forgotten, nothing is put into their index.
+    `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
     """
-    index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP, epoch=epoch)
+    index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP, began=began)
     outstanding, today, own = index.outstanding, today or datetime.now(UTC).date(), key_of(str(current))
     while True:
         languages = {name for part in index.parts for name in part.languages}
@@ -81,9 +81,9 @@ async def search(
     keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
     near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
     near.pop(own, None)
-    documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])), epoch)
+    documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])), began)
     rank = partial(_ranked, asked, frequencies, near)
-    matches = await _verified(store, threads, actor, documents, rank, limit=limit, epoch=epoch)
+    matches = await _verified(store, threads, actor, documents, rank, limit=limit, began=began)
     return Results(matches, frequencies.total, outstanding)
 
 
@@ -114,7 +114,7 @@ def _matching(
 
 
 async def _documents(
-    store: BaseStore, actor: identity.Actor, keys: Sequence[int], epoch: journal.Epoch | None
+    store: BaseStore, actor: identity.Actor, keys: Sequence[int], began: journal.Began | None
 ) -> list[Document]:
     """The conversations with these numbers. Drops unreadable ones, which the next search indexes again."""
     namespace = namespaces.recall(actor, "documents")
@@ -129,7 +129,7 @@ async def _documents(
             documents.append(read)
         else:
             damaged.append(key)
-    if damaged and not await journal.epoch_is_over(store, actor, epoch):
+    if damaged and not await journal.is_forgotten(store, began or journal.began(actor)):
         await drop_conversations(store, actor, damaged)
         await store.adelete(namespace, WATERMARK)
     return documents
@@ -165,7 +165,7 @@ async def _verified(
     rank: _Rank,
     *,
     limit: int,
-    epoch: journal.Epoch | None,
+    began: journal.Began | None,
 ) -> list[Match]:
     """The best candidates that still exist, with their present text."""
     ranked = await asyncio.to_thread(rank, documents)
@@ -176,12 +176,12 @@ async def _verified(
         left = left[len(wanted) :]
         there |= {talk.thread_id: talk for talk in await read_conversations(threads, actor, list(wanted))}
         gone = wanted.keys() - there.keys()
-        if gone and not await journal.epoch_is_over(store, actor, epoch):
+        if gone and not await journal.is_forgotten(store, began or journal.began(actor)):
             await drop_conversations(store, actor, list(map(key_of, gone)))
     versions = {talk.thread_id: talk.version for talk in documents}
     changed = [talk for talk in there.values() if version_of(talk.updated_at) != versions[talk.thread_id]]
     if changed:
-        await index_conversations(store, actor, changed, epoch)
+        await index_conversations(store, actor, changed, began)
         anew = {talk.thread_id: await asyncio.to_thread(document, talk) for talk in changed}
         ranked = await asyncio.to_thread(rank, [anew.get(talk.thread_id, talk) for talk in documents])
     shown = ((there.get(item.document.thread_id), item) for item in ranked)

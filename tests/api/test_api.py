@@ -117,7 +117,7 @@ async def test_somebody_forgotten_leaves_nothing(server: DevServer, model: Scrip
         await operator.threads.delete(thread)
     items = (await operator.store.search_items([], limit=1000))["items"]
     whose = label(alice)
-    assert {item["namespace"][0] for item in items if f"acme:{whose}" in item["namespace"]} == {"epoch"}
+    assert {item["namespace"][0] for item in items if f"acme:{whose}" in item["namespace"]} == {"forgotten"}
     assert f"AUDIT memory.forget org='acme' user='{alice}' by='{alice}'" in server.log
     model.script("start again", [note("- anew")], [Text("noted")])
     await run_turn(sdk, await new_thread(sdk), "start again")

@@ -11,8 +11,8 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
+from memory import journal
 from memory.identity import Actor, Author
-from memory.journal import epochs
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
 from memory.journal.runners import acarry_out
@@ -176,10 +176,10 @@ async def test_a_request_of_a_person_forgotten_meanwhile_writes_nothing(api: htt
 
     async def slow() -> AsyncIterator[bytes]:
         yield b'{"content": '
-        await epochs.count_epoch_up(store, Actor("alice", "acme"))
+        await journal.forget(store, Actor("alice", "acme"))
         yield b'"late"}'
 
     answer = await api.put("/memory/file", params=NOTES, content=slow(), headers={"content-type": "application/json"})
     assert answer.status_code == 422
     assert "deleted since" in answer.json()["detail"]
-    assert [place for place in kept(store) if place[0][0] != "epoch"] == []
+    assert [place for place in kept(store) if place[0][0] != "forgotten"] == []

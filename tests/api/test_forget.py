@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
 from langchain_core.runnables import RunnableConfig
-from langgraph.store.base import BaseStore, Op, PutOp, Result
+from langchain_core.utils.uuid import uuid7
+from langgraph.store.base import BaseStore, PutOp
 from typing_extensions import TypedDict
 
 from agent import build_agent
@@ -19,14 +20,12 @@ from api import forget as forget_module
 from api.forget import StillRunningError, StillWrittenError, forget
 from memory import namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
-from memory.journal import epochs
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile
 from memory.journal.runners import acarry_out
 from settings import Settings
 from testing.dev_server import DevServer
 from testing.parts import SUBAGENTS, graph_builders
-from testing.runs import in_run
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
 from tests.conftest import BuildGraph, Graph
 
@@ -77,9 +76,9 @@ def client(*ids: str, **more: Any) -> Any:
 
 
 def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
-    """What is in the store, but for epochs."""
+    """What is in the store, but for the time of that."""
     items = store.search((), limit=1000)
-    return {(item.namespace, item.key): item.value for item in items if item.namespace[0] != "epoch"}
+    return {(item.namespace, item.key): item.value for item in items if item.namespace[0] != "forgotten"}
 
 
 async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Actor = ALICE) -> None:
@@ -166,7 +165,7 @@ async def test_forgetting_twice_at_once_leaves_nothing(store: BaseStore) -> None
 
 async def turn(agent: Graph, text: str, **configurable: str) -> None:
     """A turn as the platform runs it, with a run id."""
-    ids = {"thread_id": str(uuid.uuid4()), "run_id": str(uuid.uuid4()), **configurable}
+    ids = {"thread_id": str(uuid.uuid4()), "run_id": str(uuid7()), **configurable}
     config: RunnableConfig = {"configurable": ids}
     message = {"messages": [{"role": "user", "content": text}]}
     await agent.graph.ainvoke(message, config, context=Context(user_id="alice", org_id="acme"))
@@ -250,46 +249,12 @@ async def test_neither_does_a_subagent_that_began_before_or_begins_after(
 async def test_nor_one_that_is_repeated_under_its_run_s_id(
     graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
 ) -> None:
-    agent, run_id = graph(), str(uuid.uuid4())
+    agent, run_id = graph(), str(uuid7())
     await turn(agent, "the first attempt", run_id=run_id)
     await forget(store, client(), ALICE, DEFAULTS)
     model.script("the second attempt", [WRITES["write_file"]], [Text("done")])
     await turn(agent, "the second attempt", run_id=run_id)
     assert not left(store)
-
-
-class Recording(BaseStore):
-    """A store that notes the batches of operations on it."""
-
-    def __init__(self, store: BaseStore) -> None:
-        self._store = store
-        self.batches: list[list[Op]] = []
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        raise NotImplementedError
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        self.batches.append(list(ops))
-        return await self._store.abatch(self.batches[-1])
-
-
-async def test_an_epoch_costs_a_run_no_batch_of_its_own(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
-    await furnish(store, MEMORIES)
-    agent, recording = graph(), Recording(store)
-    agent.graph.store = recording
-    model.script("hello", [WRITES["write_file"]], [Text("done")])
-    await turn(agent, "hello")
-    of_epoch = [ops for ops in recording.batches if any(getattr(op, "namespace", ()) == namespaces.epoch(ALICE) for op in ops)]
-    assert len(of_epoch) == 2
-    assert all(len(ops) > 1 for ops in of_epoch), "read along with the prompt's files, and with the quota's"
-
-
-def test_runs_that_were_long_ago_are_not_kept() -> None:
-    others = [f"other {number}" for number in range(epochs._RUNS_KEPT - 2)]
-    for run_id in ("1", "2", "1", *others, "3"):
-        with in_run(run_id):
-            epochs.note_epoch(None)
-    assert list(epochs._BEGAN) == ["1", *others, "3"]
 
 
 @pytest.mark.server

@@ -137,7 +137,7 @@ class ForgottenMeanwhile(Threads):
     async def search(self, **options: Any) -> Any:
         found = await super().search(**options)
         if self.asked == self.nth:
-            await journal.count_epoch_up(self.store, ALICE)
+            await journal.forget(self.store, ALICE)
             while items := await left(self.store):
                 for item in items:
                     await self.store.adelete(tuple(item.namespace), item.key)

@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
 from memory.identity import Actor, Author
-from memory.journal import stored
+from memory.journal import began_now, stored
 from memory.journal.log import Journal
 from memory.journal.revisions import LoggedFile, Revision
 from memory.journal.runners import acarry_out
@@ -88,10 +88,9 @@ async def test_a_note_of_what_journals_take_up_that_is_none_is_counted_anew(stor
     assert await content(store) == "- 1\n"
 
 
-@pytest.mark.parametrize("count", [None, "2", [1]], ids=repr)
-async def test_a_count_of_how_often_somebody_was_forgotten_that_is_none_is_zero(count: Any) -> None:
+@pytest.mark.parametrize("at", [None, "soon", [1]], ids=repr)
+async def test_a_damaged_time_of_being_forgotten_refuses_nothing(at: Any) -> None:
     store, actor = InMemoryStore(), Actor("alice", "acme")
-    namespace = namespaces.epoch(actor)
-    await store.aput(namespace, namespaces.EPOCH, {"count": count})
-    await acarry_out(store, Journal(FILE, (namespace, 0)).change(line("- 1"), AUTHOR))
+    await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": at})
+    await acarry_out(store, Journal(FILE, began_now(actor)).change(line("- 1"), AUTHOR))
     assert await content(store) == "- 1\n"

@@ -110,7 +110,7 @@ def places(user: str) -> dict[str, str]:
     """The prefixes of all of somebody's rows, by what is in them."""
     actor = Actor(user, "acme")
     known = [*namespaces.namespaces_of(actor, [namespaces.memories(actor, "", Settings())]), namespaces.usage(actor)]
-    return {".".join(namespace[:-1]): ".".join(namespace) for namespace in [*known, namespaces.epoch(actor)]}
+    return {".".join(namespace[:-1]): ".".join(namespace) for namespace in [*known, namespaces.forgotten(actor)]}
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ async def furnished(damaged: DevServer, model: ScriptedAnthropic, rows: Rows) ->
     found = {place: rows.of(prefix) for place, prefix in places(user).items()}
     assert {place for place, some in found.items() if some} >= {"memories", "journal.memories", "lease", "proposals", "usage"}
     # What is there for a moment only, or after other work.
-    seldom: dict[str, tuple[str, Any]] = {"epoch": ("epoch", {"count": 0}), "recall_segments": ("a", {"format": 2})}
+    seldom: dict[str, tuple[str, Any]] = {"forgotten": ("last", {"at": "2026-01-01"}), "recall_segments": ("a", {"format": 2})}
     for place in [place for place, some in found.items() if not some]:
         found[place] = [(places(user)[place], *seldom.get(place, ("/notes.md", {"at": "2026-01-01"})))]
     return found
@@ -209,7 +209,7 @@ async def whole(damaged: DevServer, rows: Rows, damages: list[Damage], furnished
 
 
 # They stay when a person is forgotten.
-STAY = {"epoch", "usage"}
+STAY = {"forgotten", "usage"}
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,9 @@ def proposal(number: int, *changes: Changed) -> Proposal:
 
 
 async def answer(store: BaseStore, number: int, accept: bool, *paths: str) -> dict[str, str]:
-    epoch = await journal.current_epoch(store, ALICE)
-    return await decide(store, ALICE, FILES, f"{number:032}", accept=accept, paths=paths or None, epoch=epoch)
+    return await decide(
+        store, ALICE, FILES, f"{number:032}", accept=accept, paths=paths or None, began=journal.began_now(ALICE)
+    )
 
 
 async def put(store: BaseStore, content: str, key: str) -> None:
