@@ -4,22 +4,29 @@ A variable exists only where two deployments of the same code must differ. `.env
 the two lists equal. Constants that no fork changes stay with the code that they tune.
 """
 
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args
+from urllib.parse import parse_qs
 
-import environment as env
-from environment import SettingsError
+from croniter import CroniterBadDateError, croniter
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
+import environment
+from environment import CONSOLIDATION_GRAPH, SettingsError, hostname_of, is_loopback, split_address
+
+PROJECT = environment.PROJECT
 MemoryScope = Literal["user", "user+assistant", "assistant"]
 MemoryWrites = Literal["both", "background"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
 Review = Literal["off", "on"]
 DevTokens = Literal["local", "anywhere"]
-
-PROJECT = env.PROJECT
 
 # --- The system prompt. Sizes are UTF-8 bytes.
 # Files shown in every system prompt. The model reads other files on demand.
@@ -111,39 +118,109 @@ MAX_RECURSION_LIMIT = 10_000
 # Whether every person's runs may call a webhook, which sends the conversation elsewhere. False: operators' only.
 WEBHOOKS_FOR_EVERYBODY = False
 
+# UTF-8 bytes of an organization's name, so that it fits into a namespace.
+_MAX_ORG_BYTES = 256
+# HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
+_MIN_JWT_SECRET_BYTES = 32
+# A sixth field would be seconds, which the platform's scheduler does not support.
+_CRON_FIELDS = 5
 
-@dataclass(frozen=True, slots=True)
+
+def _that(holds: Callable[[str], object]) -> AfterValidator:
+    """Takes a text for which `holds` is true. What to use instead is the field's description."""
+
+    def check(text: str) -> str:
+        if not holds(text):
+            raise ValueError
+        return text
+
+    return AfterValidator(check)
+
+
+def _fires(cron: str) -> bool:
+    """Whether this is a cron of five fields that has a next time: the 31st of February has none."""
+    try:
+        return len(cron.split()) == _CRON_FIELDS and croniter.is_valid(cron) and bool(croniter(cron).get_next())
+    except CroniterBadDateError:
+        return False
+
+
+def _is_key_set(address: str) -> bool:
+    url = split_address(address)
+    return bool(url and url.hostname and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))))
+
+
+def _is_postgres(address: str) -> bool:
+    url = split_address(address)
+    return bool(url and url.scheme in {"postgres", "postgresql"} and (url.hostname or "host" in parse_qs(url.query)))
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        return bool(re.compile(text))
+    except re.error:
+        return False
+
+
+def _parts(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+# A description says what to use in place of a bad value. Fields with `repr=False` hold secrets, and no error shows them.
+_Model = Annotated[str, _that(lambda text: all(text.partition(":")[::2]))]
+_MODEL = Field(default=None, description="provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty")
+
+
+@dataclass(frozen=True, slots=True, config=ConfigDict(hide_input_in_errors=True))
 class Settings:
-    """The environment. The defaults are those of a first local start without any key."""
+    """The environment: each field is the variable of its name in capitals. The defaults are those of a first local start
+    without any key.
+    """
 
-    agent_model: Annotated[str | None, env.parse_model] = None
-    auth_jwks_url: Annotated[str | None, env.parse_jwks_url] = None
-    auth_jwt_secret: Annotated[str | None, env.parse_jwt_secret] = field(default=None, repr=False)
-    auth_issuer: Annotated[str | None, env.parse_text] = None
-    auth_audience: Annotated[str | None, env.parse_text] = None
-    auth_org_claim: Annotated[str, env.parse_text] = "org_id"
-    auth_permissions_claim: Annotated[str, env.parse_text] = "permissions"
-    default_org: Annotated[str, env.parse_org] = "default"
-    operators: Annotated[frozenset[str], env.parse_identities] = frozenset()
-    dev_tokens: Annotated[DevTokens, env.parse_choice(DevTokens)] = "local"
-    memory_scope: Annotated[MemoryScope, env.parse_choice(MemoryScope)] = "user"
-    memory_writes: Annotated[MemoryWrites, env.parse_choice(MemoryWrites)] = "both"
-    shared_writes: Annotated[SharedWrites, env.parse_choice(SharedWrites)] = "deny"
-    daily_tokens: Annotated[int, env.parse_tokens] = 0
+    agent_model: _Model | None = _MODEL
+    auth_jwks_url: Annotated[str, _that(_is_key_set)] | None = Field(
+        default=None, description="the https:// address of your identity provider's key set"
+    )
+    auth_jwt_secret: Annotated[str, _that(lambda text: len(text.encode()) >= _MIN_JWT_SECRET_BYTES)] | None = Field(
+        default=None, repr=False, description=f"at least {_MIN_JWT_SECRET_BYTES} random bytes"
+    )
+    auth_issuer: str | None = None
+    auth_audience: str | None = None
+    auth_org_claim: str = "org_id"
+    auth_permissions_claim: str = "permissions"
+    default_org: Annotated[str, _that(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] = Field(
+        default="default", description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
+    )
+    operators: Annotated[frozenset[str], BeforeValidator(_parts)] = frozenset()
+    dev_tokens: DevTokens = "local"
+    memory_scope: MemoryScope = "user"
+    memory_writes: MemoryWrites = "both"
+    shared_writes: SharedWrites = "deny"
+    daily_tokens: int = Field(
+        default=0, ge=0, lt=10**12, description="a whole number of tokens, e.g. 500000, or 0 for no limit"
+    )
     # Of consolidation, which can be taken off.
-    consolidation_model: Annotated[str | None, env.parse_model] = None
-    consolidate_after_seconds: Annotated[int, env.parse_seconds] = 300
-    consolidation_schedule: Annotated[str | None, env.parse_cron] = None
-    consolidation_review: Annotated[Review, env.parse_choice(Review)] = "off"
+    consolidation_model: _Model | None = _MODEL
+    consolidate_after_seconds: int = Field(
+        default=300, ge=0, lt=10**9, description="a whole number of seconds, e.g. 300, or 0 to turn it off"
+    )
+    consolidation_schedule: Annotated[str, _that(_fires)] | None = Field(
+        default=None, description="five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none"
+    )
+    consolidation_review: Review = "off"
     # Of Postgres for development, which can be taken off.
-    memory_postgres_uri: Annotated[str | None, env.parse_postgres_uri] = field(default=None, repr=False)
+    memory_postgres_uri: Annotated[str, _that(_is_postgres)] | None = Field(
+        default=None, repr=False, description="postgresql://user:password@host:5432/database"
+    )
     # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from other machines
     # (`--host`, `--tunnel`); its host name or IP address; and the websites that may call it (`http.cors` of langgraph.json).
     local_dev: bool = False
     exposed: bool = False
     served_as: str = ""
     cors_origins: frozenset[str] = frozenset()
-    cors_origin_regex: str | None = None
+    cors_origin_regex: Annotated[str, _that(_is_expression)] | None = Field(
+        default=None, title="http.cors.allow_origin_regex", description="a regular expression of origins"
+    )
 
     @property
     def accepts_dev_tokens(self) -> bool:
@@ -166,10 +243,8 @@ class Settings:
         return bool(self.auth_jwks_url or self.auth_jwt_secret)
 
 
-# A field is read from the variable of its name in capitals, by the function in its annotation.
-_HINTS = get_type_hints(Settings, include_extras=True)
-_PARSERS = {name.upper(): hint.__metadata__[0] for name, hint in _HINTS.items() if hasattr(hint, "__metadata__")}
-VARIABLES = tuple(_PARSERS)
+_OF_THE_PLATFORM = {"local_dev", "exposed", "served_as", "cors_origins", "cors_origin_regex"}
+VARIABLES = tuple(field.name.upper() for field in fields(Settings) if field.name not in _OF_THE_PLATFORM)
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -177,29 +252,41 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     value cannot be used, or two settings exclude each other.
     """
     environ = os.environ if environ is None else environ
-    given = {name: value for name in VARIABLES if (value := environ.get(name, "").strip())}
-    for name, value in given.items():
-        if any("\ud800" <= character <= "\udfff" for character in value):  # Python's reading of bytes that are not UTF-8
-            raise SettingsError(f"{name} is not UTF-8 text; type it again.")
-    local_dev = environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev"
-    served_as = env.hostname_of(environ.get("LANGGRAPH_API_URL", ""))
-    origins, origin_regex = env.parse_cors(environ.get("LANGGRAPH_HTTP", "") if local_dev else "")
-    settings = Settings(
-        **{name.lower(): _PARSERS[name](name, value) for name, value in given.items()},
-        local_dev=local_dev,
-        exposed=local_dev and not env.is_loopback(served_as),
-        served_as=served_as,
-        cors_origins=origins,
-        cors_origin_regex=origin_regex,
-    )
-    if settings.auth_jwks_url and settings.auth_jwt_secret:
-        raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
-    return settings
+    given: dict[str, Any] = {name.lower(): value for name in VARIABLES if (value := environ.get(name, "").strip())}
+    if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
+        cors = (json.loads(environ.get("LANGGRAPH_HTTP") or "{}") or {}).get("cors") or {}
+        given |= {
+            "local_dev": True,
+            "exposed": not is_loopback(hostname_of(environ.get("LANGGRAPH_API_URL", ""))),
+            "cors_origins": cors.get("allow_origins") or (),
+            "cors_origin_regex": cors.get("allow_origin_regex") or None,
+        }
+    try:
+        settings = Settings(**given, served_as=hostname_of(environ.get("LANGGRAPH_API_URL", "")))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+    else:
+        if settings.auth_jwks_url and settings.auth_jwt_secret:
+            raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
+        return settings
+    # Outside of `except`: the error of pydantic holds what may be a secret.
+    field = cast("Any", Settings).__pydantic_fields__[wrong["loc"][0]]
+    fix = field.description or f"one of {', '.join(get_args(field.annotation))}"
+    said = repr(str(wrong["input"])[:100]) if field.repr else "unusable as it is"
+    raise SettingsError(f"{field.title or str(wrong['loc'][0]).upper()} is {said}; use {fix}.")
 
 
 def agent_graphs(folder: Path = PROJECT) -> tuple[str, ...]:
     """Ids of the graphs that people talk to: all registered ones, or those of langgraph.json, except consolidation's."""
-    return env.parse_graphs(os.environ.get("LANGSERVE_GRAPHS") or (folder / "langgraph.json").read_text("utf-8"))
+    return _agents(os.environ.get("LANGSERVE_GRAPHS") or (folder / "langgraph.json").read_text("utf-8"))
+
+
+@cache
+def _agents(text: str) -> tuple[str, ...]:
+    given: dict[str, Any] = json.loads(text)
+    if agents := tuple(graph for graph in given.get("graphs", given) if graph != CONSOLIDATION_GRAPH):
+        return agents
+    raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")
 
 
 def local_environ(folder: Path = PROJECT) -> dict[str, str]:

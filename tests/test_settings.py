@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, asdict, fields
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -26,53 +26,43 @@ SECRET = "correct-horse-battery-staple-correct-horse"
 JWKS_URL = "https://idp.example/keys"
 ACCEPT_ANY_TEXT = {"AUTH_ISSUER", "AUTH_AUDIENCE", "AUTH_ORG_CLAIM", "AUTH_PERMISSIONS_CLAIM", "OPERATORS"}
 
-MODEL_FIX = "use provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty."
-JWKS_FIX = "use the https:// address of your identity provider's key set."
-SECONDS_FIX = "use a whole number of seconds, e.g. 300, or 0 to turn it off."
-CRON_FIX = "use five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none."
-POSTGRES_FIX = "use postgresql://user:password@host:5432/database."
-
-# Variable, value, and the whole message.
+# Variable, value, and what its error says to use.
 BAD = [
-    ("AGENT_MODEL", "claude", f"AGENT_MODEL is 'claude'; {MODEL_FIX}"),
-    ("AGENT_MODEL", "anthropic:", f"AGENT_MODEL is 'anthropic:'; {MODEL_FIX}"),
-    ("CONSOLIDATION_MODEL", ":claude", f"CONSOLIDATION_MODEL is ':claude'; {MODEL_FIX}"),
-    ("AUTH_JWKS_URL", "http://idp.example/keys", f"AUTH_JWKS_URL is 'http://idp.example/keys'; {JWKS_FIX}"),
-    ("AUTH_JWKS_URL", "idp.example/keys", f"AUTH_JWKS_URL is 'idp.example/keys'; {JWKS_FIX}"),
-    ("AUTH_JWKS_URL", "https://", f"AUTH_JWKS_URL is 'https://'; {JWKS_FIX}"),
-    ("AUTH_JWT_SECRET", "hunter2", "AUTH_JWT_SECRET has 7 bytes; use at least 32 random ones."),
-    ("DEFAULT_ORG", "é" * 129, f"DEFAULT_ORG is '{'é' * 20}...'; use at most 256 bytes."),
-    ("MEMORY_SCOPE", "team", "MEMORY_SCOPE is 'team'; use one of user, user+assistant, assistant."),
-    ("MEMORY_SCOPE", "User", "MEMORY_SCOPE is 'User'; use one of user, user+assistant, assistant."),
-    ("MEMORY_WRITES", "never", "MEMORY_WRITES is 'never'; use one of both, background."),
-    ("DEV_TOKENS", "everywhere", "DEV_TOKENS is 'everywhere'; use one of local, anywhere."),
-    ("SHARED_WRITES", "yes", "SHARED_WRITES is 'yes'; use one of deny, interrupt, allow."),
-    ("DAILY_TOKENS", "many", "DAILY_TOKENS is 'many'; use a whole number of tokens, e.g. 500000, or 0 for no limit."),
-    ("DAILY_TOKENS", "-1", "DAILY_TOKENS is '-1'; use a whole number of tokens, e.g. 500000, or 0 for no limit."),
-    ("CONSOLIDATE_AFTER_SECONDS", "soon", f"CONSOLIDATE_AFTER_SECONDS is 'soon'; {SECONDS_FIX}"),
-    ("CONSOLIDATE_AFTER_SECONDS", "-1", f"CONSOLIDATE_AFTER_SECONDS is '-1'; {SECONDS_FIX}"),
-    ("CONSOLIDATE_AFTER_SECONDS", "1.5", f"CONSOLIDATE_AFTER_SECONDS is '1.5'; {SECONDS_FIX}"),
-    ("CONSOLIDATE_AFTER_SECONDS", "²", f"CONSOLIDATE_AFTER_SECONDS is '²'; {SECONDS_FIX}"),
-    ("CONSOLIDATE_AFTER_SECONDS", "1\n2", f"CONSOLIDATE_AFTER_SECONDS is '1\\n2'; {SECONDS_FIX}"),
-    ("CONSOLIDATION_SCHEDULE", "daily", f"CONSOLIDATION_SCHEDULE is 'daily'; {CRON_FIX}"),
-    ("CONSOLIDATION_SCHEDULE", "@daily", f"CONSOLIDATION_SCHEDULE is '@daily'; {CRON_FIX}"),
-    ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", f"CONSOLIDATION_SCHEDULE is '0 0 3 * * *'; {CRON_FIX}"),
-    ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", f"CONSOLIDATION_SCHEDULE is '0 3 31 2 *'; {CRON_FIX}"),
-    ("CONSOLIDATION_SCHEDULE", "61 3 * * *", f"CONSOLIDATION_SCHEDULE is '61 3 * * *'; {CRON_FIX}"),
-    ("CONSOLIDATION_REVIEW", "yes", "CONSOLIDATION_REVIEW is 'yes'; use one of off, on."),
-    ("MEMORY_POSTGRES_URI", "postgresql:///db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
-    ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", f"MEMORY_POSTGRES_URI is not a Postgres address; {POSTGRES_FIX}"),
+    ("AGENT_MODEL", "claude", "provider:model"),
+    ("AGENT_MODEL", "anthropic:", "provider:model"),
+    ("CONSOLIDATION_MODEL", ":claude", "provider:model"),
+    ("AUTH_JWKS_URL", "http://idp.example/keys", "https://"),
+    ("AUTH_JWKS_URL", "idp.example/keys", "https://"),
+    ("AUTH_JWKS_URL", "https://", "https://"),
+    ("AUTH_JWKS_URL", "https://[idp.example/keys", "https://"),
+    ("AUTH_JWT_SECRET", "hunter2", "at least 32 random bytes"),
+    ("AUTH_JWT_SECRET", f"{SECRET}\udcff", "at least 32 random bytes"),
+    ("DEFAULT_ORG", "é" * 129, "at most 256 bytes"),
+    ("DEFAULT_ORG", "acme\udcff", "UTF-8"),
+    ("MEMORY_SCOPE", "team", "user, user+assistant, assistant"),
+    ("MEMORY_SCOPE", "User", "user, user+assistant, assistant"),
+    ("MEMORY_WRITES", "never", "both, background"),
+    ("DEV_TOKENS", "everywhere", "local, anywhere"),
+    ("SHARED_WRITES", "yes", "deny, interrupt, allow"),
+    ("DAILY_TOKENS", "many", "500000, or 0 for no limit"),
+    ("DAILY_TOKENS", "-1", "500000, or 0 for no limit"),
+    ("CONSOLIDATE_AFTER_SECONDS", "soon", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "-1", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "1.5", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "²", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "1\n2", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "9" * 5_000, "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATION_SCHEDULE", "daily", "0 3 * * *"),
+    ("CONSOLIDATION_SCHEDULE", "@daily", "0 3 * * *"),
+    ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", "0 3 * * *"),
+    ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", "0 3 * * *"),
+    ("CONSOLIDATION_SCHEDULE", "61 3 * * *", "0 3 * * *"),
+    ("CONSOLIDATION_REVIEW", "yes", "off, on"),
+    ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database", "postgresql://user:password@host"),
 ]
-
-# Values that break what parses them, not only what is asked of them.
-MALFORMED = [
-    ("AUTH_JWKS_URL", "https://[idp.example/keys"),
-    ("AUTH_JWT_SECRET", f"{SECRET}\udcff"),
-    ("DEFAULT_ORG", "acme\udcff"),
-    ("CONSOLIDATE_AFTER_SECONDS", "9" * 5_000),
-    ("MEMORY_POSTGRES_URI", "postgresql://user:password@[host/database"),
-    ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database"),
-]
+SECRET_VARIABLES = {"AUTH_JWT_SECRET", "MEMORY_POSTGRES_URI"}
 
 # Environment, and the secret that its error must not show.
 SECRETS = [
@@ -139,25 +129,18 @@ def reads_environment(source: str) -> bool:
 
 
 def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> None:
-    assert load_settings({}) == Settings(
-        agent_model=None,
-        consolidation_model=None,
-        auth_jwks_url=None,
-        auth_jwt_secret=None,
-        auth_issuer=None,
-        auth_audience=None,
-        auth_org_claim="org_id",
-        auth_permissions_claim="permissions",
-        default_org="default",
-        operators=frozenset(),
-        memory_scope="user",
-        memory_writes="both",
-        shared_writes="deny",
-        consolidate_after_seconds=300,
-        consolidation_schedule=None,
-        memory_postgres_uri=None,
-        local_dev=False,
-    )
+    given = {name: value for name, value in asdict(load_settings({})).items() if value}
+    assert given == {
+        "auth_org_claim": "org_id",
+        "auth_permissions_claim": "permissions",
+        "default_org": "default",
+        "dev_tokens": "local",
+        "memory_scope": "user",
+        "memory_writes": "both",
+        "shared_writes": "deny",
+        "consolidate_after_seconds": 300,
+        "consolidation_review": "off",
+    }
 
 
 @pytest.mark.parametrize("empty", ["", "  \t"])
@@ -194,27 +177,21 @@ def test_an_empty_value_counts_as_unset(variable: str, empty: str) -> None:
 )
 def test_a_good_value_reaches_its_field_and_no_other(variable: str, value: str, parsed: Any) -> None:
     default, loaded = load_settings({}), load_settings({variable: value})
-    changed = {name for name in Settings.__slots__ if getattr(loaded, name) != getattr(default, name)}
+    changed = {name for name in (field.name for field in fields(Settings)) if getattr(loaded, name) != getattr(default, name)}
     assert changed == {variable.lower()}
     assert getattr(loaded, variable.lower()) == parsed
 
 
-@pytest.mark.parametrize(("variable", "value", "message"), BAD)
-def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variable: str, value: str, message: str) -> None:
+@pytest.mark.parametrize(("variable", "value", "fix"), BAD, ids=lambda value: ascii(value)[:48])
+def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variable: str, value: str, fix: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({variable: value})
-    assert str(caught.value) == message
-    assert len(message.splitlines()) == 1
-
-
-@pytest.mark.parametrize(("variable", "value"), MALFORMED, ids=lambda value: ascii(value)[:48])
-def test_a_malformed_value_is_an_error_of_one_short_line(variable: str, value: str) -> None:
-    """A malformed value is an error of one short line that names the variable."""
-    with pytest.raises(SettingsError) as caught:
-        load_settings({variable: value})
-    assert str(caught.value).startswith(variable)
-    assert len(str(caught.value).splitlines()) == 1
-    assert len(str(caught.value)) < 500
+    name, shown = str(caught.value).split(" ", 1)
+    assert name == variable
+    assert (repr(value)[:100] in shown) is (variable not in SECRET_VARIABLES)
+    assert fix in shown.partition("; use ")[2]
+    assert len(shown.splitlines()) == 1
+    assert len(shown) < 500
 
 
 def test_every_variable_is_either_in_the_table_of_bad_values_or_takes_any_text() -> None:
@@ -238,13 +215,6 @@ def test_an_error_never_shows_a_secret(environ: dict[str, str], secret: str) -> 
 def test_a_key_set_and_a_shared_secret_together_are_an_error_that_names_both() -> None:
     with pytest.raises(SettingsError, match=r"^AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one .*\.$"):
         load_settings({"AUTH_JWKS_URL": JWKS_URL, "AUTH_JWT_SECRET": SECRET})
-
-
-@pytest.mark.parametrize(
-    ("environ", "uses_jwt"), [({}, False), ({"AUTH_JWKS_URL": JWKS_URL}, True), ({"AUTH_JWT_SECRET": SECRET}, True)]
-)
-def test_people_sign_in_with_tokens_once_a_key_set_or_a_secret_is_there(environ: dict[str, str], uses_jwt: bool) -> None:
-    assert load_settings(environ).uses_jwt is uses_jwt
 
 
 @pytest.mark.parametrize(("variant", "local"), [("local_dev", True), ("cloud", False), ("", False)])

@@ -9,8 +9,8 @@ import pytest
 from testing.dev_server import DevServer
 from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
 from tests.access.test_dev_guard import AS_STUDIO, WIPING, conversation, own, raw
+from tests.conftest import model_env
 
 pytestmark = pytest.mark.postgres
 
