@@ -14,8 +14,8 @@ from memory.prompt import PromptBlocks, memory_files
 from memory.recall import Titles, build_episode_tools
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.skills import build_skills
-from memory.tools import NearlyFull, build_memory_tools
-from memory.usage import Combined, RefusedCalls, RunBound, TokenBudget
+from memory.tools import QuotaWarning, build_memory_tools
+from memory.usage import RefusedCalls, RunBound, TokenBudget, merged
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import PROJECT, Settings, load_settings
 from writer import build_writer
@@ -39,12 +39,12 @@ def build_agent(
     """The agent, with `model` or the one that the settings name. Raises `SettingsError` if that cannot be built."""
     backend = build_backend(settings)
     files = memory_files(settings)
-    tools: list[Any] = [TemporaryTools(), NearlyFull(backend)]
+    tools: list[Any] = [TemporaryTools(), QuotaWarning()]
     middleware: list[Any] = [PromptBlocks(settings, files)]
     middleware.append(build_skills(settings, backend))
     bounded = [RefusedCalls(), TokenBudget(settings), limits.retry()]
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, Combined(*tools, *bounded)]}
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, merged(*tools, *bounded)]}
     graph = create_deep_agent(
         model=whole_answers(model or build_model(settings.agent_model, local_dev=settings.local_dev), limits),
         name="agent",
@@ -54,7 +54,7 @@ def build_agent(
         permissions=build_permissions(settings),
         interrupt_on=interrupted_tools(settings),
         memory=files,  # deepagents adds its own middleware, which `PromptBlocks` replaces by name
-        middleware=[*middleware, Combined(*agent_hooks(settings), *tools, Titles(), RunBound(limits.run_seconds), *bounded)],
+        middleware=[*middleware, merged(*agent_hooks(settings), *tools, Titles(), RunBound(limits.run_seconds), *bounded)],
         subagents=[helper, build_writer(settings, files, [*tools, *bounded])],
         context_schema=Context,
     )

@@ -35,9 +35,8 @@ MEMORY_FILES = ("/memories/preferences.md", "/memories/profile.json", "/memories
 MEMORY_BUDGET_BYTES = 16_384
 POLICY_BUDGET_BYTES = 32_768
 SKILLS_BUDGET_BYTES = 16_384
-# One skill's front matter, and everything a run reads from one folder of skills.
+# One skill's front matter. A run reads `SKILLS_BUDGET_BYTES` of all.
 MAX_FRONT_MATTER_BYTES = 8_192
-SKILLS_READ_BYTES = 4 * SKILLS_BUDGET_BYTES
 
 # --- Files. Sizes are UTF-8 bytes.
 # One file, and its path within a route.

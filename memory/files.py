@@ -1,6 +1,7 @@
 """Files in the store as a deepagents backend. It checks every write itself, from any tool or forged call."""
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from deepagents.backends import StoreBackend
@@ -16,6 +17,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import identity, journal
+from memory.controls import Usage, usage_of
 from memory.file_operations import replaced, text_error, upload_change
 from memory.journal import Began, Change, Revision, Steps, acarry_out, file_lock
 from memory.namespaces import Namespace
@@ -31,6 +33,8 @@ from memory.validation import (
 
 Gate = Callable[[], str | None]
 StoreOverride = Callable[[], BaseStore | None]
+# What each accepted write of memory leaves used, within a tool's call.
+USAGE_NOTED: ContextVar[list[Usage] | None] = ContextVar("usage_noted", default=None)
 T = TypeVar("T")
 
 
@@ -182,6 +186,8 @@ class ScopedFiles(StoreBackend):
 
         def room(files: Sequence[Item], file: FileData) -> None:
             check_room(files, path, len(file["content"].encode()))
+            if (noted := USAGE_NOTED.get()) is not None and self._route == "/memories":
+                noted.append(usage_of(files))
 
         if self._unpaused:
             yield from self._unpaused()

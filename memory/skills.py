@@ -3,8 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, cast
 
 from deepagents.backends import CompositeBackend, StateBackend
@@ -16,9 +14,9 @@ from langgraph.store.base import BaseStore
 from memory import namespaces
 from memory.blocks import Block, PerRun, shown
 from memory.files import ScopedFiles
-from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
 from memory.identity import Actor, Author, IdentityError
-from settings import PROJECT, SKILLS_BUDGET_BYTES, SKILLS_READ_BYTES, Settings
+from memory.validation import SKILL_FILE, RefusedWriteError, front_matter, read_skill
+from settings import PROJECT, SKILLS_BUDGET_BYTES, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -73,16 +71,16 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return Block("skills", text, SKILLS_BUDGET_BYTES, tuple(loaded["skills_load_errors"]))
 
     async def _load(self) -> dict[str, Any]:
-        sources = await asyncio.gather(*(self._load_source(source) for source in self.sources))
-        by_name = {skill["name"]: skill for source in sources for skill in source.skills}
-        listed = _within_budget(list(by_name.values()))
-        errors = [error for source in sources for error in source.errors]
-        if left_out := len(by_name) - len(listed) + sum(source.unread for source in sources):
-            errors.append(f"{left_out} more skills are not listed here; ls the folders above.")
-        return {"skills_metadata": listed, "skills_load_errors": errors}
+        sources = await asyncio.gather(*(self._files_of(source) for source in reversed(self.sources)))  # the person's own first
+        files = [file for source, _ in sources for file in source]
+        skills, errors = await asyncio.to_thread(_listed, files) if files else ([], [])
+        errors += [error for _, error in sources if error]
+        if errors:
+            logger.warning("Skills were left out: %s", " ".join(errors))
+        return {"skills_metadata": skills, "skills_load_errors": errors}
 
-    async def _load_source(self, source: str) -> "_Source":
-        """The skills of one folder. deepagents' own loader parses any YAML, in the event loop."""
+    async def _files_of(self, source: str) -> tuple[list[FileDownloadResponse], str]:
+        """The SKILL.md files of a folder, and what went wrong, or ""."""
         try:
             listing = await self._backend.als(source)
             folders = [entry["path"].rstrip("/") for entry in listing.entries or [] if entry.get("is_dir")]
@@ -91,13 +89,8 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
             raise
         except Exception as error:  # a store raises what its driver raises
             logger.exception("Skills in %s could not be read.", source)
-            return _Source(errors=[f"{source} could not be read ({type(error).__name__}); it is not empty."])
-        skills = await asyncio.to_thread(_read, files) if files else _Source()
-        if listing.error:
-            skills.errors.append(f"{source} could not be listed: {listing.error}")
-        if skills.errors:
-            logger.warning("Skills were left out: %s", " ".join(skills.errors))
-        return skills
+            return [], f"{source} could not be read ({type(error).__name__}); it is not empty."
+        return files, f"{source} could not be listed: {listing.error}" if listing.error else ""
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -106,33 +99,29 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return await super().awrap_model_call(request.override(state=state), handler)
 
 
-@dataclass(slots=True)
-class _Source:
-    """The skills of a folder, the errors of those that were not loaded, and the number of those that were not read."""
+def _listed(files: Sequence[FileDownloadResponse]) -> tuple[list[SkillMetadata], list[str]]:
+    """The skills of these SKILL.md files, and a line for each that is left out. Of two with one name the first counts.
 
-    skills: list[SkillMetadata] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    unread: int = 0
-
-
-def _read(files: Sequence[FileDownloadResponse]) -> _Source:
-    """The skills of these SKILL.md files. Blocks for milliseconds a file, and a tenth of a second in all."""
-    source, room = _Source(), SKILLS_READ_BYTES
+    `SKILLS_BUDGET_BYTES` of front matter are read, whatever there is: it blocks for a fraction of a second at most.
+    """
+    skills, errors, unread, room = dict[str, SkillMetadata](), list[str](), 0, SKILLS_BUDGET_BYTES
     for file in files:
-        if file.error == FILE_NOT_FOUND:
+        name = file.path.split("/")[-2]
+        if file.error == FILE_NOT_FOUND or name in skills:
             continue
         try:
             if file.content is None:
-                raise SkillError(f"It could not be read ({file.error}).")  # noqa: TRY301
+                raise RefusedWriteError(f"It could not be read ({file.error}).")  # noqa: TRY301
             front = front_matter(file.content)
-            room -= len(front.encode())
-            if room < 0:
-                source.unread += 1
-            else:
-                source.skills.append(_escaped(read_skill(file.path, front)))
-        except SkillError as error:
-            source.errors.append(f"{file.path} was not loaded. {error}")
-    return source
+            room -= len(file.path) + len(front.encode())
+            if room >= 0:
+                skills[name] = _escaped(read_skill(file.path, front))
+            unread += room < 0
+        except RefusedWriteError as error:
+            errors.append(f"{file.path} was not loaded. {error}")
+    if unread:
+        errors.append(f"{unread} more skills are not listed here; ls the folders above.")
+    return list(skills.values()), errors
 
 
 def _escaped(skill: SkillMetadata) -> SkillMetadata:
@@ -143,9 +132,3 @@ def _escaped(skill: SkillMetadata) -> SkillMetadata:
 
 def _line(text: str) -> str:
     return " ".join(shown(text).split())
-
-
-def _within_budget(skills: Sequence[SkillMetadata]) -> list[SkillMetadata]:
-    """The first skills, as many as fit into `SKILLS_BUDGET_BYTES`."""
-    sizes = accumulate(len(str(skill).encode(errors="replace")) for skill in skills)
-    return [skill for skill, size in zip(skills, sizes, strict=True) if size <= SKILLS_BUDGET_BYTES]

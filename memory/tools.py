@@ -1,7 +1,6 @@
 """The model's tools for memory."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,39 +14,29 @@ from langgraph.store.base import BaseStore, SearchItem
 from pydantic import ValidationError
 
 from memory import identity, namespaces
-from memory.controls import usage_of
-from memory.files import ScopedFiles
+from memory.controls import Usage
+from memory.files import USAGE_NOTED, ScopedFiles
 from memory.recall import rank
 from memory.routes import memory_writes
 from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, check_text, stored_file
 from settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS, Settings
 
-_logger = logging.getLogger(__name__)
-_WRITING = {"append_memory", "save_profile", "write_file", "edit_file"}
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
 
 
-class NearlyFull(AgentMiddleware[Any, Any, Any]):
-    """Warns in the answer of each tool that writes memory once it is nearly full, before a write is refused."""
-
-    def __init__(self, backend: CompositeBackend) -> None:
-        super().__init__()
-        self._files = _memory(backend)
+class QuotaWarning(AgentMiddleware[Any, Any, Any]):
+    """Warns in the answer of each tool that wrote memory once it is nearly full, before a write is refused."""
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
-        answer, call = await handler(request), request.tool_call
-        if not (isinstance(answer, ToolMessage) and call["name"] in _WRITING) or answer.text.startswith("Error"):
-            return answer
-        path = str(call["args"].get("file_path") or call["args"].get("path") or PROFILE_PATH)
-        if not path.startswith("/memories/"):
-            return answer
+        noted: list[Usage] = []
+        token = USAGE_NOTED.set(noted)
         try:
-            warning = usage_of(await self._files.aitems()).warning
-        except Exception:  # the write is done: its answer says so, whatever became of the warning
-            _logger.warning("After a write of %s memory could not be read, to warn if it is nearly full.", path, exc_info=True)
-            return answer
-        return answer.model_copy(update={"content": f"{answer.text}{warning}"})
+            answer = await handler(request)
+        finally:
+            USAGE_NOTED.reset(token)
+        warning = noted[-1].warning if noted else ""
+        return answer.model_copy(update={"content": answer.text + warning}) if isinstance(answer, ToolMessage) else answer
 
 
 def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[BaseTool]:
@@ -85,20 +74,18 @@ def append_memory_tool(backend: CompositeBackend) -> BaseTool:
 
 def _save_profile(backend: CompositeBackend) -> BaseTool:
     @tool
-    async def save_profile(profile: Profile, runtime: ToolRuntime[identity.Context]) -> str:
+    async def save_profile(profile: Profile) -> str:
         """Save what the user says about themselves: name, role, language, time zone, units. What is left out stays as it is.
 
         Args:
             profile: the fields to set.
-            runtime: given by the platform.
         """
 
         def updated(before: str) -> str:
             try:
                 known = Profile.model_validate_json(before) if before.strip() else Profile()
-            except ValidationError as error:
-                problem = f"{PROFILE_PATH} holds no profile ({error.error_count()} errors)"
-                raise RefusedWriteError(f"{problem}; delete it, then save again.") from None
+            except ValidationError:
+                raise RefusedWriteError(f"{PROFILE_PATH} holds no profile; delete it, then save again.") from None
             merged = known.model_copy(update=profile.model_dump(exclude_none=True))
             return merged.model_dump_json(indent=2, exclude_none=True) + "\n"
 
@@ -107,16 +94,12 @@ def _save_profile(backend: CompositeBackend) -> BaseTool:
     return save_profile
 
 
-def _memory(backend: CompositeBackend) -> ScopedFiles:
+async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
+    """Change a file under /memories/; the reason of a refusal, or None."""
     files = backend.routes["/memories/"]
     if not isinstance(files, ScopedFiles):
         raise TypeError(f"/memories/ is a {type(files).__name__}; the memory tools write ScopedFiles.")
-    return files
-
-
-async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
-    """Change a file under /memories/; the reason of a refusal, or None."""
-    return await _memory(backend).achange(path.removeprefix("/memories"), change)
+    return await files.achange(path.removeprefix("/memories"), change)
 
 
 def _search_memories(settings: Settings) -> BaseTool:
@@ -154,16 +137,13 @@ def _search_memories(settings: Settings) -> BaseTool:
 
 
 async def _search(
-    store: BaseStore,
-    namespace: namespaces.Namespace,
-    query: str,
-    filter: dict[str, Any] | None,  # noqa: A002  # as above
+    store: BaseStore, namespace: namespaces.Namespace, query: str, wanted: dict[str, Any] | None
 ) -> list[tuple[str, str]]:
     """Keys and snippets of the best files: by the store's semantic index if it has one, otherwise by BM25 over paragraphs."""
-    near = await store.asearch(namespace, query=query, filter=filter, limit=_NEAR)
+    near = await store.asearch(namespace, query=query, filter=wanted, limit=_NEAR)
     if any(item.score is not None for item in near):
         return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
-    items = await store.asearch(namespace, filter=filter, limit=MAX_MEMORY_FILES)
+    items = await store.asearch(namespace, filter=wanted, limit=MAX_MEMORY_FILES)
     passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
     ranked = await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages])
     return [(passages[i][0], passages[i][1][:_SNIPPET_CHARS]) for i, _ in ranked[:_RESULTS]]

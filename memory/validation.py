@@ -7,18 +7,27 @@ import base64
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
+import yaml
 from deepagents.backends.protocol import FileData
+from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
 from langgraph.store.base import Item
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
 from memory.identity import Author
-from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
+from settings import MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
+PROFILE_PATH = "/memories/profile.json"
 OWN_SKILLS = "/memories/skills/"
+SKILL_FILE = "SKILL.md"
 _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
+# Of front matter: levels of lists and mappings, and characters that are invisible in a prompt, or that it cannot be sent with.
+_MAX_DEPTH = 8
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# The C parser in PyYAML's wheels is ten times as fast.
+_EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 # Credential formats as issuers document or show them. Prefix and full length are required, so prose and placeholders pass. A
 # prefix counts only at the beginning of a word (with hyphens), so the search takes linear time.
 CREDENTIALS = {
@@ -132,8 +141,63 @@ def check_skill(path: str, content: str, actor: Author) -> None:
     if _SKILL.fullmatch(path):
         try:
             read_skill(path, front_matter(content.encode()))
-        except SkillError as error:
+        except RefusedWriteError as error:
             raise RefusedWriteError(f"{path} was not written. {error}") from None
+
+
+def front_matter(content: bytes) -> str:
+    """The text between the first line of a SKILL.md, which is `---`, and the next such line. Reads the file's beginning only.
+
+    Raises `RefusedWriteError` if there is none within `MAX_FRONT_MATTER_BYTES`, or if it is not UTF-8.
+    """
+    lines = content[: MAX_FRONT_MATTER_BYTES + 1].split(b"\n")
+    ends = [number for number, line in enumerate(lines) if line.rstrip() == b"---"][:2]
+    if len(ends) < 2 or ends[0] > 0:  # noqa: PLR2004
+        wanted = f"a line of ---, name:, description: and another line of ---, within {MAX_FRONT_MATTER_BYTES:,} bytes"
+        raise RefusedWriteError(f"It has no front matter; begin it with {wanted}.")
+    try:
+        return b"\n".join(lines[1 : ends[1]]).decode()
+    except UnicodeDecodeError:
+        raise RefusedWriteError("Its front matter is not UTF-8 text; save it as UTF-8.") from None
+
+
+def read_skill(path: str, front: str) -> SkillMetadata:
+    """A skill as deepagents' own loader reads it. Blocks for milliseconds.
+
+    One person writes it, and every run of everyone who shares it reads it: of YAML only a small part is accepted, because a few
+    hundred bytes of aliases can expand to gigabytes.
+
+    Args:
+        path: of the SKILL.md; its folder has the skill's name.
+        front: its front matter.
+
+    Raises:
+        RefusedWriteError: it is not valid.
+    """
+    try:
+        _check_yaml(front)
+        skill = _parse_skill_metadata(f"---\n{front}\n---\n", path, folder := path.split("/")[-2])
+    except yaml.MarkedYAMLError as error:
+        line = f" at line {error.problem_mark.line + 2}" if error.problem_mark else ""  # the first one is ---
+        raise RefusedWriteError(f"Its front matter cannot be read{line}: {error.problem}.") from None
+    except (yaml.YAMLError, ValueError, OverflowError):  # such as "\U00110000", the 45th of a month, a number too long to write
+        raise RefusedWriteError("Its front matter holds a value that cannot be read; put values in quotes.") from None
+    if skill is None or skill["name"] != folder:
+        raise RefusedWriteError(f"Its front matter needs the fields name, which is its folder's ({folder!r}), and description.")
+    return skill
+
+
+def _check_yaml(front: str) -> None:
+    """Raise `MarkedYAMLError` for parts of YAML that are not accepted."""
+    depth = 0
+    for event in yaml.parse(front, Loader=_EVENTS):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        odd = isinstance(event, yaml.ScalarEvent) and _CONTROL.search(event.value)
+        named = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
+        if odd or named or depth > _MAX_DEPTH:
+            what = "a control character" if odd else "an anchor, alias or tag" if named else f"more than {_MAX_DEPTH} levels"
+            problem = f"{what}; write plain text, in quotes if it begins with &, * or !"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=cast("Any", event.start_mark))
 
 
 def check_profile(content: str) -> None:
@@ -184,9 +248,6 @@ def stored_file(item: Item) -> FileData:
 def file_bytes(file: FileData) -> bytes:
     """The content of a file as bytes. Raises `ValueError` for invalid base64."""
     return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()
-
-
-PROFILE_PATH = "/memories/profile.json"
 
 
 class Profile(BaseModel):

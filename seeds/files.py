@@ -13,9 +13,8 @@ from urllib.parse import unquote
 from deepagents.backends.utils import create_file_data
 
 from memory.blocks import check_policy
-from memory.front_matter import SKILL_FILE, SkillError, front_matter, read_skill
 from memory.identity import Author
-from memory.validation import RefusedWriteError, before_write, check_path
+from memory.validation import SKILL_FILE, RefusedWriteError, before_write, check_path, front_matter, read_skill
 
 Files = dict[str, dict[str, Any]]
 # The key for all organizations: an organization's name is never empty.
@@ -100,5 +99,5 @@ def _check_skill(folder: Path) -> None:
         raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
     try:
         read_skill(f"/{folder.name}/{SKILL_FILE}", front_matter(path.read_bytes()))
-    except SkillError as error:
+    except RefusedWriteError as error:
         raise SeedError(f"{path} is no skill. {error}") from None

@@ -216,12 +216,6 @@ async def test_an_invalid_skill_is_named_and_nothing_is_written(server: DevServe
     assert "/new.md" not in await keys(client, ["policies", "acme"])
 
 
-def test_a_day_that_is_none_is_text_to_the_seeds(repository: Path) -> None:
-    (repository / "seeds/skills/dated").mkdir()
-    (repository / "seeds/skills/dated/SKILL.md").write_text(skill("released: 2024-13-45", name="dated"))
-    assert "/dated/SKILL.md" in files.skills(repository)
-
-
 @pytest.mark.server
 async def test_the_command_says_in_one_line_which_skill_is_invalid(
     server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

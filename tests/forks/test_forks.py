@@ -169,7 +169,7 @@ AGENT = ("tests/test_agent.py", "tests/memory/test_prompt.py", "tests/memory/tes
 SHOWN = ("tests/test_shared_text.py", "tests/test_hostile.py", "tests/api", *AGENT)
 CONFIGURED = ("tests/test_deploy.py", *DOCS)
 SERVED = (
-    *("tests/faults", "tests/memory/journal/test_journal_cost.py", "tests/memory/usage", "tests/memory/test_quota.py"),
+    *("tests/faults", "tests/memory/journal/test_journal_cost.py", "tests/memory/test_usage.py", "tests/memory/test_quota.py"),
     *("tests/test_graphs.py", "tests/test_injection.py", "tests/test_seeds.py", *SHOWN, *CONFIGURED),
 )
 ROWS = [

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import html
 import json
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 from deepagents.backends.protocol import FileDownloadResponse
 from deepagents.backends.utils import create_file_data
 from deepagents.middleware import skills as builtin
@@ -19,9 +17,10 @@ from langgraph.store.base import BaseStore, Result
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, namespaces
-from memory.identity import DEFAULT_AGENT_ASSISTANT
-from memory.skills import _read
-from settings import MAX_FRONT_MATTER_BYTES, SKILLS_READ_BYTES, Settings
+from memory.identity import DEFAULT_AGENT_ASSISTANT, Author
+from memory.skills import _listed
+from memory.validation import RefusedWriteError, before_write, front_matter, read_skill
+from settings import MAX_FRONT_MATTER_BYTES, SKILLS_BUDGET_BYTES, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
@@ -34,20 +33,6 @@ SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it well.\n"
 
 def put(store: BaseStore, namespace: tuple[str, ...], key: str, text: str, **fields: Any) -> None:
     store.put(namespace, key, {**create_file_data(text), **fields})
-
-
-@pytest.fixture
-def no_other_loader(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Fails where deepagents parses a skill itself."""
-    asked: list[str] = []
-
-    def refuse(*args: Any, **_: Any) -> None:
-        asked.append(str(args)[:200])
-
-    for module, name in ((yaml, "safe_load"), (builtin, "_parse_skill_metadata"), (builtin, "_skill_metadata_from_response")):
-        monkeypatch.setattr(module, name, refuse)
-    yield asked
-    assert asked == []
 
 
 async def test_skills_of_the_user_win_and_an_invalid_one_is_named_in_the_prompt(
@@ -83,52 +68,74 @@ async def test_of_too_many_skills_those_that_fit_are_listed_and_the_rest_counted
     assert "more skills are not listed here" in text
 
 
-async def test_a_skill_the_user_replaces_is_not_called_broken(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
+@pytest.mark.parametrize("text", HOSTILE_SKILLS.values(), ids=HOSTILE_SKILLS)
+async def test_an_invalid_skill_is_refused_in_a_moment_and_left_out_where_it_is(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, text: str
 ) -> None:
-    put(store, SHARED, "/letters/SKILL.md", SKILL.format(name="letters", description="theirs"))
-    put(store, OWN, "/skills/letters/SKILL.md", SKILL.format(name="letters", description="mine"))
-    await graph().turn("one")
-    assert "was not loaded" not in system_text(model.requests[0])
-
-
-@pytest.mark.parametrize(("text", "reason"), HOSTILE_SKILLS.values(), ids=HOSTILE_SKILLS)
-@pytest.mark.usefixtures("no_other_loader")
-async def test_an_invalid_skill_is_left_out_with_the_reason(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, text: str, reason: str
-) -> None:
-    """An invalid skill is left out with the reason, and the others are listed."""
+    """An invalid skill is refused when written; one put around that is left out with the reason, and others are listed."""
+    began = time.thread_time()
+    with pytest.raises(RefusedWriteError) as refusal:
+        before_write("/skills/letters/SKILL.md", text, Author("person"))
+    assert time.thread_time() - began < 1  # they took up to hours
+    reason = str(refusal.value).removeprefix("/skills/letters/SKILL.md was not written. ")
+    assert "\n" not in reason
+    assert len(reason) < 300
     put(store, SHARED, "/letters/SKILL.md", text)
-    put(store, SHARED, "/memos/SKILL.md", skill(name="memos"))
-    put(store, OWN, "/skills/mine/SKILL.md", skill("released: 2024-13-45", name="mine"))
-    await graph().turn("one")
+    put(store, OWN, "/skills/mine/SKILL.md", skill(name="mine"))
+    agent = graph()
+    await agent.turn("one", pinned_skills=["letters"])
     shown = system_text(model.requests[0])
-    assert "**memos**: Write letters." in shown
     assert "**mine**: Write letters." in shown
     assert "**letters**" not in shown
     (warning,) = [html.unescape(line) for line in shown.splitlines() if "was not loaded" in line]
-    assert "/skills/letters/SKILL.md was not loaded. " in warning
-    assert re.search(reason, json.loads(warning.removeprefix("- ")))
-    assert len(warning) < 400
-
-
-@pytest.mark.usefixtures("no_other_loader")
-async def test_deepagents_own_loader_reads_no_skill_on_any_way(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    put(store, SHARED, "/letters/SKILL.md", BOMB)
-    put(store, OWN, "/skills/letters/SKILL.md", BOMB)
-    looks = [
-        [ToolCall("ls", {"path": "/skills/"}), ToolCall("glob", {"pattern": "**/SKILL.md"})],
-        [ToolCall("grep", {"pattern": "&a"}), ToolCall("read_file", {"file_path": "/memories/skills/letters/SKILL.md"})],
-    ]
-    delegate = [ToolCall("task", {"description": "the subtask", "subagent_type": "general-purpose"})]
-    model.script("have a look", *looks, delegate, [Text("done")])
-    model.script("the subtask", *looks, [Text("helped")])
-    agent = graph()
-    await agent.turn("have a look", pinned_skills=["letters"])
-    assert len(model.requests) == len([*looks, delegate, "done"]) + len([*looks, "helped"])
+    assert json.loads(warning.removeprefix("- ")) == f"/skills/letters/SKILL.md was not loaded. {reason}"
     assert agent.graph.get_graph().nodes.keys().isdisjoint({"SkillsMiddleware.before_agent", "SkillsMiddleware.before_model"})
+
+
+VALID = {
+    "the shortest": "---\nname: letters\ndescription: Write letters.\n---\n",
+    "quoted": "---\nname: 'letters'\ndescription: \"Write: \\u00e9 letters & *notes*\"\n---\nBody\n---\nmore\n",
+    "Windows": "---\r\nname: letters\r\ndescription: Write letters.\r\nlicense: MIT\r\n---\r\nBody\r\n",
+    "all fields": (
+        "---\nname: letters\ndescription: >\n  Write\n  letters\nlicense: MIT\ncompatibility: any\n"
+        "allowed-tools: [read_file, ' ls ']\nmetadata: {author: us, version: 1.10}\nhooks: [{on: start, run: {a: [b]}}]\n---\n"
+    ),
+    "a long body": skill() + "x" * 200_000,
+}
+
+
+@pytest.mark.parametrize("text", VALID.values(), ids=VALID)
+def test_a_valid_skill_is_read_as_deepagents_reads_it(text: str) -> None:
+    path = "/skills/letters/SKILL.md"
+    before_write(path, text, Author("person"))
+    assert read_skill(path, front_matter(text.encode())) == builtin._parse_skill_metadata(text, path, "letters")
+
+
+@pytest.mark.parametrize("path", ["/skills/SKILL.md", "/skills/a/b/SKILL.md", "/skills/a/notes.md", "/memories/SKILL.md"])
+def test_other_files_need_no_front_matter(path: str) -> None:
+    before_write(path, "Just text.", Author("agent"))
+
+
+SHAPES: list[Callable[[int], str]] = [
+    lambda n: "[" * n,
+    lambda n: "? " * (n // 2),
+    lambda n: "a: [" + "{}," * (n // 3) + "]",
+    lambda n: "\n".join(f"k{i}: {i}:59" for i in range(n // 12)),
+    lambda n: "a: |\n" + " x\n" * (n // 3),
+    lambda n: 'a: "' + "\\x41" * (n // 4) + '"',
+    lambda n: "a: " + "1:" * (n // 2) + "1",
+    lambda n: "a: &x " * (n // 6),
+    lambda n: "!" * n,
+    lambda n: "\n" * n,
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_front_matter_of_the_greatest_size_takes_long(shape: Callable[[int], str]) -> None:
+    began = time.thread_time()
+    with pytest.raises(RefusedWriteError):
+        read_skill("/skills/letters/SKILL.md", shape(MAX_FRONT_MATTER_BYTES - 100))
+    assert time.thread_time() - began < 1
 
 
 async def test_a_person_is_told_what_is_wrong_with_a_skill_when_they_write_it(
@@ -155,10 +162,10 @@ def test_of_any_number_of_skills_no_more_is_read_than_there_is_room_for() -> Non
         for number in range(500)
     ]
     began = time.thread_time()
-    source = _read(files)
-    assert time.thread_time() - began < 2  # all of them would take some four
-    assert len(source.skills) == SKILLS_READ_BYTES // MAX_FRONT_MATTER_BYTES
-    assert source.unread == 500 - len(source.skills)
+    skills, errors = _listed(files)
+    assert time.thread_time() - began < 2  # all of them would take a minute
+    assert len(skills) == SKILLS_BUDGET_BYTES // MAX_FRONT_MATTER_BYTES
+    assert errors == ["498 more skills are not listed here; ls the folders above."]
 
 
 class Unreadable(InMemoryStore):
@@ -199,7 +206,7 @@ async def test_a_hostile_skill_neither_delays_anybody_nor_fails_its_author(
     """A hostile skill neither delays anybody nor fails its author, who can delete it."""
     own = list(namespaces.memories(identity.Actor(alice, "acme"), "", Settings()))
     operator, client, other = server.as_operator(), server.as_user(alice), server.as_user(f"other-{alice}")
-    texts = {"bomb": BOMB, "dated": skill("released: 2024-13-45", name="dated")}
+    texts = {"bomb": BOMB, "fine": skill(name="fine")}
     texts |= {f"b{number}": BOMB.replace("letters", f"b{number}") for number in range(15)}
     for name, text in texts.items():  # as they may be in a store from before they were refused
         await operator.store.put_item(own, f"/skills/{name}/SKILL.md", {"content": text, "encoding": "utf-8"})
@@ -212,8 +219,8 @@ async def test_a_hostile_skill_neither_delays_anybody_nor_fails_its_author(
     await mine
     assert time.perf_counter() - began < 15  # it was a minute
     shown = system_text(model.requests_for(f"hello {alice}")[-1])
-    assert "**dated**" in shown
-    assert shown.count("was not loaded. Its front matter uses an anchor or alias") == 16
+    assert "**fine**" in shown
+    assert shown.count("was not loaded. ") == 16
 
     delete = [ToolCall("delete", {"file_path": f"/memories/skills/{name}"}) for name in texts]
     model.script(f"away {alice}", delete, [Text("deleted")])

@@ -1,0 +1,254 @@
+"""What people use up: a day's tokens (`DAILY_TOKENS`), the time of a run, a model's patience with refused calls.
+
+Each limit is middleware around calls of models or tools. `merged` makes one of several.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import takewhile
+from threading import get_ident
+from typing import Any
+from uuid import uuid4
+
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.config import get_store
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.store.base import BaseStore, Item, PutOp
+
+from memory import identity, namespaces
+from memory.journal import all_items, file_lock
+from settings import Settings
+
+Handler = Callable[[Any], Awaitable[Any]]
+Middleware = AgentMiddleware[Any, Any, Any]
+
+# Runs of which a process knows what they took so far: more than it can run at once.
+_RUNS_KNOWN = 10_000
+# Model calls in a row that make the same call, with the same refusal, until the run ends.
+_TIMES = 3
+_STOPPED = "I stopped, because"
+_SHOWN_CHARS = 1_000
+
+
+class TokenBudgetError(RuntimeError):
+    """A person's tokens of the day are used up."""
+
+
+class RunTooLongError(RuntimeError):
+    """A run took longer than its limit."""
+
+
+# --- Tokens. Each run has an item of its own, `<day>/<run>`, which only it writes: their sum is what a person used.
+
+
+def next_day(now: datetime) -> datetime:
+    """When the next day's budget begins, at midnight in UTC."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+
+async def budget_refusal(store: BaseStore, actor: identity.Actor, settings: Settings) -> tuple[str, int] | None:
+    """Why this person may make no further model call today, and the seconds until the next budget; None if they may."""
+    if not settings.daily_tokens:
+        return None
+    now = datetime.now(UTC)
+    items = {item.key: item.value for item in await all_items(store, namespaces.usage(actor))}
+    today = [value.get("tokens") for key, value in items.items() if key >= now.date().isoformat()]
+    used = sum(tokens for tokens in today if isinstance(tokens, int))
+    if used < settings.daily_tokens:
+        return None
+    more = next_day(now)
+    said = f"Today's {settings.daily_tokens:,} tokens are used up ({used:,}); there are more from {more:%Y-%m-%dT%H:%MZ}."
+    return said, max(1, round((more - now).total_seconds()))
+
+
+class TokenBudget(Middleware):
+    """Counts the tokens of model calls, and makes none for a person whose budget is spent: only calls at once can exceed it.
+
+    A conversation gets the refusal as its answer; a consolidation fails with `TokenBudgetError`, and stays due. deepagents'
+    own summaries of very long conversations are not counted. Without `DAILY_TOKENS` nothing is.
+    """
+
+    def __init__(self, settings: Settings, *, consolidating: bool = False) -> None:
+        super().__init__()
+        self._settings, self._consolidating = settings, consolidating
+        self._taken = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: Counter[str]())
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        if not self._settings.daily_tokens:
+            response: ModelResponse[Any] = await handler(request)
+            return response
+        store, actor = get_store(), identity.current_actor(self._settings, request.runtime)
+        if refusal := await budget_refusal(store, actor, self._settings):
+            if self._consolidating:
+                raise TokenBudgetError(refusal[0])
+            return ModelResponse([AIMessage(refusal[0])])
+        response = await handler(request)
+        took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
+        if took:
+            await self._count(store, namespaces.usage(actor), took)
+        return response
+
+    async def _count(self, store: BaseStore, namespace: namespaces.Namespace, tokens: int) -> None:
+        today = datetime.now(UTC).date().isoformat()
+        key = f"{today}/{identity.current_run_id() or uuid4()}"
+        taken = self._taken(key)
+        if not taken:  # the run began, or it goes on in this process
+            item = await store.aget(namespace, key)
+            before = [item.key for item in await all_items(store, namespace) if item.key < today]
+            await store.abatch([PutOp(namespace, old, None) for old in before])
+            taken.update(taken or (item.value if item else {}))
+        taken["tokens"] += tokens
+        await store.aput(namespace, key, dict(taken), index=False)
+
+
+# --- Time and refused calls
+
+
+class RunBound(Middleware):
+    """Ends a run whose calls of models and tools, subagents among them, take longer than `seconds`: `RunTooLongError`.
+
+    The time begins with the first call in a process. Runs of scripts have no id, and no limit.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: time.monotonic())
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> Any:
+        async with self._bounded():
+            return await handler(request)
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
+        async with self._bounded():
+            return await handler(request)
+
+    @asynccontextmanager
+    async def _bounded(self) -> AsyncIterator[None]:
+        run_id = identity.current_run_id()
+        left = self._began(run_id) + self._seconds - time.monotonic() if run_id else None
+        try:
+            async with asyncio.timeout(left) as bound:
+                yield
+        except TimeoutError as error:
+            if bound.expired():
+                raise RunTooLongError(f"The run took longer than {self._seconds:g} seconds.") from error
+            raise
+
+
+class RefusedCalls(Middleware):
+    """Ends the run of an agent or subagent that repeats a refused call, with a message that names the call and its refusal.
+
+    Without an end a model would make thousands of such calls.
+    """
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> Any:
+        if repeated := repeated_refusal(request.messages):
+            return ModelResponse([AIMessage(f"{_STOPPED} {repeated}")])
+        return await handler(request)
+
+
+def repeated_refusal(messages: Sequence[AnyMessage]) -> str:
+    """Which call the model's last steps since the last human message all made, and why it was refused each time; or ""."""
+    steps: list[list[tuple[str, dict[str, Any], str]]] = []
+    refusals: dict[str | None, str] = {}
+    for message in takewhile(lambda message: not isinstance(message, HumanMessage), reversed(messages)):
+        if isinstance(message, ToolMessage) and (message.status == "error" or message.text.startswith(("Error", _STOPPED))):
+            refusals[message.tool_call_id] = message.text
+        elif isinstance(message, AIMessage):
+            calls = [call for call in message.tool_calls if call["id"] in refusals]
+            steps.append([(call["name"], call["args"], refusals[call["id"]]) for call in calls])
+            if len(steps) == _TIMES:
+                break
+    same = [call for call in steps[0] if all(call in step for step in steps)] if len(steps) == _TIMES else []
+    return f"{same[0][0]} was refused three times in a row: {same[0][2][:_SHOWN_CHARS]}" if same else ""
+
+
+# --- Several in one
+
+
+def merged(*parts: Middleware) -> Middleware:
+    """One middleware for several around model and tool calls, the first outermost. Raises `TypeError` for one that does more.
+
+    langchain traces each one's calls apart, with two hops to a thread and a task, traced or not.
+    """
+    return _Merged(parts)
+
+
+class _Merged(Middleware):
+    def __init__(self, parts: Sequence[Middleware]) -> None:
+        super().__init__()
+        nodes = [f"{a}{when}_{what}" for a in ("", "a") for when in ("before", "after") for what in ("agent", "model")]
+        for part in parts:
+            if getattr(part, "tools", None) or any(_has(part, name) for name in (*nodes, "state_schema")):
+                raise TypeError(f"{part.name} has nodes, tools or state of its own; list it by itself in `middleware`.")
+        self._models = [part.awrap_model_call for part in reversed(parts) if _has(part, "awrap_model_call")]
+        self._tools = [part.awrap_tool_call for part in reversed(parts) if _has(part, "awrap_tool_call")]
+
+    async def awrap_model_call(self, request: Any, handler: Handler) -> Any:
+        return await _around(handler, self._models)(request)
+
+    async def awrap_tool_call(self, request: Any, handler: Handler) -> Any:
+        return await _around(handler, self._tools)(request)
+
+
+def _has(part: Middleware, name: str) -> bool:
+    return getattr(type(part), name) is not getattr(AgentMiddleware, name)
+
+
+def _around(handler: Handler, hooks: Sequence[Callable[[Any, Any], Awaitable[Any]]]) -> Handler:
+    for hook in hooks:
+        handler = lambda request, hook=hook, inner=handler: hook(request, inner)  # type: ignore[misc]  # noqa: E731  # bound now
+    return handler
+
+
+# --- Until consolidation needs them no more
+
+_PROCESS = uuid4().hex
+
+
+async def count(
+    store: BaseStore,
+    namespace: namespaces.Namespace,
+    period: str,
+    added: Mapping[str, int],
+    keep: str,
+    *,
+    writer: str | None = None,
+) -> None:
+    """Add numbers, by name, to the counts of a period.
+
+    Args:
+        namespace: of these counts alone.
+        period: such as a day. Periods sort as texts.
+        keep: the first period to keep; a new period deletes the counts of earlier ones.
+        writer: such as a run; this thread of this process by default, because a lock holds in one event loop.
+    """
+    key = f"{period}/{writer or f'{_PROCESS}-{get_ident()}'}"
+    async with file_lock(namespace, key):
+        item = await store.aget(namespace, key)
+        total = _numbers(item) if item else Counter()
+        total.update(added)
+        await store.aput(namespace, key, dict(total), index=False)
+    if item is None:
+        old = [each.key for each in await all_items(store, namespace) if each.key < keep]
+        await store.abatch([PutOp(namespace, each, None) for each in old])
+
+
+async def counted(store: BaseStore, namespace: namespaces.Namespace, since: str) -> Counter[str]:
+    """The counts of all periods from `since` on, added up."""
+    total = Counter[str]()
+    # By key: an item that is counted up while pages are read may be in two of them.
+    for item in {item.key: item for item in await all_items(store, namespace) if item.key >= since}.values():
+        total.update(_numbers(item))
+    return total
+
+
+def _numbers(item: Item) -> Counter[str]:
+    return Counter({name: of for name, of in item.value.items() if isinstance(of, int)})
