@@ -1,6 +1,5 @@
 """Identities: the caller, the person a run acts for, the author of a write; and their labels in namespaces."""
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,15 +15,10 @@ from settings import Settings, agent_graphs
 
 OPERATE = "memory:operate"
 WRITE_POLICIES = "policies:write"
-# OpenID Connect allows a subject 255 ASCII characters.
-MAX_IDENTITY_BYTES = 1_024
-# Characters of an organization's and a person's labels together. With an assistant's label and the longest path they still fit
-# a Postgres index entry of 2,704 bytes.
-MAX_PERSON_CHARS = 2_050
+# As OpenID Connect bounds a subject.
+MAX_IDENTITY_BYTES = 255
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
 _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
-
-_BASE64 = "~~"
 
 
 class IdentityError(RuntimeError):
@@ -192,44 +186,38 @@ def current_author(settings: Settings, *, consolidating: bool = False) -> Author
 def label(part: str) -> str:
     """An identity, organization or assistant as a part of a namespace label.
 
-    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. A long result becomes `~~` and base64url.
-    Injective and reversible (`part_of`); at most 1,368 characters. The store forbids periods, `StoreBackend` everything
-    outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts.
+    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. `part_of` reverses it. The store forbids
+    periods, `StoreBackend` everything outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts. Of three labels and the longest path, a
+    Postgres index entry (2,704 bytes) has room for all.
 
     Raises:
-        IdentityError: empty, longer than `MAX_IDENTITY_BYTES`, or not Unicode text (a lone surrogate).
+        IdentityError: empty, longer than `MAX_IDENTITY_BYTES`, with a NUL, or not Unicode text (a lone surrogate).
     """
     try:
         raw = part.encode()
     except UnicodeEncodeError:
-        raise IdentityError(f"The identity {part!r} is not valid Unicode; send it as UTF-8.") from None
-    if not raw:
-        raise IdentityError("An identity is empty; a token needs a subject and an organization of at least a character.")
+        raise IdentityError(f"The identity {part[:20]!r} is not valid Unicode; send it as UTF-8.") from None
+    if not raw or b"\0" in raw:  # Postgres cannot keep a NUL
+        raise IdentityError(f"The identity {part[:20]!r} is empty or holds a NUL character; send one of characters.")
     if len(raw) > MAX_IDENTITY_BYTES:
         raise IdentityError(f"The identity {part[:20]!r}... has {len(raw)} bytes; at most {MAX_IDENTITY_BYTES} are accepted.")
     # `quote` leaves periods and `~` as they are.
-    escaped = quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E").replace("%", "~")
-    encoded = _BASE64 + base64.urlsafe_b64encode(raw).decode().rstrip("=")
-    return escaped if len(escaped) <= len(encoded) else encoded
-
-
-def check_person(actor: Actor) -> None:
-    """Raise `IdentityError` for a person whose namespaces some store could not hold: unusable, or too long together."""
-    for part in (actor.org_id, actor.user_id):
-        if "\x00" in part:  # Postgres cannot keep one
-            raise IdentityError(f"The identity {part[:40]!r} holds a NUL character; send it without.")
-    chars = len(label(actor.org_id)) + len(label(actor.user_id))
-    if chars > MAX_PERSON_CHARS:
-        raise IdentityError(f"Identity and organization take {chars} characters together; at most {MAX_PERSON_CHARS} fit.")
+    return quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E").replace("%", "~")
 
 
 def part_of(text: str) -> str:
     """The inverse of `label`. Raises `ValueError` for a text that `label` never made."""
-    if text.startswith(_BASE64):
-        encoded = text[len(_BASE64) :]
-        part = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
-    else:
-        part = unquote_to_bytes(text.replace("~", "%")).decode()
-    if not 0 < len(part.encode()) <= MAX_IDENTITY_BYTES or label(part) != text:
-        raise ValueError(f"{text!r} is not a namespace label of this deployment.")
+    part = unquote_to_bytes(text.replace("~", "%")).decode()
+    try:
+        made = label(part)
+    except IdentityError:
+        made = ""
+    if not text or made != text:
+        raise ValueError(f"{text[:80]!r} is not a namespace label of this deployment.")
     return part
+
+
+def check_person(actor: Actor) -> None:
+    """Raise `IdentityError` for a person who cannot have namespaces."""
+    label(actor.org_id)
+    label(actor.user_id)

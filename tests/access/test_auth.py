@@ -89,8 +89,8 @@ BAD_TOKENS = {
     "an escape that is none": "dev:acme:al%zzice",
     "half an escape": "dev:acme:alice%4",
     "escapes that are not UTF-8": "dev:acme:%ff%fe",
-    "an identity of more than 1,024 bytes": "dev:acme:" + "a" * 1025,
-    "an organization of more than 1,024 bytes": "dev:" + "a" * 1025 + ":alice",
+    "an identity of more than 255 bytes": "dev:acme:" + "a" * 256,
+    "an organization of more than 255 bytes": "dev:" + "a" * 256 + ":alice",
     "a token of more than 16,384 characters": "dev:acme:" + "%41" * 6000,
     "an unsigned web token": "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.",
 }

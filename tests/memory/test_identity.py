@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from langgraph.runtime import Runtime, ServerInfo
 from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-untyped]
@@ -30,11 +30,9 @@ from memory.identity import (
 )
 from settings import PROJECT
 from testing.dev_server import DevServer
-from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SETTINGS, SHAPES, identities, quickly, within_limit
+from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SETTINGS, SHAPES, identities, quickly
 
-MAX_LABEL_CHARS = 1_368
-
-# What is in the stores of running deployments: these never change.
+# These never change once there is a release.
 LABELS = {
     "alice": "alice",
     "Alice_B+x-1": "Alice_B+x-1",
@@ -47,8 +45,7 @@ LABELS = {
     "~": "~7E",
     "alice\n": "alice~0A",
     "langgraph": "langgraph",
-    "José Ñ": "~~Sm9zw6kgw5E",
-    "👩‍🚀": "~~8J-RqeKAjfCfmoA",
+    "José": "Jos~C3~A9",
 }
 
 
@@ -81,49 +78,36 @@ PERMITTED = ["memory:operate", "threads:read"]
 OWN = Actor("alice", "acme")
 
 
-@pytest.mark.parametrize(
-    ("user", "context", "expected"),
-    [
-        pytest.param(signed_in(org_id="acme"), None, OWN, id="end user"),
-        pytest.param(signed_in(), None, Actor("alice", "home"), id="end user without an organization claim"),
-        pytest.param(signed_in(org_id=None), None, Actor("alice", "home"), id="end user, organization claim is null"),
-        pytest.param(signed_in(org_id=""), None, Actor("alice", "home"), id="end user, organization claim is empty"),
-        pytest.param(signed_in(org_id="acme"), SOMEONE_ELSE, OWN, id="end user whose context names someone else"),
-        pytest.param(
-            signed_in(), SOMEONE_ELSE, Actor("alice", "home"), id="end user without a claim, context names someone else"
-        ),
-        pytest.param(
-            signed_in(org_id="acme", permissions=["threads:read"]),
-            SOMEONE_ELSE,
-            OWN,
-            id="end user with other permissions",
-        ),
-        pytest.param(signed_in("ROOT", org_id="acme"), SOMEONE_ELSE, Actor("ROOT", "acme"), id="almost an operator"),
-        pytest.param(StudioUser("dev"), None, Actor("dev", "home"), id="Studio"),
-        pytest.param(StudioUser("dev"), SOMEONE_ELSE, Actor("bob", "globex"), id="Studio naming user and organization"),
-        pytest.param(StudioUser("dev"), Context(user_id="bob"), Actor("bob", "home"), id="Studio naming a user"),
-        pytest.param(StudioUser("dev"), Context(org_id="acme"), Actor("dev", "acme"), id="Studio naming an org"),
-        pytest.param(signed_in("root", org_id="acme"), None, Actor("root", "home"), id="OPERATORS"),
-        pytest.param(signed_in("root", org_id="acme"), SOMEONE_ELSE, Actor("bob", "globex"), id="OPERATORS naming someone"),
-        pytest.param(
-            signed_in("root", org_id="acme"), Context(user_id="bob"), Actor("bob", "home"), id="OPERATORS naming a user"
-        ),
-        pytest.param(signed_in(org_id="acme", permissions=PERMITTED), None, Actor("alice", "home"), id="permission"),
-        pytest.param(
-            signed_in(org_id="acme", permissions=PERMITTED),
-            SOMEONE_ELSE,
-            Actor("bob", "globex"),
-            id="permission naming someone",
-        ),
-        pytest.param(signed_in("root", thread_owner=OWNED_BY_BOB), None, Actor("bob", "globex"), id="operator resuming"),
-        pytest.param(
-            signed_in("root", thread_owner=OWNED_BY_BOB),
-            Context(user_id="carol", org_id="initech"),
-            Actor("bob", "globex"),
-            id="operator resuming, context names a third",
-        ),
-    ],
-)
+NAMED = Context(user_id="bob")
+BOB = Actor("bob", "globex")
+TABLE: dict[str, tuple[User, Context | None, Actor]] = {
+    "end user": (signed_in(org_id="acme"), None, OWN),
+    "end user without an organization claim": (signed_in(), None, Actor("alice", "home")),
+    "end user, organization claim is null": (signed_in(org_id=None), None, Actor("alice", "home")),
+    "end user, organization claim is empty": (signed_in(org_id=""), None, Actor("alice", "home")),
+    "end user whose context names someone else": (signed_in(org_id="acme"), SOMEONE_ELSE, OWN),
+    "end user without a claim, context names someone else": (signed_in(), SOMEONE_ELSE, Actor("alice", "home")),
+    "end user with other permissions": (signed_in(org_id="acme", permissions=["threads:read"]), SOMEONE_ELSE, OWN),
+    "almost an operator": (signed_in("ROOT", org_id="acme"), SOMEONE_ELSE, Actor("ROOT", "acme")),
+    "Studio": (StudioUser("dev"), None, Actor("dev", "home")),
+    "Studio naming user and organization": (StudioUser("dev"), SOMEONE_ELSE, BOB),
+    "Studio naming a user": (StudioUser("dev"), NAMED, Actor("bob", "home")),
+    "Studio naming an org": (StudioUser("dev"), Context(org_id="acme"), Actor("dev", "acme")),
+    "OPERATORS": (signed_in("root", org_id="acme"), None, Actor("root", "home")),
+    "OPERATORS naming someone": (signed_in("root", org_id="acme"), SOMEONE_ELSE, BOB),
+    "OPERATORS naming a user": (signed_in("root", org_id="acme"), NAMED, Actor("bob", "home")),
+    "permission": (signed_in(org_id="acme", permissions=PERMITTED), None, Actor("alice", "home")),
+    "permission naming someone": (signed_in(org_id="acme", permissions=PERMITTED), SOMEONE_ELSE, BOB),
+    "operator resuming": (signed_in("root", thread_owner=OWNED_BY_BOB), None, BOB),
+    "operator resuming, context names a third": (
+        signed_in("root", thread_owner=OWNED_BY_BOB),
+        Context("carol", "initech"),
+        BOB,
+    ),
+}
+
+
+@pytest.mark.parametrize(("user", "context", "expected"), TABLE.values(), ids=TABLE)
 def test_on_a_server_a_run_acts_as_the_table_says(user: User, context: Context | None, expected: Actor) -> None:
     assert acting(user, context, SETTINGS, on_server=True) == expected
 
@@ -172,40 +156,20 @@ def test_a_run_on_a_server_without_authentication_never_acts_as_its_context() ->
 
 @quickly
 @given(identities)
-def test_part_of_gives_back_what_was_labelled(identity: str) -> None:
-    assert part_of(label(identity)) == identity
-
-
-@pytest.mark.parametrize("identity", SHAPES.values(), ids=SHAPES)
-def test_part_of_gives_back_every_awkward_shape(identity: str) -> None:
-    assert part_of(label(identity)) == identity
-
-
-def test_awkward_shapes_all_have_labels_of_their_own() -> None:
-    assert len({label(identity) for identity in SHAPES.values()}) == len(SHAPES)
+def test_a_label_is_bounded_safe_for_stores_and_gives_the_identity_back(identity: str) -> None:
+    text = label(identity)
+    assert re.fullmatch(r"[A-Za-z0-9_@+~-]+", text)
+    assert len(text) <= 3 * MAX_IDENTITY_BYTES
+    assert part_of(text) == identity
 
 
 @quickly
-@given(identities)
-def test_an_identity_that_looks_like_a_label_has_one_of_its_own(identity: str) -> None:
-    """An identity that looks like the label of another has a label of its own."""
-    lookalike = label(identity)
-    assume(lookalike != identity)
-    assume(within_limit(lookalike))
-    assert label(lookalike) != label(identity)
-
-
-@quickly
-@given(st.text(alphabet="aAQYg~27EF0._é-", min_size=1, max_size=10))
+@given(st.text(alphabet="aAQYg~27EF0._é-:\n", max_size=10))
 @example("~2e")
-@example("~41")
-@example("~~YQ")
-@example("~~YR")
-@example("~~!Y")
 @example("~FF")
-@example("a\n")
-def test_a_text_is_either_the_one_label_of_its_part_or_refused(text: str) -> None:
-    assume(text != "~~")  # a claim of its own, below
+@example("~00")
+@example("a" * (MAX_IDENTITY_BYTES + 1))
+def test_a_text_is_the_one_label_of_its_part_or_refused(text: str) -> None:
     try:
         part = part_of(text)
     except ValueError:
@@ -213,73 +177,41 @@ def test_a_text_is_either_the_one_label_of_its_part_or_refused(text: str) -> Non
     assert label(part) == text
 
 
-@pytest.mark.parametrize("text", ["", "~~", "a" * (MAX_IDENTITY_BYTES + 1), "~2e", "a.b", "a:b", "é", "~~é", "a\n"])
-def test_a_text_that_label_never_made_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        part_of(text)
-
-
-@quickly
-@given(identities)
-def test_a_label_is_bounded_and_has_neither_a_period_nor_a_separator(identity: str) -> None:
-    text = label(identity)
-    assert len(text) <= MAX_LABEL_CHARS
-    assert re.fullmatch(r"[A-Za-z0-9_@+~-]+", text)
-
-
-@pytest.mark.parametrize("character", ["a", "é", "~", ".", "\x00", "👩", "\uffff"])
-def test_the_longest_identity_of_any_one_character_stays_within_the_bound(character: str) -> None:
-    identity = character * (MAX_IDENTITY_BYTES // len(character.encode()))
-    assert len(label(identity)) <= MAX_LABEL_CHARS
-    assert part_of(label(identity)) == identity
+def test_awkward_shapes_all_have_labels_of_their_own() -> None:
+    assert len({label(identity) for identity in SHAPES.values()}) == len(SHAPES)
+    assert [part_of(label(identity)) for identity in SHAPES.values()] == list(SHAPES.values())
 
 
 @pytest.mark.parametrize(("identity", "expected"), LABELS.items(), ids=ascii)
-def test_a_label_is_readable_and_stays_what_it_was_in_earlier_versions(identity: str, expected: str) -> None:
+def test_a_label_is_readable(identity: str, expected: str) -> None:
     assert label(identity) == expected
 
 
 @pytest.mark.parametrize(
-    "identity", ["x" * (MAX_IDENTITY_BYTES + 1), "é" * (MAX_IDENTITY_BYTES // 2) + "x"], ids=["ascii", "two bytes each"]
+    "identity", ["", "a\x00b", "\x00", "\ud800", "é" * (MAX_IDENTITY_BYTES // 2 + 1), "x" * 10_000], ids=ascii
 )
-def test_an_identity_over_the_limit_is_an_error_that_names_the_limit(identity: str) -> None:
-    """An identity over the limit is an error that names the limit, and stays short."""
-    with pytest.raises(IdentityError, match=rf"has {len(identity.encode())} bytes; at most {MAX_IDENTITY_BYTES} ") as e:
-        label(identity)
-    assert len(str(e.value)) < 200
-
-
-def test_an_empty_identity_is_an_error() -> None:
-    with pytest.raises(IdentityError, match="empty"):
-        label("")
+def test_an_identity_that_no_store_should_hold_is_refused_in_a_short_sentence(identity: str) -> None:
+    for person in (Actor(identity, "acme"), Actor("alice", identity)):
+        with pytest.raises(IdentityError) as refused:
+            check_person(person)
+        assert len(str(refused.value).encode()) < 200
 
 
 # --- Which assistant -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("runtime", "expected"),
-    [
-        pytest.param(on_server("agent", ASSISTANT), ASSISTANT, id="agent"),
-        pytest.param(
-            on_server("agent", ASSISTANT, Context(assistant_id=OTHER_ASSISTANT)),
-            ASSISTANT,
-            id="agent, whose context names another",
-        ),
-        pytest.param(
-            on_server("consolidation_agent", ASSISTANT, Context(assistant_id=OTHER_ASSISTANT)),
-            OTHER_ASSISTANT,
-            id="consolidation of a named assistant's conversations",
-        ),
-        pytest.param(on_server("consolidation_agent", ASSISTANT, Context()), DEFAULT_AGENT_ASSISTANT, id="consolidation"),
-        pytest.param(
-            on_server("consolidation_agent", ASSISTANT),
-            DEFAULT_AGENT_ASSISTANT,
-            id="consolidation without a context",
-        ),
-        pytest.param(start("alice"), DEFAULT_AGENT_ASSISTANT, id="no server"),
-    ],
-)
+OTHERS = Context(assistant_id=OTHER_ASSISTANT)
+ASSISTANTS = {
+    "agent": (on_server("agent", ASSISTANT), ASSISTANT),
+    "agent, whose context names another": (on_server("agent", ASSISTANT, OTHERS), ASSISTANT),
+    "consolidation of a named one's conversations": (on_server("consolidation_agent", ASSISTANT, OTHERS), OTHER_ASSISTANT),
+    "consolidation": (on_server("consolidation_agent", ASSISTANT, Context()), DEFAULT_AGENT_ASSISTANT),
+    "consolidation without a context": (on_server("consolidation_agent", ASSISTANT), DEFAULT_AGENT_ASSISTANT),
+    "no server": (start("alice"), DEFAULT_AGENT_ASSISTANT),
+}
+
+
+@pytest.mark.parametrize(("runtime", "expected"), ASSISTANTS.values(), ids=ASSISTANTS)
 def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(runtime: Runtime[Any], expected: str) -> None:
     assert current_assistant(runtime) == expected
 
@@ -300,15 +232,3 @@ def test_the_default_assistant_is_the_one_that_langgraph_api_makes() -> None:
 async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(server: DevServer) -> None:
     assistants = await server.as_operator().assistants.search(graph_id="agent", metadata={"created_by": "system"})
     assert [assistant["assistant_id"] for assistant in assistants] == [DEFAULT_AGENT_ASSISTANT]
-
-
-def test_a_person_whose_namespaces_a_postgres_index_could_not_hold_is_refused() -> None:
-    check_person(Actor("x" * 1_000, "y" * 1_000))
-    with pytest.raises(IdentityError, match="characters together"):
-        check_person(Actor("é" * 512, "é" * 512))
-
-
-@pytest.mark.parametrize("person", [Actor("a\x00b", "acme"), Actor("alice", "\x00")])
-def test_a_person_whose_name_postgres_could_not_keep_is_refused(person: Actor) -> None:
-    with pytest.raises(IdentityError, match="NUL"):
-        check_person(person)

@@ -104,8 +104,7 @@ async def test_identities_of_every_shape_keep_their_own_memory(pg: AsyncPostgres
 async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(database: Settings, indexed: bool) -> None:
     # Text that does not compress: Postgres compresses what it can before it says that an entry is too long.
     user = random_text(identity.MAX_IDENTITY_BYTES)
-    org = secrets.token_hex(identity.MAX_PERSON_CHARS)[: identity.MAX_PERSON_CHARS - len(identity.label(user))]
-    person = identity.Actor(user, org)
+    person = identity.Actor(user, random_text(identity.MAX_IDENTITY_BYTES))
     identity.check_person(person)
     namespace = namespaces.memories(person, str(uuid.uuid4()), Settings(memory_scope="user+assistant"))
     path = "/" + secrets.token_urlsafe(MAX_PATH_BYTES)[: MAX_PATH_BYTES - 1]
