@@ -25,9 +25,7 @@ POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
 MAX_POLICY_FILES = 1_000
 
 _BRACKET = re.compile("([<\ufe64\uff1c])")  # all that compatibility normalization makes a "<" of
-# Beginnings of the blocks' names. What follows a bracket is looked at this far, in letters and digits.
-_BLOCK_NAMES = ("polic", "memor", "skill")
-_LETTERS_SEEN = 8
+_BLOCK_NAMES = ("polic", "memor", "skill")  # their beginnings
 
 
 def shown(text: str) -> str:
@@ -40,17 +38,13 @@ def shown(text: str) -> str:
     rest = "".join([*parts, text[start:]]).replace("<!--", "&lt;!--")
     before, *tagged = _BRACKET.split(rest)
     pairs = zip(tagged[::2], tagged[1::2], strict=True)
-    return "".join([before, *((bracket if _harmless(after) else "&lt;") + after for bracket, after in pairs)]).strip()
+    return "".join([before, *(("&lt;" if _names_block(after) else bracket) + after for bracket, after in pairs)]).strip()
 
 
-def _harmless(after: str) -> bool:
-    """Whether a bracket before this text can begin no block's tag, also for a reader who sees only letters and digits.
-
-    Where their first is an ASCII digit, or they are ASCII and no block's name. Letters of other alphabets may look like one.
-    """
+def _names_block(after: str) -> bool:
+    """Whether a bracket before this text may open or close a block, also for a reader who sees only letters and digits."""
     letters = (letter for char in after for letter in unicodedata.normalize("NFKD", char).lower() if letter.isalnum())
-    seen = "".join(islice(letters, _LETTERS_SEEN))
-    return (seen[:1].isascii() and seen[:1].isdigit()) or (seen.isascii() and not seen.startswith(_BLOCK_NAMES))
+    return "".join(islice(letters, len("memor"))).startswith(_BLOCK_NAMES)
 
 
 Loaded = TypeVar("Loaded")
@@ -112,6 +106,8 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
 
 def file_text(path: str, value: object) -> str:
     """The text of a loaded value, or a line that says why there is none. Never an empty text for something that is there."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, BaseException):
         return f"[{path} could not be read ({type(value).__name__}); it is not empty: say so, and try read_file]"
     try:

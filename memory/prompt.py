@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config, get_store
 from langgraph.runtime import get_runtime
@@ -19,7 +19,7 @@ from memory import identity, journal, namespaces
 from memory.blocks import MAX_POLICY_FILES, Block, PerRun, file_text, policy_block, read_all, sections
 from memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
 from memory.files import StoreOverride
-from memory.starting import starting_items, write_starting_files
+from memory.starting import starting_files
 from memory.validation import PROFILE_PATH
 from settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, PROJECT, Settings
 
@@ -53,9 +53,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         self._keys = [_key(path) for path in files]
         self._blocks = PerRun(self._load)
 
-    async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
-    ) -> ModelResponse[Any]:
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
         blocks = await self._blocks.get()
         before = list(request.system_message.content_blocks) if request.system_message else []
         added: list[Any] = [{"type": "text", "text": f"\n\n{block.text}"} for block in blocks]
@@ -93,8 +91,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if isinstance(marks, list) and marks and not temporary and not preview:
             await _settle(store, memories, marks)
             files = await read_all(store, reads)
-        if not temporary and not is_paused and all(file is None for file in files):
-            files = await self._starting_files(store, actor, assistant, reads, preview=preview)
+        runtime = None if preview else get_runtime()
+        dry = runtime is not None and identity.run_context(runtime).dry_run
+        if not (temporary or is_paused or dry) and all(file is None for file in files):
+            context = runtime.context if runtime else None
+            texts = await starting_files(store, actor, assistant, self._settings, context, write=not preview)
+            files = [texts.get(key) for key in self._keys]
         if self._drafts and (draft := self._drafts()):
             files = await read_all(draft, reads)
         # Off the event loop: people write many and large files.
@@ -104,20 +106,6 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
                 Block("temporary", TEMPORARY_BLOCK, 0) if temporary else self._memory_block(files, is_paused=is_paused),
             )
         )
-
-    async def _starting_files(
-        self, store: BaseStore, actor: identity.Actor, assistant: str, reads: Sequence[Op], *, preview: bool
-    ) -> list[Any]:
-        """The files of a memory that begins with this run. A preview shows them without writing; so does no dry run."""
-        if preview:
-            items = await starting_items(store, actor, assistant, self._settings)
-            return [items.get(key) for key in self._keys]
-        runtime = get_runtime()
-        if not identity.run_context(runtime).dry_run and await write_starting_files(
-            store, actor, assistant, self._settings, runtime.context
-        ):
-            return await read_all(store, reads)
-        return [None] * len(self._keys)
 
     def _memory_block(self, values: Sequence[Any], *, is_paused: bool) -> Block:
         paths = [f"/memories{key}" for key in self._keys]

@@ -2,7 +2,6 @@
 
 import logging
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from urllib.parse import unquote
 
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
-from langgraph.store.base import BaseStore, Item, SearchOp
+from langgraph.store.base import BaseStore, SearchOp
 
 from memory import identity, journal, namespaces
 from memory.validation import RefusedWriteError, before_write
@@ -47,53 +46,40 @@ def starting_shared_memory(org_id: str) -> dict[str, str]:
 
 
 async def starting_files(
-    store: BaseStore, actor: identity.Actor, assistant: str, settings: Settings, context: Any = None
-) -> dict[str, FileData]:
-    """The files with which this memory starts, by key; none if it has begun. Invalid ones are logged and left out.
+    store: BaseStore, actor: identity.Actor, assistant: str, settings: Settings, context: Any = None, *, write: bool
+) -> dict[str, str]:
+    """The texts with which this memory starts, by key; none if it has begun. With `write` they become its files.
 
-    It has begun if it has files, or had some: who deletes all of them gets none back. To be forgotten is to begin anew.
+    It has begun if it has files, or had some: who deletes all of them gets none back. To be forgotten is to begin anew. Invalid
+    texts are logged and left out; so is a failure, because it must not stop the run.
     """
-    own = namespaces.memories(actor, assistant, settings)
-    if any(await store.abatch([SearchOp(begun, limit=1) for begun in (own, namespaces.journals(own))])):
-        return {}
-    shared, files = settings.memory_scope == "assistant", dict[str, FileData]()
-    for key, text in (starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)).items():
-        try:
-            before_write(f"/memories{key}", text, identity.Author("seed", actor.user_id))
-        except RefusedWriteError as error:
-            logger.warning("A new memory starts without seeds/memories%s: %s", key, error)
-        else:
-            files[key] = create_file_data(text)
-    return files
-
-
-async def starting_items(store: BaseStore, actor: identity.Actor, assistant: str, settings: Settings) -> dict[str, Item]:
-    """`starting_files` as the store would give them now."""
-    files, now = await starting_files(store, actor, assistant, settings), datetime.now(UTC)
-    stamps: dict[str, Any] = {"namespace": ("starting",), "created_at": now, "updated_at": now}
-    return {key: Item(key=key, value={**file}, **stamps) for key, file in files.items()}
-
-
-async def write_starting_files(
-    store: BaseStore, actor: identity.Actor, assistant: str, settings: Settings, context: Any
-) -> bool:
-    """Write the starting files into a memory that has not begun; files that another run has written meanwhile stay.
-
-    Returns whether there are any. A failure is logged, because it must not stop the run.
-    """
-    namespace, author = namespaces.memories(actor, assistant, settings), identity.Author("seed", actor.user_id)
+    own, author, texts = (
+        namespaces.memories(actor, assistant, settings),
+        identity.Author("seed", actor.user_id),
+        dict[str, str](),
+    )
+    shared = settings.memory_scope == "assistant"
+    offered = starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)
     try:
-        files = await starting_files(store, actor, assistant, settings, context)
-        for key, file in files.items():
-            with suppress(RefusedWriteError):
-                await journal.change(store, namespace, key, partial(_new_file, file), author, began=journal.began(actor))
+        if any(await store.abatch([SearchOp(begun, limit=1) for begun in (own, namespaces.journals(own))])):
+            return {}
+        for key, text in offered.items():
+            try:
+                before_write(f"/memories{key}", text, author)
+            except RefusedWriteError as error:
+                logger.warning("A new memory starts without seeds/memories%s: %s", key, error)
+                continue
+            texts[key] = text
+            if write:
+                with suppress(RefusedWriteError):  # another run has written it meanwhile
+                    await journal.change(store, own, key, partial(_new_file, text), author, began=journal.began(actor))
     except Exception:  # a store raises what its driver raises
         logger.exception("The first memory of a new user could not be written.")
-        return False
-    return bool(files)
+        return {}
+    return texts
 
 
-def _new_file(file: FileData, before: FileData | None) -> FileData:
+def _new_file(text: str, before: FileData | None) -> FileData:
     if before is not None:
         raise RefusedWriteError("The file is there.")
-    return file
+    return create_file_data(text)
