@@ -11,7 +11,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # Every server would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev dev-postgres chat smoke backup restore seed install check test proof eval screenshots audit upgrade clean
+.PHONY: help dev dev-postgres chat smoke seed install check test proof eval screenshots audit upgrade clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,7 +25,7 @@ ifeq ($(origin AS),default)
 AS :=
 endif
 # The shell expands these, so that a quote in a name stays in the name.
-export AS ORG URL TOKEN TO FROM
+export AS ORG URL TOKEN
 
 dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
 	@$(PYTHON) -m models
@@ -39,14 +39,6 @@ chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, OR
 smoke: $(VENV)/.installed ## try a deployment as somebody without memory (URL=, TOKEN=), and delete what that made
 	@test -n "$$URL" || { echo "URL is empty; say where, e.g. make smoke URL=http://127.0.0.1:2024 TOKEN=dev:acme:smoke" >&2; exit 1; }
 	@printf '%s' "$$TOKEN" | $(PYTHON) -m dev.smoke --url "$$URL"
-
-backup: $(VENV)/.installed ## everybody's memory and conversations as files (URL=, TO= a folder, TOKEN= an operator's)
-	@test -n "$$URL" && test -n "$$TO" || { echo "URL or TO is empty; e.g. make backup URL=http://127.0.0.1:2024 TO=backup" >&2; exit 1; }
-	@printf '%s' "$$TOKEN" | $(PYTHON) -m dev.backup --url "$$URL" --folder "$$TO"
-
-restore: $(VENV)/.installed ## put the memory of a backup back (URL=, FROM= its folder, TOKEN= an operator's)
-	@test -n "$$URL" && test -n "$$FROM" || { echo "URL or FROM is empty; e.g. make restore URL=http://127.0.0.1:2024 FROM=backup" >&2; exit 1; }
-	@printf '%s' "$$TOKEN" | $(PYTHON) -m dev.backup --restore --url "$$URL" --folder "$$FROM"
 
 seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRUNE=1)
 	@$(PYTHON) -m seeds $${URL:+--url "$$URL"} $(if $(PRUNE),--prune)

@@ -7,7 +7,6 @@ caller; an operator may name another person with `?user_id=&org_id=`. Errors are
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from langgraph.store.base import BaseStore
 from starlette.applications import Starlette
@@ -26,8 +25,6 @@ from api.me import me
 from api.page import page
 from api.prompt import policies, prompt
 from api.search import search
-from dev import runtime
-from dev.lock import share
 from memory import langgraph_internals
 from memory.postgres import outage
 from settings import Settings, load_settings
@@ -67,11 +64,3 @@ def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = la
 app = build_api(load_settings())
 langgraph_internals.isolate_store_calls()
 langgraph_internals.log_no_queries()
-# The serving process holds the lock, because `dev/server.py` may be gone. The app holds it, because the platform keeps nothing
-# else of this module.
-app.state.lock = share(Path.cwd()) if app.state.settings.local_dev else None
-if app.state.settings.local_dev:
-    runtime.deliver_cancels()
-    runtime.delete_runs_with_their_thread()
-    runtime.save_conversations()
-    runtime.remember_ended_runs()

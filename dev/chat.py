@@ -7,7 +7,6 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
@@ -15,30 +14,57 @@ from urllib.parse import quote
 import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from rich.console import Console
 
-from dev.commands import FORGET, Commands, out
 from environment import SettingsError, check_server, dev_address
-from memory.controls import TEMPORARY
-from memory.identity import Actor
+from memory.identity import assistant_of
 from memory.recall import message_text
 from settings import Settings, agent_graphs, load_settings, local_environ
+
+HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
+/forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
+
+out = Console(highlight=False, soft_wrap=True)
 
 
 class Chat:
     """A person's conversation with an agent of a server (default: the first of langgraph.json). `client` acts as the person."""
 
-    def __init__(self, client: LangGraphClient, actor: Actor, settings: Settings, graph: str | None = None) -> None:
+    def __init__(self, client: LangGraphClient, settings: Settings, graph: str | None = None) -> None:
         self._client = client
         self._graph = graph or agent_graphs()[0]
-        self.commands = Commands(client, actor, settings, self._graph)
+        by_assistant = settings.memory_scope == "user+assistant"
+        self._about = {"assistant_id": assistant_of(self._graph)} if by_assistant else {}
         self._thread: str | None = None
-        self._temporary = False
+
+    async def carry_out(self, line: str) -> None:
+        """One line of input: a command, or a message."""
+        match line.split():
+            case []:
+                pass
+            case ["/files"]:
+                for file in (await self._client.http.get("/memory", params=self._about))["files"]:
+                    said = file.get("error") or f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}"
+                    out.print(f"{file['path']}  {said}", markup=False)
+            case ["/undo", path, revision]:
+                path = path if path.startswith("/") else f"/memories/{path}"
+                body = {"path": path, "revision": int(revision) if revision.isdecimal() else revision}
+                done = await self._client.http.post("/memory/undo", json=body, params=self._about)
+                out.print(f"{path} is what it was at {revision}; that is revision {done['revision']} now.", markup=False)
+            case ["/forget", "everything"]:
+                answer = await self._client.http.client.delete("/memory", timeout=600)
+                done, self._thread = answer.raise_for_status().json(), None
+                out.print(", ".join(f"{number} {kind}" for kind, number in done["deleted"].items()) + " deleted. What stays:")
+                out.print("\n".join(f"- {reason}" for reason in done["kept"]), markup=False)
+            case [command, *_] if command.startswith("/"):
+                out.print(HELP, markup=False)
+            case _:
+                await self.say(line)
 
     async def say(self, text: str) -> None:
         """Send a message and print the streamed answer, tool calls dimmed. The first message begins a conversation."""
         if self._thread is None:
-            metadata = {TEMPORARY: True} if self._temporary else {}
-            self._thread = str((await self._client.threads.create(metadata=metadata))["thread_id"])
+            self._thread = str((await self._client.threads.create())["thread_id"])
         message: Any = {"messages": [{"role": "user", "content": text}]}
         seen: set[str] = set()
         async for part in self._client.runs.stream(
@@ -72,24 +98,8 @@ class Chat:
                         args = json.dumps(call["args"], ensure_ascii=False)[:200]
                         out.print(f"\n  {call['name']} {args}", style="dim", markup=False)
 
-    async def handle(self, line: str) -> bool:
-        """One line of input. False when the conversation is over."""
-        if line in {"/quit", "/exit"}:
-            return False
-        if line in {"/new", "/temporary"}:
-            self._thread, self._temporary = None, line == "/temporary"
-            left = " Nothing is remembered in it or of it." if self._temporary else ""
-            out.print(f"A {line[1:]} conversation.{left}", style="dim")
-        elif line.startswith("/"):
-            if line.split() == FORGET:
-                self._thread = None
-            await self.commands.carry_out(line)
-        elif line:
-            await self.say(line)
-        return True
 
-
-def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> None:
+def converse(chat: Chat, runner: asyncio.Runner) -> None:
     """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the chat."""
     while True:
         try:
@@ -97,8 +107,7 @@ def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> No
         except (EOFError, KeyboardInterrupt):
             return
         try:
-            if not run(chat.handle(line)):
-                return
+            runner.run(chat.carry_out(line))
         except KeyboardInterrupt:
             out.print("\n(stopped)", style="dim")
         except httpx.HTTPStatusError as error:
@@ -110,14 +119,12 @@ def converse(chat: Chat, run: Callable[[Coroutine[Any, Any, bool]], bool]) -> No
             out.print(f"The server does not answer any more ({type(error).__name__}).", style="red")
 
 
-def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
-    """Check that a server answers, then converse. Returns 1 after printing the fix if none answers."""
+def main(identity: str, org: str, url: str, graph: str | None = None) -> str | None:
+    """Check that a server answers, then converse. Returns one line with the fix if that cannot be."""
     if not org.isascii() or not org.isprintable() or ":" in org:
-        sys.stderr.write(f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.\n")
-        return 1
+        return f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon."
     if not identity.isprintable():
-        sys.stderr.write(f"AS is {identity!r}; use letters that can be printed, in UTF-8.\n")
-        return 1
+        return f"AS is {identity!r}; use letters that can be printed, in UTF-8."
     headers = {"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"}
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:
@@ -125,20 +132,15 @@ def main(identity: str, org: str, url: str, graph: str | None = None) -> int:
             client = get_client(url=url, api_key=None, headers=headers)
             closing.callback(lambda: runner.run(client.aclose()))
             runner.run(client.assistants.search(limit=1))
-            chat = Chat(client, Actor(identity, org), load_settings(local_environ()), graph)
-            told = runner.run(chat.commands.help())
-            out.print(f"Talking to {url} as {identity} of {org}. {told}", style="dim", markup=False)
-            converse(chat, runner.run)
+            out.print(f"Talking to {url} as {identity} of {org}.\n{HELP}", style="dim", markup=False)
+            converse(Chat(client, load_settings(local_environ()), graph), runner)
         except httpx.HTTPStatusError as error:
-            sys.stderr.write(f"{url} answered {error.response.status_code}: {error.response.text[:300]}\n")
-            return 1
+            return f"{url} answered {error.response.status_code}: {error.response.text[:300]}"
         except SettingsError as error:
-            sys.stderr.write(f"{error}\n")
-            return 1
+            return str(error)
         except httpx.TransportError:
-            sys.stderr.write(f"No server answers at {url}; start it with `make dev` in another terminal.\n")
-            return 1
-    return 0
+            return f"No server answers at {url}; start it with `make dev` in another terminal."
+    return None
 
 
 if __name__ == "__main__":

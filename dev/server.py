@@ -5,6 +5,7 @@ python -m dev.server [--port PORT] [--config langgraph.json]
 
 import argparse
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -17,14 +18,14 @@ from typing import IO
 
 import httpx
 
-from dev.lock import only_server
-from environment import DEV_ADDRESS
+from environment import DEV_ADDRESS, dev_address
 from settings import PROJECT, local_environ
 
 FIRST_PORT, PORTS, PORT_LIMIT = 2024, 100, 65_536
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
 JOBS = "10"
 START_SECONDS, STOP_SECONDS = 60, 20
+APP = "./dev/app.py:app"
 # `langgraph dev` waits for every answer before it ends, and so for a model that hangs. This one waits a second.
 SERVER = """import functools, langgraph_api.cli, langgraph_cli.cli
 langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, timeout_graceful_shutdown=1)
@@ -46,46 +47,51 @@ or over HTTP, as any client would (API reference: {url}/docs):
 """
 
 
-def is_free(port: int) -> bool:
-    """Whether the port is free."""
-    with contextlib.closing(socket.socket()) as probe:
-        return probe.connect_ex((HOST, port)) != 0
-
-
 def choose_port(asked: int | None) -> int:
     """The port asked for, or the first free one. Raises `SystemExit` if it is no port, it is taken, or none is free:
     `langgraph dev` would quietly take another.
     """
-    if asked is not None:
-        if not 0 < asked < PORT_LIMIT:
-            sys.exit(f"PORT is {asked}; use 1 to {PORT_LIMIT - 1}, or leave it out.")
-        if not is_free(asked):
-            sys.exit(f"PORT is {asked}, which is taken; choose another, or leave it out.")
-        return asked
-    for port in range(FIRST_PORT, FIRST_PORT + PORTS):
-        if is_free(port):
-            return port
-    sys.exit(f"No port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free; choose one with PORT=.")
+    if asked is not None and not 0 < asked < PORT_LIMIT:
+        sys.exit(f"PORT is {asked}; use 1 to {PORT_LIMIT - 1}, or leave it out.")
+    for port in [asked] if asked else range(FIRST_PORT, FIRST_PORT + PORTS):
+        with contextlib.closing(socket.socket()) as probe:
+            if probe.connect_ex((HOST, port)):
+                return port
+    taken = (
+        f"PORT is {asked}, which is taken" if asked else f"The ports from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are taken"
+    )
+    sys.exit(f"{taken}; choose another with PORT=.")
+
+
+def only_server() -> IO[str]:
+    """The lock of this folder, held by the command and the server. Raises `SystemExit` if another server has it."""
+    lock = (PROJECT / ".dev.lock").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"A server of this folder runs already, at {dev_address()}; two would overwrite each other's files.")
+    return lock
 
 
 @contextlib.contextmanager
 def running_server(port: int, config: str, lock: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
     """`langgraph dev` on `port` with the folder's lock, stopped at the end."""
+    given = json.loads((PROJECT / config).read_text("utf-8"))
     # If the server read `.env` itself, an empty line there would hide a variable of the process.
-    effective = DEV_ADDRESS.parent / "langgraph.json"
-    effective.parent.mkdir(exist_ok=True)
-    effective.write_text(json.dumps({**json.loads((PROJECT / config).read_text("utf-8")), "env": {}}), "utf-8")
-    command = [sys.executable, "-c", SERVER, "dev", "--config", str(effective), "--no-browser"]
+    effective = {**given, "env": {}, "http": {**given.get("http", {}), "app": APP}}
+    path = DEV_ADDRESS.parent / "langgraph.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(effective), "utf-8")
+    command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser"]
     options = ["--host", HOST, "--port", str(port), "--n-jobs-per-worker", JOBS]
     server = subprocess.Popen(  # noqa: S603
         [*command, *options], cwd=PROJECT, env=local_environ(), start_new_session=True, pass_fds=[lock.fileno()]
     )
-    print(server.pid, file=lock, flush=True)
     try:
         yield server
     finally:
         stop(server)
-        if "path" in json.loads(effective.read_text("utf-8")).get("store", {}):
+        if "path" in given.get("store", {}):
             subprocess.run([sys.executable, "-m", "memory.postgres", "stop"], cwd=PROJECT, check=False)
 
 
@@ -121,8 +127,7 @@ def main() -> None:
     if args.host != HOST:
         reason = "the development server believes who its callers say they are"
         sys.exit(f"HOST is {args.host!r}; `make dev` listens on {HOST} only, since {reason}; leave HOST out.")
-    lock = only_server(PROJECT)
-    port = choose_port(args.port)
+    lock, port = only_server(), choose_port(args.port)
     url = f"http://{HOST}:{port}"
     for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))

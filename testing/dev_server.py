@@ -19,6 +19,8 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
+from dev.server import APP
+
 PROJECT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -230,6 +232,7 @@ def _project_config(overrides: Mapping[str, Any]) -> Any:
     config = json.loads((PROJECT / "langgraph.json").read_text())
     config.pop("env", None)
     config["dependencies"] = [str(PROJECT)]
+    config["http"]["app"] = APP
     return _absolute(_merged(config, overrides))
 
 

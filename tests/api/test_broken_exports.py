@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from memory.identity import label
-from testing.commands import run_command
 from testing.dev_server import DevServer, dev_token
 from testing.scripted_anthropic import ScriptedAnthropic
-from tests.api.calls import put
 from tests.conftest import model_env
 
 # The app, with conversations that cannot be read to their end for people whose name begins with the kind of error.
@@ -73,20 +68,3 @@ async def test_who_exports_sees_that_the_document_was_cut_off(broken: DevServer,
     assert answer.startswith(b"HTTP/1.1 200")
     assert b'{"thread_id": "half' in answer
     assert not answer.endswith(b"0\r\n\r\n"), "the end of a chunked body"
-
-
-@pytest.mark.server
-async def test_a_backup_names_whose_document_was_cut_off_and_keeps_no_half_of_it(
-    broken: DevServer, tmp_path: Path, alice: str
-) -> None:
-    cut, whole = f"value-{alice}", f"zoe-{alice}"
-    for user in (cut, whole):
-        async with httpx.AsyncClient(base_url=broken.url, headers=headers(user), trust_env=False, timeout=60) as http:
-            assert (await put(http, "- one\n")).status_code == 200
-    done = run_command("dev.backup", "--url", broken.url, "--folder", str(tmp_path), stdin=dev_token("acme", "root"))
-    assert done.returncode == 1
-    assert f"{cut} of acme could not be exported: RemoteProtocolError" in done.stderr
-    assert whole not in done.stderr
-    saved = [path for path in (tmp_path / label("acme")).iterdir() if alice.partition("@")[0] in path.name]
-    assert [path.name for path in saved] == [f"{label(whole)}.json"]
-    assert json.loads(saved[0].read_text("utf-8"))["user_id"] == whole

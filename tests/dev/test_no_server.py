@@ -29,7 +29,7 @@ def refusing() -> Iterator[tuple[str, list[object]]]:
         yield f"https://127.0.0.1:{listener.getsockname()[1]}", tried
 
 
-COMMANDS = ["dev.chat --as alice", "memory.reindex --user alice", "seeds", "dev.backup --folder none"]
+COMMANDS = ["dev.chat --as alice", "memory.reindex --user alice", "seeds"]
 
 
 def run(command: str, url: str) -> str:

@@ -87,7 +87,7 @@ def test_a_port_that_is_taken_is_refused_and_nothing_is_seeded(start: Start) -> 
         port = str(taken.getsockname()[1])
         process = start("--port", port)
         assert process.wait(30) == 1
-        assert output(process) == f"PORT is {port}, which is taken; choose another, or leave it out.\n"
+        assert output(process).startswith(f"PORT is {port}, which is taken; ")
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 10**20])

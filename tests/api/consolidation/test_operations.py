@@ -10,8 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memory.identity import DEFAULT_AGENT_ASSISTANT, label
-from testing.commands import run_command
+from memory.identity import DEFAULT_AGENT_ASSISTANT
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import module_server
@@ -82,15 +81,12 @@ shared_scope, scope = module_server("scope", MEMORY_SCOPE="assistant", SHARED_WR
 async def test_memory_that_an_assistant_s_people_share_is_nobody_s(
     scope: DevServer, model: ScriptedAnthropic, alice: str, tmp_path: Path
 ) -> None:
-    """Under MEMORY_SCOPE=assistant operations name the assistant and its organization, and a backup has no such person."""
+    """Under MEMORY_SCOPE=assistant operations name the assistant and its organization."""
     client = scope.as_user(alice)
     model.script("metric units", [WRITE], [Text("done")])
     await run_turn(client, str((await client.threads.create())["thread_id"]), "metric units, please")
     (largest,) = (await operations(scope)).json()["storage"]["largest"]
     assert largest == {"assistant_id": DEFAULT_AGENT_ASSISTANT, "org_id": "acme", "files": 1, "bytes": largest["bytes"]}
-    done = run_command("dev.backup", "--url", scope.url, "--folder", str(tmp_path), stdin=dev_token("acme", "root"))
-    assert (done.stdout, done.stderr) == (f"1 people are in {tmp_path}.\n", "")
-    assert [f"acme/{label(alice)}.json"] == [str(path.relative_to(tmp_path)) for path in _documents(tmp_path)]
 
 
 async def test_it_is_about_everybody_and_for_operators(server: DevServer, alice: str) -> None:
