@@ -2,28 +2,33 @@
 
 Custom auth on this platform fails open: it allows a resource or action without a handler. So the first handler denies
 everything to everybody except operators, and each handler after it opens one thing. `access/tokens.py` verifies tokens,
-`access/run_requests.py` decides which parts of a request reach a run, `memory/identity.py` decides whom a run acts as; the
-handlers stamp the evidence where clients cannot write.
+`access/run_requests.py` decides what of a request reaches a run, `memory/identity.py` decides whom a run acts as; the handlers
+stamp the evidence where clients cannot write.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any
 
-from langgraph_sdk import Auth
+from langgraph_sdk import Auth, get_client
 from langgraph_sdk.schema import Thread
 
 from access import run_requests
-from access.acting import act_as, operator_claims, stamp_claims
-from access.admission import ADMISSION
-from access.approvals import check_approval, check_idle, check_nothing_awaits_approval, thread_of
-from access.limits import check_run, check_size, check_thread
-from access.store_requests import rebuild_store_request
+from access.acting import (
+    act_as,
+    check_approval,
+    check_idle,
+    check_nothing_awaits_approval,
+    operator_claims,
+    stamp_claims,
+    thread_of,
+)
+from access.admission import ADMISSION, check_run, check_size, check_thread
 from access.tokens import Tokens
-from access.visits import VISITS
 from memory import identity, langgraph_internals, namespaces
 from memory.blocks import check_policy
-from memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, is_temporary, keep_out
+from memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
 from memory.identity import User, acting
 from memory.validation import RefusedWriteError, check_text
 from settings import Settings, load_settings
@@ -31,6 +36,7 @@ from settings import Settings, load_settings
 settings: Settings = load_settings()
 tokens = Tokens(settings)
 auth = Auth()
+_background: set[asyncio.Task[None]] = set()
 
 logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
@@ -87,7 +93,7 @@ async def create_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     if value.get("metadata") is None:  # a copy: the platform copies the owner, too
         value["metadata"] = {}
     run_requests.rebuild_thread_metadata(value["metadata"], new=True)
-    VISITS.begin(acting(ctx.user, None, settings, on_server=True))
+    _begin_visit(ctx.user)
     value["metadata"].update(_owner(ctx.user))
     return _own_only(ctx.user)
 
@@ -119,7 +125,8 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     kwargs, operator, thread_id = value["kwargs"], _is_operator(ctx.user), value["thread_id"]
     if not operator:
         check_size(value)
-    command, asks_temporary = kwargs.get("command") or {}, run_requests.run_asks_temporary(value)
+    command, told = kwargs.get("command") or {}, (value["metadata"], (kwargs.get("config") or {}).get("metadata"))
+    asks_temporary = any(run_requests.asks_temporary(metadata) for metadata in told)
     if any(command.get(name) is not None for name in ("resume", "update", "goto")):
         _check_state_write(ctx.user)
     run_requests.rebuild_run(value, operator=operator)
@@ -128,25 +135,41 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     if is_temporary(thread) if thread else asks_temporary:
         value["metadata"][TEMPORARY] = True
     if thread is None:
-        VISITS.begin(acting(ctx.user, None, settings, on_server=True))
-    approvals = settings.shared_writes == "interrupt"
+        _begin_visit(ctx.user)
+    approvals, resumes = settings.shared_writes == "interrupt", command.get("resume") is not None
     if not operator:
         consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
         owner = _owner(ctx.user)
         await check_run(owner, value, settings, consolidates=consolidates)
-        if approvals:
-            await check_nothing_awaits_approval(thread_id, value.get("after_seconds"), consolidates=consolidates)
+        if approvals:  # with the thread as it is now: the person's runs are checked one after another
+            now = await thread_of(thread_id)
+            await check_nothing_awaits_approval(now, value.get("after_seconds"), consolidates=consolidates)
     else:
-        resumes = command.get("resume") is not None
         if resumes:
-            await check_idle(thread_id)
-        owner = await act_as(ctx.user, thread_id, kwargs, settings)
+            check_idle(thread)
+        owner = act_as(ctx.user, thread, kwargs, settings)
         if resumes and approvals:
             await check_approval(thread_id, kwargs)
     value["metadata"].update(owner)
     if await _note_pause(owner, thread):
         value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
     return None if operator else owner
+
+
+def _begin_visit(user: User) -> None:
+    """A person's first new conversation in a while deletes their expired temporary ones, in the background, as that user."""
+    actor = acting(user, None, settings, on_server=True)
+    if ADMISSION.visits((actor.org_id, actor.user_id)):
+        task = asyncio.create_task(_delete_temporary(actor))
+        _background.add(task)  # the event loop itself keeps no task alive
+        task.add_done_callback(_background.discard)
+
+
+async def _delete_temporary(actor: identity.Actor) -> None:
+    try:
+        await delete_temporary(get_client(), actor)
+    except Exception:  # no error here concerns the request
+        logger.warning("Temporary conversations could not be deleted. The sweep does it.", exc_info=True)
 
 
 async def _note_pause(owner: Mapping[str, Any], thread: Thread | None) -> bool:
@@ -193,7 +216,7 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
             if not identity.may_write_policies(ctx.user, settings):
                 raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
             check_policy(value["key"], value.get("value"))
-            rebuild_store_request(ctx.action, value)
+            run_requests.rebuild_store_request(ctx.action, value)
             # A warning, so that no usual log level hides it.
             logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
             return
@@ -201,7 +224,7 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
         raise HTTPException(422, str(error)) from None
     if ctx.action not in {"get", "search", "list_namespaces"} or not namespaces.may_read(namespace, actor, settings):
         raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
-    rebuild_store_request(ctx.action, value)
+    run_requests.rebuild_store_request(ctx.action, value)
 
 
 # A decorator registers one action; these handlers have several.

@@ -10,9 +10,9 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import mktime_tz, parsedate_tz
-from typing import Any, ClassVar
+from typing import Any
 
 import orjson
 from langchain.agents.middleware import ModelRetryMiddleware
@@ -41,31 +41,31 @@ ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "langchain_google_genai": (("finish_reason",), frozenset({"STOP"})),
     "langchain_ollama": (("done_reason",), frozenset({"stop"})),
 }
-# Characters of one answer, and of invalid JSON in a tool call's arguments: langchain repairs that in quadratic time.
-MAX_ANSWER_CHARS, _REPAIRED_CHARS = 1_000_000, 1_024
+MAX_ANSWER_CHARS = 1_000_000
 # The longest `Retry-After` that is waited for. Anthropic's client would sleep for any, and pass for a silent model.
 MAX_RETRY_AFTER_SECONDS, _LONGEST_SECONDS = MODEL_SILENCE_SECONDS / 2, 1e9
 
 
+# Each is a `RuntimeError`, too: of these the platform shows people the message.
 class BusyModelError(ModelRateLimitError, RuntimeError):
-    """A provider asks to wait before the next call. Of a `RuntimeError` the platform shows people the message."""
+    """A provider asks to wait before the next call."""
 
     is_retryable = False
 
 
-class CutAnswerError(ModelConnectionError):
+class CutAnswerError(ModelConnectionError, RuntimeError):
     """An answer broke off. The same call may succeed."""
 
 
-class HalfToolCallError(ModelError):
+class HalfToolCallError(ModelError, RuntimeError):
     """An answer ended early, e.g. at a token limit, and may contain a cut tool call. A retry would not help."""
 
 
-class LongAnswerError(ModelError):
+class LongAnswerError(ModelError, RuntimeError):
     """An answer is longer than `MAX_ANSWER_CHARS`. A retry would not help."""
 
 
-class SilentModelError(ModelTimeoutError):
+class SilentModelError(ModelTimeoutError, RuntimeError):
     """A model sent nothing for too long. There is no automatic retry: the person has waited long enough to decide."""
 
     is_retryable = False
@@ -125,9 +125,10 @@ def check_models() -> None:
 
 
 def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
-    """The same model, with complete asynchronous answers in time, or one of the errors above.
+    """A copy of the model, with complete asynchronous answers in time, or one of the errors above.
 
-    It stays an instance of its class. A model that does not stream is returned as it is: `RunBound` limits its calls.
+    Every call streams, to tell silence from a long answer. A model that does not stream is returned as it is: `RunBound` limits
+    its calls.
     """
     kind = type(model)
     streams = kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
@@ -136,71 +137,98 @@ def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
     if any(base.__module__.startswith("langchain_anthropic") for base in kind.__mro__):
         hooks = model._async_client._client.event_hooks["response"]  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
         hooks += [] if _no_long_wait in hooks else [_no_long_wait]
-    content = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "silence_seconds": limits.silence_seconds}
+    packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
+    endings = next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset[str]()))
     copy = model.model_copy()
-    object.__setattr__(copy, "__class__", type(kind.__name__, (_WholeAnswers, kind), content))
-    return copy
+    streamed = copy._astream  # noqa: SLF001  # what an integration implements
 
+    async def astream(
+        messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        answer = _Answer(*endings)
+        async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
+            while chunk := await _following(chunks, limits.silence_seconds, began=answer.began):
+                answer.add(chunk)
+                yield chunk
+                await asyncio.sleep(0)  # buffered chunks must not block other tasks
+        answer.check()
 
-class _WholeAnswers(BaseChatModel):
-    """A base before an integration's class. Every call streams, to tell silence from a long answer."""
-
-    silence_seconds: ClassVar[float]
-
-    async def _agenerate(
-        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
+    async def agenerate(
+        messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        result = await agenerate_from_stream(self._astream(messages, stop, run_manager, **kwargs))
+        result = await agenerate_from_stream(astream(messages, stop, run_manager, **kwargs))
         match (message := result.generations[0].message).content:
             case [{"type": "text", "text": str(text), **others}] if others.keys() <= {"index"}:
                 message.content = text  # the integration's form without streaming
         return result
 
-    async def _astream(
-        self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
-    ) -> AsyncIterator[ChatGenerationChunk]:
-        packages = (base.__module__.partition(".")[0] for base in type(self).__mro__)
-        keys, whole = next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset[str]()))
-        reason: str | None = None
-        began, calls, chars = False, False, 0
-        arguments: dict[object, _Arguments] = {}
-        async with aclosing(super()._astream(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
-            while chunk := await self._following(chunks, began=began):
-                began = True
-                said = {**(chunk.generation_info or {}), **chunk.message.response_metadata}
-                message = chunk.message if isinstance(chunk.message, AIMessageChunk) else AIMessageChunk(content="")
-                calling = bool(message.tool_call_chunks or message.tool_calls or message.invalid_tool_calls)
-                calls = calls or calling
-                # A reason counts only at the end: more content after it cancels it.
-                before = None if calling or chunk.message.content else reason
-                reason = next((str(said[key]) for key in keys if said.get(key)), before)
-                chars += _note(chunk.message, arguments)
-                if chars > MAX_ANSWER_CHARS:
-                    raise LongAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
-                yield chunk
-                await asyncio.sleep(0)  # buffered chunks must not block other tasks
-        if keys and reason is None:
-            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(keys)}.")
-        if keys and calls and reason not in whole:
-            raise HalfToolCallError(f"The model's answer ended with {reason}, in which a tool call may be half.")
-        for call in arguments.values():
-            call.check()
+    vars(copy).update(_astream=astream, _agenerate=agenerate)
+    return copy
 
-    async def _following(self, chunks: AsyncIterator[ChatGenerationChunk], *, began: bool) -> ChatGenerationChunk | None:
-        """The next chunk, None after the last. The provider's client has already retried errors before the first one."""
+
+async def _following(
+    chunks: AsyncIterator[ChatGenerationChunk], silence_seconds: float, *, began: bool
+) -> ChatGenerationChunk | None:
+    """The next chunk, None after the last. The provider's client has already retried errors before the first one."""
+    try:
+        async with asyncio.timeout(silence_seconds) as silence:
+            return await anext(chunks, None)
+    except Exception as error:
+        if silence.expired():
+            raise SilentModelError(f"The model said nothing for {silence_seconds:g} seconds.") from error
+        if began:
+            raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
+        response = getattr(error, "response", None)
+        if (seconds := _retry_after(response)) > 0:
+            asked = f"it answers {response.status_code}, and asks to wait {_in_words(seconds)}"  # type: ignore[union-attr]
+            raise BusyModelError(f"The model's provider is busy: {asked}. Try again then.") from error
+        raise
+
+
+@dataclass(slots=True)
+class _Answer:
+    """An answer so far: whether it began, why it ended, and its tool calls."""
+
+    keys: tuple[str, ...]
+    whole: frozenset[str]
+    began: bool = False
+    reason: str | None = None
+    calls: bool = False
+    chars: int = 0
+    arguments: dict[object, list[str]] = field(default_factory=dict)
+
+    def add(self, chunk: ChatGenerationChunk) -> None:
+        """Take another part. Raises `LongAnswerError`."""
+        message = chunk.message if isinstance(chunk.message, AIMessageChunk) else AIMessageChunk(content="")
+        calling = bool(message.tool_call_chunks or message.tool_calls or message.invalid_tool_calls)
+        self.began, self.calls = True, self.calls or calling
+        # A reason counts only at the end: more content after it cancels it.
+        before = None if calling or message.content else self.reason
+        said = {**(chunk.generation_info or {}), **message.response_metadata}
+        self.reason = next((str(said[key]) for key in self.keys if said.get(key)), before)
+        for call in message.tool_call_chunks:
+            index = len(self.arguments) if call["index"] is None else (call["index"],)
+            self.arguments.setdefault(index, []).append(call["args"] or "")
+            self.chars += len(call["args"] or "")
+        self.chars += len(str(message.content))
+        if self.chars > MAX_ANSWER_CHARS:
+            raise LongAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
+
+    def check(self) -> None:
+        """Raise an error unless the answer ended as its provider's protocol ends, with tool calls that are whole: JSON that the
+        platform can keep, without NaN or integers of more than 64 bits, and not too deep. langchain would complete a half, in
+        quadratic time; a thread with others can never be read again.
+        """
+        if self.keys and self.reason is None:
+            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(self.keys)}.")
+        if self.keys and self.calls and self.reason not in self.whole:
+            raise HalfToolCallError(f"The model's answer ended with {self.reason}, in which a tool call may be half.")
         try:
-            async with asyncio.timeout(self.silence_seconds) as silence:
-                return await anext(chunks, None)
-        except Exception as error:
-            if silence.expired():
-                raise SilentModelError(f"The model said nothing for {self.silence_seconds:g} seconds.") from error
-            if began:
-                raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
-            response = getattr(error, "response", None)
-            if (seconds := _retry_after(response)) > 0:
-                asked = f"it answers {response.status_code}, and asks to wait {_in_words(seconds)}"  # type: ignore[union-attr]
-                raise BusyModelError(f"The model's provider is busy: {asked}. Try again then.") from error
-            raise
+            for parts in self.arguments.values():
+                orjson.dumps(from_json("".join(parts) or "{}", allow_inf_nan=False))
+        except (ValueError, TypeError):
+            said = "The model called a tool with arguments that are no JSON, or that no thread can keep."
+            raise HalfToolCallError(said) from None
 
 
 async def _no_long_wait(response: Any) -> None:
@@ -224,44 +252,6 @@ def _in_words(seconds: float) -> str:
     units = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
     size, unit = next((of for of in units if seconds >= 2 * of[0]), (1, "seconds" if seconds > 1 else "second"))
     return f"{math.ceil(seconds / size)} {unit}"
-
-
-@dataclass(slots=True)
-class _Arguments:
-    """The arguments of a tool call so far."""
-
-    text: str = ""
-    checked: int = 0
-
-    def add(self, said: str) -> int:
-        """Append a part; returns its length. Raises `HalfToolCallError` if the whole can no longer become JSON."""
-        self.text += said
-        if len(self.text) - self.checked >= _REPAIRED_CHARS:
-            self.checked = len(self.text)
-            try:
-                from_json(self.text, allow_partial="trailing-strings")
-            except ValueError:
-                raise HalfToolCallError("The model called a tool with long arguments that are no JSON.") from None
-        return len(said)
-
-    def check(self) -> None:
-        """Raise `HalfToolCallError` unless the whole is JSON that the platform can keep: without NaN or integers of more than
-        64 bits, and not too deep. langchain would complete a half, and a thread with others can never be read again.
-        """
-        try:
-            orjson.dumps(from_json(self.text or "{}", allow_inf_nan=False))
-        except (ValueError, TypeError):
-            said = "The model called a tool with arguments that are no JSON, or that no thread can keep."
-            raise HalfToolCallError(said) from None
-
-
-def _note(message: BaseMessage, arguments: dict[object, _Arguments]) -> int:
-    """The characters that a chunk adds to an answer. Also checks the arguments of tool calls."""
-    content, chars = message.content, 0
-    for call in message.tool_call_chunks if isinstance(message, AIMessageChunk) else ():
-        index = len(arguments) if call["index"] is None else (call["index"],)
-        chars += arguments.setdefault(index, _Arguments()).add(call["args"] or "")
-    return chars or (len(content) if isinstance(content, str) else sum(len(str(block)) for block in content))
 
 
 if __name__ == "__main__":  # `make dev` checks the settings before it starts a server

@@ -1,13 +1,21 @@
-"""Bounds of every request, checked before the platform sees it: one spelling of ids, and the size and depth of bodies.
+"""Bounds of every request, checked before the platform sees it: one spelling of ids, and the size and shape of bodies.
 
 The platform accepts any spelling of an id that `UUID()` reads, but keeps a conversation's checkpoints under the given one: the
-same id in capitals would be a second conversation, which survives the deletion of the first. It also parses bodies of any size
-and depth, and trusts the types of some fields.
+same id in capitals would be a second conversation, which survives the deletion of the first. It also parses bodies of any shape
+in the event loop, and trusts the types of some fields.
 """
 
+import asyncio
+import json
+import reprlib
 from contextlib import ExitStack, suppress
+from typing import Annotated, Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
+import numpy as np
 from langgraph_sdk.auth.types import StudioUser
+from pydantic import AfterValidator, BaseModel, StrictStr, ValidationError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -15,16 +23,117 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from access.admission import ADMISSION, Person
-from access.body_bounds import MAX_REQUEST_BYTES, canonical, check_body, too_many_states
 from access.dev_guard import is_in_process
 from memory.identity import User, claim
+from settings import MAX_HISTORY, MAX_INPUT_BYTES
+
+# Bytes of a body for any route but /memory (JSON may write a text in three times its bytes), and its levels of nesting. The
+# platform's own bound (HTTP_MAX_REQUEST_BODY_BYTES) comes after this middleware, and holds for no WebSocket.
+MAX_REQUEST_BYTES, MAX_REQUEST_NESTING = 4 * MAX_INPUT_BYTES, 150
+# Values in its lists and objects: the platform looks at each of them in the event loop.
+MAX_REQUEST_VALUES = 200_000
+# Requests in one batch.
+MAX_BATCH = 1_000
 
 # Bytes that a request counts beyond its own, by the first segment of its path: these routes compute much.
 _WEIGHTS = {"mcp": 2_097_152, "a2a": 1_048_576}
 # Last segments of paths whose answers wait for a run.
 _WAITED = frozenset({"wait", "join"})
-
+# Bytes of a body beyond which it is checked off the event loop.
+_LARGE = 65_536
 _POLICY_VIOLATION = 1008
+
+# --- Bodies ----------------------------------------------------------------------------------------------------------
+
+_OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
+_MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
+_NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[{",]}')
+
+
+def shape(body: bytes) -> tuple[int, int]:
+    """The largest number of brackets that a JSON text has open at once, and its commas between values."""
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
+    marks = marks[np.cumsum(marks == _QUOTE) % 2 == 0]
+    is_comma = marks == _COMMA
+    return int(np.cumsum(marks * ~is_comma, dtype=np.int64).max(initial=0)), int(is_comma.sum())
+
+
+def _canonical(text: str) -> str:
+    try:
+        wanted = str(UUID(text))
+    except ValueError:  # not an id: the platform answers that
+        return text
+    if text != wanted:
+        raise ValueError(f"write this id as {wanted}")
+    return text
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (LookupError, ValueError, OSError):  # a folder of zones, a name longer than a file's
+        raise ValueError("use an IANA name such as Europe/Berlin") from None
+    return name
+
+
+_Id = Annotated[StrictStr, AfterValidator(_canonical)]
+
+
+class _Fields(BaseModel):
+    """Fields whose ids the platform keeps as spelled, or whose types it does not check."""
+
+    thread_id: _Id | None = None
+    thread_ids: list[_Id] | None = None
+    checkpoint_id: StrictStr | None = None
+    checkpoint: dict[str, Any] | None = None
+    timezone: Annotated[StrictStr, AfterValidator(_zone)] | None = None
+    langsmith_tracer: dict[str, Any] | None = None
+    namespace_prefix: list[StrictStr] = []
+
+
+async def _check_body(body: bytes, path: str = "") -> None:
+    """Raise `HTTPException` for a body that is too long (413), nests too deep or has an invalid field (422)."""
+    if len(body) > MAX_REQUEST_BYTES:
+        raise HTTPException(413, f"The body has more than {MAX_REQUEST_BYTES:,} bytes; send less.")
+    reason = await asyncio.to_thread(_reason, body, path) if len(body) > _LARGE else _reason(body, path)
+    if reason:
+        raise HTTPException(422, reason)
+
+
+def _reason(body: bytes, path: str) -> str | None:
+    """The reason to refuse a JSON body; None for a good one, and for text that is not JSON."""
+    depth, values = shape(body)
+    if depth > MAX_REQUEST_NESTING:
+        return f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it."
+    if values > MAX_REQUEST_VALUES:
+        return f"The body has more than {MAX_REQUEST_VALUES:,} values; send less."
+    try:
+        value = json.loads(body, parse_int=float)  # of any length
+        items = value if isinstance(value, list) else [value]
+        if len(items) > MAX_BATCH:
+            return f"The body is a batch of {len(items):,}; send at most {MAX_BATCH:,} at once."
+        for item in items:
+            if isinstance(item, dict):
+                _Fields.model_validate(item)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        return f"{first['loc'][0]} is {reprlib.repr(first['input'])}; {first['msg'].removeprefix('Value error, ')}."
+    except ValueError:  # the platform answers that in the protocol's words
+        return None
+    return _too_many_states(path, value.get("limit")) if isinstance(value, dict) else None
+
+
+def _too_many_states(path: str, limit: object) -> str | None:
+    """The reason to refuse a limit of a history; None for a good one, and for what is no number: the platform answers that."""
+    if path.endswith("/history"):
+        with suppress(ValueError):
+            if float(str(limit)) > MAX_HISTORY:
+                return f"limit is {limit}; a history has at most {MAX_HISTORY} states at once."
+    return None
+
+
+# --- Requests --------------------------------------------------------------------------------------------------------
 
 
 class RequestBounds:
@@ -44,7 +153,7 @@ class RequestBounds:
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         try:
             for segment in path.split("/"):
-                canonical(segment)
+                _canonical(segment)
         except ValueError as error:
             detail = f"The path's ids are lower-case UUIDs with dashes; {error}."
             await JSONResponse({"detail": detail}, 422)(scope, receive, send)
@@ -53,13 +162,42 @@ class RequestBounds:
             if is_in_process(scope):
                 await self.app(scope, receive, send)
             elif scope["type"] == "websocket":
-                with ExitStack() as open_streams:
-                    await self.app(scope, _bounded_frames(scope, receive, send), _counted_socket(scope, send, open_streams))
+                with _Socket(scope, receive, send) as socket:
+                    await self.app(scope, socket.receive, socket.send)
             else:
-                await _Request(scope, receive, send, path).carry_out(self.app)
+                with _Request(scope, receive, send, path) as request:
+                    await request.carry_out(self.app)
 
 
-class _Request:
+class _Bounded(ExitStack):
+    """A request or WebSocket of a person, who has one open stream more until it ends."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        super().__init__()
+        self._scope, self._receive, self._send = scope, receive, send
+
+    @property
+    def _person(self) -> Person | None:
+        """Whose share it takes, once they are signed in. Studio has none."""
+        user: User | StudioUser | None = self._scope.get("user")
+        if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
+            return None
+        return org_id, user.identity
+
+    async def _charge(self, size: int) -> None:
+        """Wait for the person's turn to send so many bytes (`access/admission.py`)."""
+        if person := self._person:
+            await ADMISSION.reading(person, size)
+
+    def _sent(self, message: Message, *, is_stream: bool) -> None:
+        if person := self._person:
+            if is_stream:
+                self.enter_context(ADMISSION.stream(person))
+            body = (message.get("text") or "").encode() or message.get("bytes") or message.get("body") or b""
+            ADMISSION.sent(person, len(body))
+
+
+class _Request(_Bounded):
     """One HTTP request, whose body is read, bounded and charged when the route asks for it, after sign-in.
 
     A refusal replaces the route's own answer. The end of an answer of /memory is sent once its maker has ended well. Otherwise
@@ -68,22 +206,19 @@ class _Request:
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
-        self._scope, self._receive, self._send, self._path = scope, receive, send, path
-        self._is_memory = path == "/memory" or path.startswith("/memory/")
+        super().__init__(scope, receive, send)
+        self._path, self._is_memory = path, path == "/memory" or path.startswith("/memory/")
         self._is_read = self._started = False
         self._end: Message | None = None
         self._refusal: HTTPException | None = None
-        self._streams = ExitStack()
 
     async def carry_out(self, app: ASGIApp) -> None:
         """Have the app answer the request, or refuse it."""
-        limit = QueryParams(self._scope["query_string"]).get("limit")
-        if self._path.endswith("/history") and (reason := too_many_states(limit)):
+        if reason := _too_many_states(self._path, QueryParams(self._scope["query_string"]).get("limit")):
             self._refusal = HTTPException(422, reason)
         else:
             try:
-                with self._streams:
-                    await app(self._scope, self.receive, self.send)
+                await app(self._scope, self.receive, self.send)
             except Exception:
                 if self._refusal is None or self._started:
                     raise
@@ -99,22 +234,38 @@ class _Request:
             return await self._receive()
         try:
             if not self._is_read:
-                await _charge(self._scope, _WEIGHTS.get(self._path.split("/")[1], 0))
+                await self._charge(_WEIGHTS.get(self._path.split("/")[1], 0))
             self._is_read = True
-            if self._is_memory:
-                return await _metered(self._scope, self._receive)
-            return await _read(self._scope, self._receive, self._path)
+            return await (self._part() if self._is_memory else self._body())
         except HTTPException as error:
             self._refusal = error
             raise
 
+    async def _part(self) -> Message:
+        message = await self._receive()
+        await self._charge(len(message.get("body", b"")))
+        return message
+
+    async def _body(self) -> Message:
+        """The whole body as one message. Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
+        body, more = bytearray(), True
+        while more and len(body) <= MAX_REQUEST_BYTES:
+            message = await self._part()
+            if message["type"] != "http.request":
+                return message
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        await _check_body(bytes(body), self._path)
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
+
     async def send(self, message: Message) -> None:
         if self._refusal is not None and not self._started:
             return
-        if person := _person(self._scope.get("user")):
-            if not self._started and self._is_stream(message):
-                self._count_stream(person)
-            ADMISSION.sent(person, len(message.get("body", b"")))
+        try:
+            self._sent(message, is_stream=not self._started and self._is_stream(message))
+        except HTTPException as error:
+            self._refusal = error
+            raise
         self._started = True
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message
@@ -126,87 +277,35 @@ class _Request:
         kinds = (value for name, value in start.get("headers", ()) if name == b"content-type")
         return self._path.rpartition("/")[2] in _WAITED or any(kind.startswith(b"text/event-stream") for kind in kinds)
 
-    def _count_stream(self, person: Person) -> None:
+
+class _Socket(_Bounded):
+    """A WebSocket: an open stream of its person, in which each frame is a request, and bounded as one."""
+
+    async def receive(self) -> Message:
+        message = await self._receive()
         try:
-            self._streams.enter_context(ADMISSION.stream(person))
+            if message["type"] == "websocket.receive":
+                await self._check_frame(message.get("text"))
         except HTTPException as error:
-            self._refusal = error
-            raise
-
-
-def _counted_socket(scope: Scope, send: Send, open_streams: ExitStack) -> Send:
-    """Counts a WebSocket as an open stream of its person, and what it sends as bytes."""
-
-    async def counted(message: Message) -> None:
-        if person := _person(scope.get("user")):
-            if message["type"] == "websocket.accept":
-                try:
-                    open_streams.enter_context(ADMISSION.stream(person))
-                except HTTPException as error:
-                    await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
-                    raise
-            ADMISSION.sent(person, len((message.get("text") or "").encode()) + len(message.get("bytes") or b""))
-        await send(message)
-
-    return counted
-
-
-def _bounded_frames(scope: Scope, receive: Receive, send: Send) -> Receive:
-    """Each frame is a request of its person, and bounded as one."""
-
-    async def bounded() -> Message:
-        message = await receive()
-        if message["type"] != "websocket.receive":
-            return message
-        try:
-            text = _text(message).encode()
-            if person := _person(scope.get("user")):
-                await ADMISSION.request(person)
-                await ADMISSION.reading(person, len(text))
-            await check_body(text)
-        except HTTPException as error:
-            await send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
+            await self._close(error)
             return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
         return message
 
-    return bounded
+    async def _check_frame(self, text: object) -> None:
+        if not isinstance(text, str):
+            raise HTTPException(422, "A frame is binary; send text.")
+        if person := self._person:
+            await ADMISSION.request(person)
+        await self._charge(len(text.encode()))
+        await _check_body(text.encode())
 
+    async def send(self, message: Message) -> None:
+        try:
+            self._sent(message, is_stream=message["type"] == "websocket.accept")
+        except HTTPException as error:
+            await self._close(error)
+            raise
+        await self._send(message)
 
-def _text(frame: Message) -> str:
-    if not isinstance(text := frame.get("text"), str):
-        raise HTTPException(422, "A frame is binary; send text.")
-    return text
-
-
-def _person(user: User | StudioUser | None) -> Person | None:
-    """Whose share a request takes. Studio has none, nor has who is not signed in."""
-    if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
-        return None
-    return org_id, user.identity
-
-
-async def _charge(scope: Scope, size: int) -> None:
-    """Wait for the person's turn to send so many bytes (`access/admission.py`)."""
-    if person := _person(scope.get("user")):
-        await ADMISSION.reading(person, size)
-
-
-async def _metered(scope: Scope, receive: Receive) -> Message:
-    message = await receive()
-    await _charge(scope, len(message.get("body", b"")))
-    return message
-
-
-async def _read(scope: Scope, receive: Receive, path: str) -> Message:
-    """The whole body as one message. Raises `HTTPException`: 413, it is too long (reading stops); 422, it nests too deep, or a
-    field is invalid; 429, it is not the person's turn.
-    """
-    body, more = bytearray(), True
-    while more and len(body) <= MAX_REQUEST_BYTES:
-        message = await _metered(scope, receive)
-        if message["type"] != "http.request":
-            return message
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    await check_body(bytes(body), path)
-    return {"type": "http.request", "body": bytes(body), "more_body": False}
+    async def _close(self, error: HTTPException) -> None:
+        await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})

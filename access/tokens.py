@@ -7,6 +7,7 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -26,7 +27,6 @@ MAX_TOKEN_CHARS = 16_384
 # Accepted difference between the clocks of this server and of a token's issuer.
 CLOCK_SKEW_SECONDS = 30
 MAX_JWKS_BYTES = 262_144
-MAX_JWKS_KEYS = 200
 ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 logger = logging.getLogger("auth")
@@ -51,35 +51,39 @@ class KeyTimes:
 class KeySet:
     """An identity provider's public keys, cached; one task at a time fetches them, within bounds of time and size.
 
-    A known key needs no waiting, even during a fetch. An unknown key causes a fetch, unless one ended, well or not, within the
-    cooldown: a provider that is down is not asked by every request, nor waited for.
+    Not `jwt.PyJWKClient`: it has one lock, so a slow provider would hold up people whose key is known, and neither the time nor
+    the size of the provider's whole answer has a bound.
     """
 
     def __init__(self, url: str, times: KeyTimes | None = None) -> None:
-        self._url, self._times = httpx.URL(url), times or KeyTimes()
+        self._url, self._times = url, times or KeyTimes()
         self._tls = ssl.create_default_context()  # reads files, so not in the event loop
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
 
     async def key(self, key_id: str | None) -> jwt.PyJWK:
-        """The key of this id. Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is none."""
-        now = time.monotonic()
-        age = now - self._fetched_at
+        """The key of this id. A known one needs no waiting; for an unknown one, the keys are fetched unless they just were.
+
+        Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is none of this id.
+        """
+        age, cool = self._since(self._fetched_at), self._since(self._tried_at) > self._times.cooldown
         if age < self._times.kept and key_id in self._keys:
-            if age > self._times.refresh and now - self._tried_at > self._times.cooldown:
-                self._start()
+            if age > self._times.refresh and cool:
+                self._fetch_soon()
             return self._keys[key_id]
-        if now - self._tried_at > self._times.cooldown:
-            # Concurrent callers share one fetch, which goes on when one of them hangs up.
-            await asyncio.wait([self._start()])
-        if time.monotonic() - self._fetched_at >= self._times.kept:
+        if cool:  # callers share one fetch, which goes on when one of them hangs up
+            await asyncio.wait([self._fetch_soon()])
+        if self._since(self._fetched_at) >= self._times.kept:
             raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
         if key_id not in self._keys:
             raise jwt.PyJWTError("its key is not one of the identity provider's")
         return self._keys[key_id]
 
-    def _start(self) -> asyncio.Task[None]:
+    def _since(self, moment: float) -> float:
+        return time.monotonic() - moment
+
+    def _fetch_soon(self) -> asyncio.Task[None]:
         if self._fetching is None or self._fetching.done():
             self._fetching = asyncio.create_task(self._fetch())
         return self._fetching
@@ -87,61 +91,46 @@ class KeySet:
     async def _fetch(self) -> None:
         try:
             async with asyncio.timeout(self._times.timeout):
-                answer = await self._answer()
-                self._keys = await asyncio.to_thread(usable_keys, answer)
+                self._keys = await asyncio.to_thread(usable_keys, await self._answer())
+            self._fetched_at = time.monotonic()
         except (httpx.HTTPError, OSError, ValueError, RecursionError) as error:  # unreachable, too slow, or not a key set
             logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)
-        else:
-            self._fetched_at = time.monotonic()
         finally:
             self._tried_at = time.monotonic()
 
     async def _answer(self) -> bytes:
         """The provider's answer as sent, without redirects or decompression."""
-        headers = {"accept": "application/json", "accept-encoding": "identity"}
+        headers, body = {"accept": "application/json", "accept-encoding": "identity"}, bytearray()
         async with (
-            httpx.AsyncClient(verify=self._tls, timeout=self._times.timeout, follow_redirects=False) as client,
+            httpx.AsyncClient(verify=self._tls, timeout=self._times.timeout) as client,
             client.stream("GET", self._url, headers=headers) as response,
         ):
             if response.status_code != HTTPStatus.OK:
                 raise ValueError(f"it answers {response.status_code}")
-            body = bytearray()
             async for part in response.aiter_raw():
                 body += part
                 if len(body) > MAX_JWKS_BYTES:
                     raise ValueError(f"it is longer than {MAX_JWKS_BYTES} bytes")
-            return bytes(body)
+        return bytes(body)
 
 
 def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
-    """The usable keys of a JSON Web Key Set (RFC 7517), by id. Raises `ValueError` if it is not a key set or has none,
-    `RecursionError` if it is nested too deeply.
+    """The usable keys of a JSON Web Key Set (RFC 7517), by id: public ones for signatures. A bad key does not spoil the others.
+
+    Raises `ValueError` if it is not a key set or has none, `RecursionError` if it is nested too deeply.
     """
     document = json.loads(answer)
-    keys = document.get("keys") if isinstance(document, dict) else None
-    if not isinstance(keys, list) or len(keys) > MAX_JWKS_KEYS:
-        raise ValueError(f"it is no object with a list of at most {MAX_JWKS_KEYS} keys")
+    given = document.get("keys") if isinstance(document, dict) else None
     usable: dict[str | None, jwt.PyJWK] = {}
-    for key in keys:
-        if isinstance(key, dict) and (public := _public_key(key)):
-            usable.setdefault(public.key_id, public)
+    for key in given if isinstance(given, list) else ():
+        with suppress(jwt.PyJWTError, TypeError, ValueError, AttributeError):
+            if "d" not in key and (key.get("use") or "sig") == "sig" and "verify" in [*(key.get("key_ops") or ["verify"])]:
+                public = jwt.PyJWK(key)
+                if public.algorithm_name in ASYMMETRIC and isinstance(public.key_id, str | None):
+                    usable.setdefault(public.key_id, public)
     if not usable:
-        raise ValueError("it has no key that tokens may be signed with")
+        raise ValueError("it is no key set, or has no key that tokens may be signed with")
     return usable
-
-
-def _public_key(key: dict[str, Any]) -> jwt.PyJWK | None:
-    """A public signature key for an allowed algorithm; None for other keys."""
-    operations = key.get("key_ops") or ["verify"]
-    for_signatures = (key.get("use") or "sig") == "sig" and isinstance(operations, list) and "verify" in operations
-    named = isinstance(key.get("kid"), str | None) and (key.get("alg") or ASYMMETRIC[0]) in ASYMMETRIC
-    if not for_signatures or not named or "d" in key:
-        return None
-    try:
-        public = jwt.PyJWK(key)
-    except (jwt.PyJWTError, TypeError, ValueError):  # a bad key does not spoil the others
-        return None
-    return public if public.algorithm_name in ASYMMETRIC else None
 
 
 class Tokens:

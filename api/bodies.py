@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from access.body_bounds import MAX_REQUEST_NESTING, shape
+from access.request_bounds import MAX_REQUEST_NESTING, shape
 from api.requests import PersonRequest, RefusedRequestError
 
 # Bytes of a body for each of its values: what a client sends is text, and a parser stops the whole process meanwhile.

@@ -13,7 +13,7 @@ from langgraph.errors import UnknownInterruptError
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from access.approvals import STRICT_RESUME
+from access.acting import STRICT_RESUME
 from memory import identity, namespaces
 from settings import Settings
 from testing.dev_server import DevServer, run_turn

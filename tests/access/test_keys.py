@@ -14,6 +14,8 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from hypothesis import example, given
+from hypothesis import strategies as st
 from starlette.exceptions import HTTPException as ServerError
 
 from access import tokens
@@ -85,24 +87,13 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer) 
         await key_set.key("one")
 
 
-def huge() -> bytes:
-    return json.dumps({"keys": [jwk()], "padding": "x" * tokens.MAX_JWKS_BYTES}).encode()
-
-
 NO_KEY_SETS: dict[str, Callable[[], bytes]] = {
-    "too long": huge,
+    "too long": lambda: json.dumps({"keys": [jwk()], "padding": "x" * tokens.MAX_JWKS_BYTES}).encode(),
     "packed": lambda: gzip.compress(json.dumps({"keys": [jwk()]}).encode()),
-    "too many keys": lambda: json.dumps({"keys": [jwk()] + [{}] * tokens.MAX_JWKS_KEYS}).encode(),
-    "nested": lambda: b"[" * 200_000,
     "nested in a key": lambda: b'{"keys": [{"kty": ' + b"[" * 100_000,
-    "a number too long to read": lambda: b'{"keys": [' + b"9" * 5_000 + b"]}",
-    "no JSON": lambda: b"<html>",
     "no UTF-8": lambda: b"\xff\xfe\xff",
-    "nothing": lambda: b"",
     "a list": lambda: json.dumps([jwk()]).encode(),
     "keys that are no list": lambda: json.dumps({"keys": {"one": jwk()}}).encode(),
-    "keys that are a text": lambda: b'{"keys": "one"}',
-    "no keys": lambda: b'{"keys": []}',
 }
 
 
@@ -123,7 +114,7 @@ async def test_what_is_no_key_set_leaves_the_keys_that_are_known(
         await tokens.KeySet(keys.url).key("one")
 
 
-@pytest.mark.parametrize("status", [204, 301, 302, 307, 404, 500])
+@pytest.mark.parametrize("status", [204, 302, 307, 500])
 async def test_keys_come_from_the_address_that_is_set_and_from_no_other(keys: KeyServer, status: int) -> None:
     with key_server() as elsewhere:
         elsewhere.serve("one")
@@ -136,45 +127,40 @@ async def test_keys_come_from_the_address_that_is_set_and_from_no_other(keys: Ke
 
 PRIVATE = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa.generate_private_key(public_exponent=65537, key_size=2048)))
 OCT = base64.urlsafe_b64encode(b"a-shared-secret-of-at-least-32-bytes").decode()
-# What a key set may hold beside a good key: left out, and the good key is found.
-BAD_KEYS: dict[str, Any] = {
-    "an id that is a number": jwk(1),
-    "an id that is an object": jwk({"kid": "two"}),
-    "an id that is a list": jwk(["two"]),
-    "an id that is no text": jwk(False),
-    "a text": "two",
-    "a number": 2,
-    "a list": [jwk("two")],
-    "nothing": None,
-    "an empty object": {},
-    "for encryption": jwk("two", use="enc"),
-    "for a use that is an object": jwk("two", use={"sig": 1}),
-    "for another operation": jwk("two", key_ops=["encrypt"]),
-    "for operations that are a text": jwk("two", key_ops="verify"),
-    "a shared secret": {"kty": "oct", "kid": "two", "k": OCT},
-    "a shared secret for another algorithm": {"kty": "oct", "kid": "two", "k": OCT, "alg": "RS256"},
-    "a private key": {**PRIVATE, "kid": "two"},
-    "for HS256": jwk("two", alg="HS256"),
-    "for no algorithm": jwk("two", alg="none"),
-    "for an algorithm that is an object": jwk("two", alg={"RS256": 1}),
-    "for an algorithm of another kind": jwk("two", alg="ES256"),
-    "for a curve that is not allowed": {"kty": "EC", "crv": "secp256k1", "kid": "two", "x": OCT, "y": OCT},
-    "a kind that is a list": jwk("two", kty=["RSA"]),
-    "a number that is none": jwk("two", n=5),
-    "a number that is too small": jwk("two", n="AQ"),
-    "a curve that is a list": {"kty": "EC", "crv": ["P-256"], "kid": "two", "x": "AA", "y": "AA"},
-}
+NEVER = [
+    jwk("two", use="enc"),
+    jwk("two", use={"sig": 1}),
+    jwk("two", key_ops=["encrypt"]),
+    jwk("two", key_ops="verify"),
+    {"kty": "oct", "kid": "two", "k": OCT},
+    {"kty": "oct", "kid": "two", "k": OCT, "alg": "RS256"},
+    {**PRIVATE, "kid": "two"},
+    jwk("two", alg="HS256"),
+    jwk("two", alg="ES256"),
+    {"kty": "EC", "crv": "secp256k1", "kid": "two", "x": OCT, "y": OCT},
+]
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9), lambda of: st.lists(of) | st.dictionaries(st.text(), of)
+)
+SPOILED = st.builds(lambda field, junk: {**jwk("two"), field: junk}, st.sampled_from(["kid", "kty", "n", "e", "alg"]), JUNK)
 
 
-@pytest.mark.parametrize("bad", BAD_KEYS.values(), ids=list(BAD_KEYS))
-async def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(keys: KeyServer, bad: Any) -> None:
-    keys.serve_keys(bad, jwk("one"))
-    key_set = tokens.KeySet(keys.url)
-    assert (await key_set.key("one")).key_id == "one"
-    with pytest.raises(jwt.PyJWTError):
-        await key_set.key("two")
+@given(bad=st.sampled_from(NEVER) | JUNK | SPOILED)
+def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(bad: Any) -> None:
+    usable = tokens.usable_keys(json.dumps({"keys": [bad, jwk("one")]}).encode())
+    assert "one" in usable
+    assert {key.algorithm_name for key in usable.values()} <= set(tokens.ASYMMETRIC)
+    assert bad not in NEVER or "two" not in usable
 
 
-async def test_fields_that_are_empty_or_unknown_are_no_reason_to_leave_a_key_out(keys: KeyServer) -> None:
-    keys.serve_keys(jwk("one", key_ops=[], alg=None, use=None, x5c=[], other={"a": 1}))
-    assert (await tokens.KeySet(keys.url).key("one")).algorithm_name == "RS256"
+@example(key={**PRIVATE, "kid": "two"})
+@example(key={"kty": "oct", "kid": "two", "k": OCT})
+@given(key=JUNK)
+def test_a_set_without_a_usable_key_is_none(key: Any) -> None:
+    with pytest.raises(ValueError, match="no key"):
+        tokens.usable_keys(json.dumps({"keys": [key]}).encode())
+
+
+def test_fields_that_are_empty_or_unknown_are_no_reason_to_leave_a_key_out() -> None:
+    key = jwk("one", key_ops=[], alg=None, use=None, x5c=[], other={"a": 1})
+    assert tokens.usable_keys(json.dumps({"keys": [key]}).encode())["one"].algorithm_name == "RS256"

@@ -12,7 +12,7 @@ import pytest
 from langgraph_api import validation  # type: ignore[import-untyped]
 
 import settings
-from access import run_fields
+from access import run_requests
 from tests.access.decided_fields import CONFIG, KWARGS, OPERATORS_CONFIGURABLE
 
 # --- The platform's code: a field or key that a new version adds fails here until somebody decides about it ---------
@@ -85,12 +85,12 @@ TYPED_METADATA = {"a2a", "a2ui", "a2ui_active", "a2ui_mime_type"}
 def test_every_key_of_metadata_that_the_platform_knows_is_decided(package: str) -> None:
     known = set().union(*(_keys_of(tree, "metadata") for tree in _modules(package)))
     assert {"graph_id", "assistant_id"} <= known
-    open_keys = {key for key in known if not run_fields.reserved(key)}
+    open_keys = {key for key in known if not run_requests.reserved(key)}
     assert open_keys <= NOBODY_S_METADATA | TYPED_METADATA
 
 
 def test_what_the_platform_itself_takes_from_metadata_is_taken_here_too() -> None:
-    assert set(validation.RESERVED_METADATA_KEYS) <= run_fields.RESERVED_METADATA
+    assert set(validation.RESERVED_METADATA_KEYS) <= run_requests.RESERVED_METADATA
 
 
 def test_every_key_that_the_platform_puts_into_configurable_is_decided() -> None:
@@ -131,4 +131,4 @@ def test_every_field_of_a_run_is_in_the_docs() -> None:
 def test_every_field_of_a_cron_is_decided() -> None:
     schemas = validation.openapi["components"]["schemas"]
     asked = {name for schema in ("CronCreate", "CronPatch", "ThreadCronCreate") for name in schemas[schema]["properties"]}
-    assert asked - set(run_fields.Cron.model_fields) == set()
+    assert asked - {*run_requests.CRON, "config"} == set()

@@ -15,7 +15,7 @@ import websockets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from access.body_bounds import MAX_BATCH, MAX_REQUEST_BYTES, MAX_REQUEST_NESTING, MAX_REQUEST_VALUES, shape
+from access.request_bounds import MAX_BATCH, MAX_REQUEST_BYTES, MAX_REQUEST_NESTING, MAX_REQUEST_VALUES, shape
 from settings import REQUESTS_AT_ONCE, REQUESTS_PER_SECOND
 from testing.dev_server import DevServer, dev_token, run_turn
 

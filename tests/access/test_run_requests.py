@@ -12,9 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from access import run_fields
-from access.run_fields import MAX_JUMPS, MAX_METADATA_CHARS
-from access.run_requests import MAX_LISTED, MAX_PARTS
+from access import run_requests
+from access.run_requests import MAX_JUMPS, MAX_LISTED, MAX_METADATA_CHARS, MAX_PARTS
 from memory import identity, namespaces
 from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES, MAX_INPUT_BYTES
 from testing.dev_server import DevServer, dev_token
@@ -367,6 +366,6 @@ async def test_a_thread_s_metadata_is_bounded_and_its_own(callers: Callers, alic
         assert (await caller.send("POST", "/threads", {"metadata": bad})).status_code == 422
         assert (await caller.send("PATCH", f"/threads/{thread}", {"metadata": bad})).status_code == 422
     # `temporary` is refused rather than ignored when it is not a boolean (tests/memory/test_temporary.py).
-    forged = dict.fromkeys(run_fields.RESERVED_METADATA - {"temporary"}, "x") | {"title": "mine"}
+    forged = dict.fromkeys(run_requests.RESERVED_METADATA - {"temporary"}, "x") | {"title": "mine"}
     created = await caller.post("/threads", {"metadata": forged})
     assert created["metadata"] == {"title": "mine", "user_id": alice, "org_id": "acme"}

@@ -14,7 +14,7 @@ from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk import Auth
 
-from access.store_requests import MAX_LIMIT, MAX_OFFSET, rebuild_store_request
+from access.run_requests import MAX_LIMIT, MAX_OFFSET, rebuild_store_request
 from memory.identity import Actor
 from memory.langgraph_internals import isolate_store_calls
 from memory.namespaces import memories
