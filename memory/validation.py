@@ -223,12 +223,17 @@ def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMO
         size: UTF-8 bytes of its new content.
         quota: bytes of all files.
     """
-    sizes = {item.key: len(str(item.value.get("content", "")).encode(errors="replace")) for item in files}
+    sizes = {item.key: content_size(item) for item in files}
     before = sizes.pop(key, None)
     if before is None and len(sizes) >= MAX_MEMORY_FILES:
         raise RefusedWriteError(f"There are {len(sizes)} files, and {MAX_MEMORY_FILES} is the limit; merge or delete some.")
     if size > (before or 0) and (total := sum(sizes.values()) + size) > quota:
         raise RefusedWriteError(f"All files would have {total:,} bytes of {quota:,}; shorten or delete some.")
+
+
+def content_size(item: Item) -> int:
+    """UTF-8 bytes of a file's content."""
+    return len(str(item.value.get("content", "")).encode(errors="replace"))
 
 
 def stored_file(item: Item) -> FileData:
