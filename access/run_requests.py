@@ -35,7 +35,7 @@ import settings
 from environment import MAX_SECONDS_DIGITS
 from memory import controls, identity
 from memory.controls import TEMPORARY
-from memory.file_operations import scratch_size
+from memory.files import scratch_size
 
 HTTPException = Auth.exceptions.HTTPException
 

@@ -1,24 +1,29 @@
-"""Files in the store as a deepagents backend. It checks every write itself, from any tool or forged call."""
+"""Files as deepagents backends: in the store, in a thread's state, and all together. Each checks every write itself."""
 
-from collections.abc import Callable, Sequence
+import base64
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from deepagents.backends import StoreBackend
+from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
 from deepagents.backends.protocol import (
     DeleteResult,
     EditResult,
     FileData,
     FileDownloadResponse,
     FileUploadResponse,
+    GlobResult,
+    GrepResult,
+    LsResult,
+    ReadResult,
     WriteResult,
 )
+from deepagents.backends.utils import file_data_to_string, perform_string_replacement
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import identity, journal
 from memory.controls import Usage, usage_of
-from memory.file_operations import replaced, text_error, upload_change
 from memory.journal import Began, Change, Revision, Steps, acarry_out, file_lock
 from memory.namespaces import Namespace
 from memory.validation import (
@@ -30,12 +35,21 @@ from memory.validation import (
     file_bytes,
     stored_file,
 )
+from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 
 Gate = Callable[[], str | None]
 StoreOverride = Callable[[], BaseStore | None]
 # What each accepted write of memory leaves used, within a tool's call.
 USAGE_NOTED: ContextVar[list[Usage] | None] = ContextVar("usage_noted", default=None)
 T = TypeVar("T")
+
+# UTF-8 bytes of all files in one thread's state.
+MAX_SCRATCH_BYTES = 4_194_304
+# deepagents' folders for messages and tool results that are too long for the prompt.
+_OFFLOADED = ("/conversation_history/", "/large_tool_results/")
+# deepagents tries a pattern as a regular expression on every path. Each `**` multiplies the time by the path's depth, and the
+# whole process waits. So bounded are characters; `**` and groups such as {md,txt}, together; commas in groups.
+MAX_PATTERN_CHARS, MAX_MULTIPLIERS, MAX_COMMAS = 200, 2, 20
 
 
 class ScopedFiles(StoreBackend):
@@ -92,7 +106,7 @@ class ScopedFiles(StoreBackend):
 
         def change(before: FileData | None) -> FileData:
             nonlocal count
-            text, count = replaced(file_path, before, old_string, new_string, replace_all=replace_all)
+            text, count = _replaced(file_path, before, old_string, new_string, replace_all=replace_all)
             return FileData(content=text, encoding="utf-8")
 
         error = await self._adone(file_path, change)
@@ -114,7 +128,7 @@ class ScopedFiles(StoreBackend):
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         self._get_namespace()  # raises for an unusable one, also without files
-        errors = [(path, await self._adone(path, upload_change(content))) for path, content in files]
+        errors = [(path, await self._adone(path, _uploaded(content))) for path, content in files]
         return [
             FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
             for path, error in errors
@@ -122,7 +136,7 @@ class ScopedFiles(StoreBackend):
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """All files in one batch. A bad path or value is an error of that file alone."""
-        namespace, keys = self._get_namespace(), [path for path in paths if not text_error(path)]
+        namespace, keys = self._get_namespace(), [path for path in paths if not _error(check_text, path)]
         items = await self._get_store().abatch([GetOp(namespace, key) for key in keys])
         by_key = dict(zip(keys, items, strict=True))
         return [_downloaded(path, by_key.get(path)) for path in paths]
@@ -210,3 +224,143 @@ def _downloaded(path: str, item: object) -> FileDownloadResponse:
         return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
     except ValueError as error:
         return FileDownloadResponse(path=path, error=str(error))
+
+
+def _uploaded(content: bytes) -> Change:
+    try:
+        file = FileData(content=content.decode(), encoding="utf-8")
+    except UnicodeDecodeError:
+        file = FileData(content=base64.standard_b64encode(content).decode("ascii"), encoding="base64")
+    return lambda _: file
+
+
+def _replaced(path: str, before: FileData | None, old: str, new: str, *, replace_all: bool) -> tuple[str, int]:
+    """The text of a file after an `edit`, and the number of replacements. Raises `RefusedWriteError`."""
+    if before is None:
+        raise RefusedWriteError(f"File '{path}' not found")
+    if before["encoding"] == "base64":
+        raise RefusedWriteError("Cannot edit binary files with text replacements.")
+    _check_replacement(path, before["content"], old, new, replace_all=replace_all)
+    result = perform_string_replacement(before["content"], old, new, replace_all)
+    if isinstance(result, str):
+        raise RefusedWriteError(result.removeprefix("Error: "))
+    return result
+
+
+def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
+    """Raise `RefusedWriteError` for a replacement beyond `MAX_FILE_BYTES`: it could turn 256 KiB into gigabytes."""
+    times = content.count(old) if old and replace_all else 1
+    size = len(content) + times * (len(new) - len(old))
+    if size > max(MAX_FILE_BYTES, len(content)):
+        raise RefusedWriteError(
+            f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes; split it by topic."
+        )
+
+
+class ThreadFiles(StateBackend):
+    """Files of this thread alone. It refuses other spellings of a path, such as `//policies/x`.
+
+    Args:
+        routes: folders of other backends. A client's input may carry files of any path; the agent does not see those under
+            these folders, nor those with a path that it could not write.
+    """
+
+    def __init__(self, routes: Sequence[str]) -> None:
+        super().__init__()
+        self._routes = tuple(routes)
+
+    def _read_files(self) -> dict[str, Any]:
+        files = super()._read_files()
+        return {path: files[path] for path in files if not path.startswith(self._routes) and not _error(check_path, path)}
+
+    def _send_files_update(self, update: dict[str, Any]) -> None:
+        """Every write ends here. Raises `RefusedWriteError` if a file, or all of them together, would grow too large."""
+        before = {path: scratch_size(file) for path, file in super()._read_files().items()}
+        after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
+        totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
+        if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
+            raise RefusedWriteError(
+                f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
+            )
+        for path in update:
+            most = MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else MAX_FILE_BYTES
+            if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
+                raise RefusedWriteError(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
+        super()._send_files_update(update)
+
+    def write(self, file_path: str, content: str) -> WriteResult:
+        try:
+            check_path(file_path)
+            return super().write(file_path, content)
+        except RefusedWriteError as error:
+            return WriteResult(error=f"Error: {error}")
+
+    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
+        try:
+            check_path(file_path)
+            if file := self._read_files().get(file_path):
+                _check_replacement(file_path, file_data_to_string(file), old_string, new_string, replace_all=replace_all)
+            return super().edit(file_path, old_string, new_string, replace_all)
+        except RefusedWriteError as error:
+            return EditResult(error=f"Error: {error}")
+
+    def delete(self, file_path: str) -> DeleteResult:
+        error = _error(check_path, file_path)
+        return DeleteResult(error=error) if error else super().delete(file_path)
+
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
+        """One file at a time, so that what is refused of one refuses no other."""
+        return [self._upload(path, content) for path, content in files]
+
+    def _upload(self, path: str, content: bytes) -> FileUploadResponse:
+        try:
+            check_path(path)
+            return super().upload_files([(path, content)])[0]
+        except RefusedWriteError as error:
+            return FileUploadResponse(path=path, error=str(error))
+
+
+def scratch_size(file: object) -> int:
+    """UTF-8 bytes of a file in thread state, which may be any value of a client's."""
+    content = file.get("content", "") if isinstance(file, Mapping) else file
+    return len((content if isinstance(content, str) else repr(content)).encode(errors="replace"))
+
+
+class BoundedFiles(CompositeBackend):
+    """`CompositeBackend` that refuses too complex patterns, and texts that some store cannot look up. Asynchronous only."""
+
+    async def als(self, path: str) -> LsResult:
+        error = _error(check_text, path)
+        return LsResult(error=error) if error else await super().als(path)
+
+    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
+        error = _error(check_text, file_path)
+        return ReadResult(error=error) if error else await super().aread(file_path, offset, limit)
+
+    async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
+        error = pattern_error(pattern, path)
+        return GlobResult(error=error) if error else await super().aglob(pattern, path)
+
+    async def agrep(
+        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
+    ) -> GrepResult:
+        error = pattern_error(glob or "", pattern, path)
+        return GrepResult(error=error) if error else await super().agrep(pattern, path, glob, max_count=max_count)
+
+
+def pattern_error(pattern: str, *texts: str | None) -> str | None:
+    """The reason to refuse a pattern of names, or the texts given with it; None if all are usable."""
+    if len(pattern) > MAX_PATTERN_CHARS:
+        return f"The pattern has {len(pattern):,} characters of {MAX_PATTERN_CHARS}; use a shorter one, or ls."
+    if pattern.count("**") + pattern.count("{") > MAX_MULTIPLIERS or pattern.count(",") > MAX_COMMAS or ".." in pattern:
+        return f"The pattern {pattern!r} is too complex; use at most {MAX_MULTIPLIERS} of ** and {{...}} together, and no '..'."
+    return _error(check_text, [pattern, *texts])
+
+
+def _error(check: Callable[[Any], None], value: object) -> str | None:
+    """The reason why a check refuses a value, or None."""
+    try:
+        check(value)
+    except RefusedWriteError as error:
+        return f"Error: {error}"
+    return None

@@ -17,8 +17,7 @@ from langgraph.store.memory import InMemoryStore
 
 from memory import identity, journal, namespaces
 from memory.controls import check_not_paused, in_temporary_conversation
-from memory.file_operations import BoundedFiles, ThreadFiles
-from memory.files import Gate, ScopedFiles, StoreOverride
+from memory.files import BoundedFiles, Gate, ScopedFiles, StoreOverride, ThreadFiles
 from memory.journal import Steps
 from settings import Settings, SharedWrites
 

@@ -16,7 +16,7 @@ import pytest
 from api.imports import entries
 from api.requests import RefusedRequestError, key_of
 from memory import blocks
-from memory.file_operations import pattern_error
+from memory.files import pattern_error
 from memory.identity import Author
 from memory.journal import diffs
 from memory.recall import dates, lexical, quotes

@@ -14,8 +14,8 @@ from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore
 from typing_extensions import TypedDict
 
-from memory import file_operations, validation
 from memory import files as files_module
+from memory import validation
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Author, Context
 from memory.routes import build_backend, build_permissions, build_routes
 from memory.validation import RefusedWriteError
@@ -317,9 +317,9 @@ async def test_a_client_s_files_under_a_route_are_not_seen(graph: BuildGraph, mo
 async def test_files_of_a_conversation_are_bounded_each_and_all_together(
     graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (file_operations, validation):
+    for module in (files_module, validation):
         monkeypatch.setattr(module, "MAX_FILE_BYTES", 1_000)
-    monkeypatch.setattr(file_operations, "MAX_SCRATCH_BYTES", 4_200)
+    monkeypatch.setattr(files_module, "MAX_SCRATCH_BYTES", 4_200)
 
     def write(path: str, content: str) -> list[ToolCall]:
         return [ToolCall("write_file", {"file_path": path, "content": content})]
@@ -342,7 +342,7 @@ async def test_an_upload_with_bad_paths_names_those_and_stores_the_others(
     store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In memory, and in the conversation, where a file may also be too large."""
-    monkeypatch.setattr(file_operations, "MAX_FILE_BYTES", 1_000)
+    monkeypatch.setattr(files_module, "MAX_FILE_BYTES", 1_000)
     files = [
         ("/first.md", b"one"),
         ("//policies/x.md", b"bad"),
