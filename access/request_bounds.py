@@ -27,11 +27,13 @@ from access.dev_guard import is_in_process
 from memory.identity import User, claim
 from settings import MAX_HISTORY, MAX_INPUT_BYTES
 
-# Bytes of a body for any route but /memory (JSON may write a text in three times its bytes), and its levels of nesting. The
-# platform's own bound (HTTP_MAX_REQUEST_BODY_BYTES) comes after this middleware, and holds for no WebSocket.
-MAX_REQUEST_BYTES, MAX_REQUEST_NESTING = 4 * MAX_INPUT_BYTES, 150
-# Values in its lists and objects: the platform looks at each of them in the event loop.
-MAX_REQUEST_VALUES = 200_000
+# Bytes of a body for any route but /memory (JSON may write a text in three times its bytes). The platform's own bound
+# (HTTP_MAX_REQUEST_BODY_BYTES) comes after this middleware, and holds for no WebSocket.
+MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
+# Its levels of nesting: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
+MAX_REQUEST_NESTING = 100
+# Values in its lists and objects: the platform looks at each of them in the event loop, and copies those of a run's input.
+MAX_REQUEST_VALUES = 50_000
 # Requests in one batch.
 MAX_BATCH = 1_000
 

@@ -10,8 +10,7 @@ needs a decision.
 """
 
 import reprlib
-from collections.abc import Iterable, Mapping, MutableMapping
-from itertools import islice
+from collections.abc import Mapping, MutableMapping
 from typing import Annotated, Any, Literal, NotRequired, Required, get_type_hints
 from uuid import UUID
 
@@ -39,9 +38,8 @@ from memory.files import scratch_size
 
 HTTPException = Auth.exceptions.HTTPException
 
-# Levels of nesting in a run's input, command and context (Python copies a few hundred at most), their values at any depth, and
-# objects in any list of them but messages, each of which may be a task at once.
-MAX_NESTING, MAX_PARTS, MAX_LISTED = 100, 50_000, 50
+# Objects in any list of a run's input, command and context but messages: each may be a task at once.
+MAX_LISTED = 50
 # Keys of the metadata of one run or thread, and characters of each key and value.
 MAX_METADATA_KEYS, MAX_METADATA_CHARS = 50, 2_000
 # Jumps (`command.goto`) of one run, and links for feedback that it may ask for: each is a task, or a call to LangSmith.
@@ -217,7 +215,8 @@ def rebuild_run(value: MutableMapping[str, Any], *, operator: bool, webhooks: bo
     for name in () if operator else ("interrupt_before", "interrupt_after", *(() if webhooks else ("webhook",))):
         if kwargs.get(name):
             raise HTTPException(403, f"{name} is for operators; leave it out.")
-    _check_shapes(kwargs, ("input", "command", "context"))
+    for name in ("input", "command", "context"):
+        _check_parts(name, kwargs.get(name))
     _checked(_AFTER, value.get("after_seconds") or 0, "after_seconds")
     own, run = _checked(_METADATA, metadata, "metadata"), _checked(_RUNS[operator], kwargs)
     # Without a context in the request the platform passes a copy of `configurable`.
@@ -261,7 +260,7 @@ def rebuild_cron(value: MutableMapping[str, Any]) -> None:
         mark = {"created_by": metadata["created_by"]} if isinstance(metadata.get("created_by"), str) else {}
         _become(metadata, {**_checked(_METADATA, metadata, "metadata"), **mark, **_temporary(metadata)})
     if payload:
-        _check_shapes(payload, ("input", "context"))
+        _check_parts("input", payload.get("input"))
         cron = _checked(_CRONS, payload)
         if "context" in cron:
             cron["context"] = _context(cron["context"])
@@ -326,38 +325,21 @@ def _refusal(error: ValidationError, *where: str) -> Exception:
     return HTTPException(422, f"{path} is {reprlib.repr(first['input'])}; {first['msg'][0].lower()}{first['msg'][1:]}.")
 
 
-def _check_shapes(given: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Refuse input with too many tasks or too large a file, or that nests too deep for Python to copy: its run would never
-    begin, and its thread stay busy.
-    """
-    for name in names:
-        level, room = [(name, given.get(name))], MAX_PARTS
-        for _ in range(MAX_NESTING):
-            for key, item in level:
-                _check_listed(name, key, item)
-            level = list(islice((child for _, item in level for child in _children(item)), room + 1))
-            room -= len(level)
-            if room < 0:
-                raise HTTPException(422, f"{name} has more than {MAX_PARTS:,} values; send less.")
-        if level:
-            raise HTTPException(422, f"{name} nests deeper than {MAX_NESTING} levels; flatten it.")
-
-
-def _check_listed(name: str, key: object, item: Any) -> None:
-    if isinstance(item, list) and key != "messages" and sum(isinstance(each, Mapping | list) for each in item) > MAX_LISTED:
-        raise HTTPException(422, f"{name} has a list of {len(item)} ({str(key)[:100]!r}); send at most {MAX_LISTED}.")
-    if isinstance(item, Mapping) and key == "files":
-        for path, file in item.items():
-            if scratch_size(file) > settings.MAX_FILE_BYTES:
-                detail = f"{name} has a file of more than {settings.MAX_FILE_BYTES:,} bytes ({str(path)[:100]!r}); split it."
-                raise HTTPException(422, detail)
-
-
-def _children(item: object) -> Iterable[tuple[Any, Any]]:
-    """The keys and values of a mapping or list."""
-    if isinstance(item, Mapping):
-        return item.items()
-    return ((None, child) for child in item) if isinstance(item, list) else ()
+def _check_parts(name: str, given: object) -> None:
+    """Refuse input with too many tasks or too large a file. Its depth and size are bounded with the whole request's."""
+    parts: list[tuple[object, Any]] = [(name, given)]
+    while parts:
+        key, item = parts.pop()
+        if isinstance(item, Mapping):
+            for path, file in item.items() if key == "files" else ():
+                if scratch_size(file) > settings.MAX_FILE_BYTES:
+                    limit = f"{settings.MAX_FILE_BYTES:,} bytes ({str(path)[:100]!r})"
+                    raise HTTPException(422, f"{name} has a file of more than {limit}; split it.")
+            parts += item.items()
+        elif isinstance(item, list):
+            if key != "messages" and sum(isinstance(each, Mapping | list) for each in item) > MAX_LISTED:
+                raise HTTPException(422, f"{name} has a list of {len(item)} ({str(key)[:100]!r}); send at most {MAX_LISTED}.")
+            parts += [(None, each) for each in item]
 
 
 def _become(target: MutableMapping[str, Any], content: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from langgraph_sdk import Auth
 
 from access import run_requests
-from access.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS, MAX_NESTING
+from access.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS
 from memory import controls, identity
 from settings import MAX_RECURSION_LIMIT
 from tests.access.decided_fields import CONFIG, CONFIGURABLE, KWARGS, OPERATORS_CONFIGURABLE
@@ -167,7 +167,6 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "a time before others": ({"after_seconds": -1}, "after_seconds"),
     "a time beyond time": ({"after_seconds": 1e300}, "after_seconds"),
     "too many links for feedback": ({"feedback_keys": ["x"] * 11}, "feedback_keys"),
-    "an input too deep": ({"input": json.loads("[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1))}, "input nests deeper"),
 }
 
 

@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from access import run_requests
-from access.run_requests import MAX_JUMPS, MAX_LISTED, MAX_METADATA_CHARS, MAX_PARTS
+from access.request_bounds import MAX_REQUEST_VALUES
+from access.run_requests import MAX_JUMPS, MAX_LISTED, MAX_METADATA_CHARS
 from memory import identity, namespaces
 from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES, MAX_INPUT_BYTES
 from testing.dev_server import DevServer, dev_token
@@ -246,7 +247,7 @@ REFUSED: list[tuple[Body, int]] = [
     ({"command": {"update": {"messages": [MANY_CALLS]}}}, 422),
     ({"input": {"messages": [MANY_CALLS]}}, 422),
     ({"input": {"messages": [], "files": {"/x.md": {"content": "x" * (MAX_FILE_BYTES + 1), "encoding": "utf-8"}}}}, 422),
-    ({"input": {"messages": [], "x": {"y": dict.fromkeys(map(str, range(MAX_PARTS)), 1)}}}, 422),
+    ({"input": {"messages": [], "x": {"y": dict.fromkeys(map(str, range(MAX_REQUEST_VALUES)), 1)}}}, 422),
     ({"input": {"messages": ["x" * MAX_INPUT_BYTES]}}, 413),
     ({"webhook": "https://1.1.1.1/x"}, 403),
     ({"interrupt_before": "*"}, 403),

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.server, pytest.mark.proof]
 
 TASK = "Conversations with something new"
 GOAL = 1.5
-TURNS = 15
+TURNS = 8
 
 
 class SlowConsolidation:
@@ -79,12 +79,8 @@ def _rounded(seconds: list[float]) -> list[float]:
 
 
 @needs_consolidation
-@pytest.mark.parametrize(
-    ("people", "number"), [pytest.param(42, TURNS, id="42"), pytest.param(1_000, 90, marks=pytest.mark.proof, id="1,000")]
-)
-async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(
-    own_server: DevServer, model: ScriptedAnthropic, people: int, number: int
-) -> None:
+async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevServer, model: ScriptedAnthropic) -> None:
+    people, number = 150, 2 * TURNS
     await all_talk(own_server, people)
     slow = SlowConsolidation(model, 6)
     alone = await turns(own_server)
@@ -96,32 +92,30 @@ async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(
 
 
 @needs_consolidation
-@pytest.mark.proof
-@pytest.mark.parametrize("own_server", [40], indirect=True)
+@pytest.mark.parametrize("own_server", [20], indirect=True)
 async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
     own_server: DevServer, model: ScriptedAnthropic
 ) -> None:
     """A turn takes what it takes alone while many who went idle together are consolidated."""
     slow = SlowConsolidation(model, 6)
     alone = await turns(own_server)
-    await all_talk(own_server, 100)
+    await all_talk(own_server, 40)
     async with asyncio.timeout(60):
         while not slow.now:  # noqa: ASYNC110  # the scripted server's
             await asyncio.sleep(0.1)
-    assert ratio(alone, await turns(own_server, 40)) <= GOAL
+    assert ratio(alone, await turns(own_server, 2 * TURNS)) <= GOAL
     assert slow.most <= CONSOLIDATIONS_AT_ONCE
 
 
 @needs_consolidation
-@pytest.mark.proof
 async def test_a_sweep_ends_however_slow_the_model_is_and_leaves_nobody_out(
     own_server: DevServer, model: ScriptedAnthropic
 ) -> None:
-    people = 20
+    people, seconds = 12, 4
     await all_talk(own_server, people)
-    slow = SlowConsolidation(model, 10)
+    slow = SlowConsolidation(model, seconds)
     await own_server.as_operator().runs.wait(None, "consolidation_agent", input={"messages": []})
-    async with asyncio.timeout(3 * people * 10 / CONSOLIDATIONS_AT_ONCE):
+    async with asyncio.timeout(30 + 3 * people * seconds / CONSOLIDATIONS_AT_ONCE):
         while slow.done < people:  # noqa: ASYNC110  # the scripted server's
             await asyncio.sleep(0.5)
     assert all(model.requests_for(f"words of person-{number}") for number in range(people))
@@ -184,12 +178,7 @@ class Flood:
 
 
 @pytest.mark.parametrize(
-    ("shape", "seconds"),
-    [
-        pytest.param(shape, seconds, id=f"{shape} {seconds} s", marks=pytest.mark.proof)
-        for shape in ("new_threads", "stateless", "one_thread", "threads")
-        for seconds in (20, 0)
-    ],
+    ("shape", "seconds"), [("new_threads", 20), ("new_threads", 0), ("stateless", 0), ("one_thread", 20), ("threads", 0)]
 )
 async def test_a_turn_takes_what_it_takes_alone_while_somebody_else_floods(
     own_server: DevServer, model: ScriptedAnthropic, shape: str, seconds: float
@@ -198,13 +187,17 @@ async def test_a_turn_takes_what_it_takes_alone_while_somebody_else_floods(
     model.script(f"flood of {person}", *[Slow(seconds, [Text("ok")])] * 10_000)
     await turns(own_server, 3)
     alone = await turns(own_server)
+    begun = time.monotonic()
     async with Flood(own_server, person, shape) as flood:
         await asyncio.sleep(2)
         during = await turns(own_server)
+        if shape == "new_threads" and seconds:
+            async with asyncio.timeout(60):  # their share says how soon: a thread counts for 4 requests, a run for 7
+                while flood.answers.get(429, 0) <= CALLERS:  # noqa: ASYNC110  # counted by the callers
+                    await asyncio.sleep(0.5)
+            threads = await own_server.as_user(person).threads.search(limit=1_000, select=["values"])
+            empty = sum(thread["values"] is None for thread in threads)
+            seconds_passed = time.monotonic() - begun
+            assert empty <= CALLERS + seconds_passed, "what was refused before anybody knew, and what waits"
     assert ratio(alone, during) <= GOAL
     assert max(during) < 10, "nobody waits until the flood's own runs have ended"
-    if shape == "new_threads" and seconds:
-        threads = await own_server.as_user(person).threads.search(limit=1_000, select=["values"])
-        empty = sum(thread["values"] is None for thread in threads)
-        assert flood.answers[429] > CALLERS
-        assert empty <= CALLERS + TURNS, "what was refused before anybody knew, and what waits"
