@@ -78,44 +78,11 @@ def world(shared_server: DevServer) -> Iterator[World]:
             world.send("studio", "DELETE", "/store/items", {"namespace": list(shared), "key": "/preferences.md"})
 
 
-BAD_TOKENS = {
-    "an identity of the platform's own": "dev:acme:langgraph-studio-user",
-    "an empty identity": "dev:acme:",
-    "an empty organization": "dev::alice",
-    "neither": "dev::",
-    "a NUL in the identity": "dev:acme:ali%00ce",
-    "no second colon": "dev:acme",
-    "another scheme of token": "development:acme:alice",
-    "an escape that is none": "dev:acme:al%zzice",
-    "half an escape": "dev:acme:alice%4",
-    "escapes that are not UTF-8": "dev:acme:%ff%fe",
-    "an identity of more than 255 bytes": "dev:acme:" + "a" * 256,
-    "an organization of more than 255 bytes": "dev:" + "a" * 256 + ":alice",
-    "a token of more than 16,384 characters": "dev:acme:" + "%41" * 6000,
-    "an unsigned web token": "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.",
-}
-
-
-@pytest.mark.parametrize("token", BAD_TOKENS.values(), ids=list(BAD_TOKENS))
-def test_a_token_that_names_nobody_is_refused(world: World, token: str) -> None:
-    response = world.http.post("/threads/search", json={}, headers={"Authorization": f"Bearer {token}"})
-    assert response.status_code == 401
-    assert response.json()["detail"]
-
-
-@pytest.mark.parametrize("header", ["", "Bearer", "Basic dev:acme:alice", "dev:acme:alice"])
-def test_a_header_without_a_bearer_token_is_refused_and_says_what_to_send(world: World, header: str) -> None:
+@pytest.mark.parametrize("header", ["", "Basic dev:acme:alice", "Bearer dev:acme:"])
+def test_who_is_not_signed_in_is_told_why(world: World, header: str) -> None:
     response = world.http.post("/threads/search", json={}, headers={"Authorization": header})
     assert response.status_code == 401
-    assert "Authorization: Bearer dev:<org>:<identity>" in response.json()["detail"]
-
-
-@pytest.mark.parametrize("identity", ["urn:x:1", "José Ñ", "auth0|42", "a/b?c=d&e#f", "100%", "~~QQ"])
-def test_an_identity_is_everything_after_the_second_colon_percent_decoded(world: World, identity: str) -> None:
-    tokens = {dev_token(ORG, identity)} | ({f"dev:{ORG}:{identity}"} if identity == "urn:x:1" else set())
-    for token in tokens:
-        response = world.http.post("/threads", json={}, headers={"Authorization": f"Bearer {token}"})
-        assert response.json()["metadata"] == {"user_id": identity, "org_id": ORG}
+    assert response.json()["detail"]
 
 
 @pytest.mark.parametrize("caller", ["studio", "root"])

@@ -1,4 +1,4 @@
-"""Which tokens of an identity provider are believed, and what their claims decide, on the real server."""
+"""Which tokens are believed, and what their claims decide."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
 from langgraph_sdk import Auth
 
-from access import tokens
+from access import acting, tokens
 from memory import identity
-from settings import Settings
+from settings import Settings, load_settings
 from testing.dev_server import DevServer, dev_token
 from testing.key_server import EC_KEY, RSA_KEYS, KeyServer, key_server
 from testing.scripted_anthropic import ScriptedAnthropic
@@ -26,6 +27,8 @@ from tests.conftest import model_env
 
 SECRET = "a-shared-secret-of-at-least-32-bytes"
 ISSUER, AUDIENCE = "https://id.example.com", "agent"
+JWT = load_settings({"AUTH_JWT_SECRET": SECRET, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE, "OPERATORS": "root"})
+LOCAL = dataclasses.replace(Settings(), local_dev=True)
 
 
 def claims(expires_in: int = 300, **changes: Any) -> dict[str, Any]:
@@ -48,66 +51,38 @@ def hand_made(header: dict[str, Any], signature: bytes = b"", **changes: Any) ->
     return b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts).decode()
 
 
-def public_pem(kid: str) -> bytes:
-    return RSA_KEYS[kid].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+async def signed_in(token: str, settings: Settings = JWT) -> dict[str, Any]:
+    return await tokens.Tokens(settings).user(f"Bearer {token}")
 
 
-Ask = Callable[[str], httpx.Response]
+async def refusal(header: str | None, settings: Settings) -> str:
+    """What the answer to a header says, which must be a 401."""
+    with pytest.raises(Auth.exceptions.HTTPException) as refused:
+        await tokens.Tokens(settings).user(header)
+    assert refused.value.status_code == 401
+    return str(refused.value.detail)
 
 
-def asking(url: str) -> Ask:
-    """Creates a thread with a token: its metadata says who the server took the caller for."""
-
-    def ask(token: str) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {token}"}
-        return httpx.post(f"{url}/threads", json={}, headers=headers, timeout=30, trust_env=False)
-
-    return ask
-
-
-@pytest.fixture(scope="module")
-def by_secret(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    env = {"AUTH_JWT_SECRET": SECRET, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE, "OPERATORS": "root"}
-    with DevServer(tmp_path_factory.mktemp("secret"), env={**model_env(shared_model), **env}) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def keys() -> Iterator[KeyServer]:
-    with key_server() as keys:
-        yield keys
-
-
-@pytest.fixture(scope="module")
-def by_keys(keys: KeyServer, shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    env = {"AUTH_JWKS_URL": keys.url, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE}
-    with DevServer(tmp_path_factory.mktemp("keys"), env={**model_env(shared_model), **env}) as server:
-        yield server
-
-
-@pytest.mark.server
 @pytest.mark.parametrize(
-    ("changes", "owner"),
+    ("changes", "named"),
     [
-        ({}, {"user_id": "alice", "org_id": "acme"}),
-        ({"org_id": "globex"}, {"user_id": "alice", "org_id": "globex"}),
-        ({"org_id": None}, {"user_id": "alice", "org_id": "default"}),
-        ({"sub": "auth0|42"}, {"user_id": "auth0|42", "org_id": "acme"}),
-        ({"sub": "alice", "identity": "bob", "user_id": "bob"}, {"user_id": "alice", "org_id": "acme"}),
-        ({"expires_in": -10}, {"user_id": "alice", "org_id": "acme"}),  # within the clocks' difference
-        ({"aud": ["other", AUDIENCE]}, {"user_id": "alice", "org_id": "acme"}),
+        ({}, ("alice", "acme")),
+        ({"org_id": "globex"}, ("alice", "globex")),
+        ({"org_id": None}, ("alice", "default")),
+        ({"sub": "auth0|42"}, ("auth0|42", "acme")),
+        ({"identity": "bob", "user_id": "bob"}, ("alice", "acme")),
+        ({"expires_in": -10}, ("alice", "acme")),  # within the clocks' difference
+        ({"aud": ["other", AUDIENCE]}, ("alice", "acme")),
     ],
-    ids=["plain", "other org", "no org", "other subject", "claims of no meaning", "just expired", "several audiences"],
 )
-def test_a_valid_token_s_subject_and_organization_are_who_the_caller_is(
-    by_secret: DevServer, changes: dict[str, Any], owner: dict[str, str]
+async def test_a_valid_token_s_subject_and_organization_are_who_the_caller_is(
+    changes: dict[str, Any], named: tuple[str, str]
 ) -> None:
-    response = asking(by_secret.url)(signed(**changes))
-    assert response.status_code == 200
-    assert response.json()["metadata"] == owner
+    user = await signed_in(signed(**changes))
+    assert (user["identity"], user["org_id"]) == named
 
 
-# Made when they are sent: one made when tests are collected would be refused for its age.
+# Made when they are tried: one made when tests are collected would be refused for its age.
 REFUSED: dict[str, Callable[[], str]] = {
     "expired": lambda: signed(expires_in=-60),
     "without expiry": lambda: signed(exp=None),
@@ -137,108 +112,89 @@ REFUSED: dict[str, Callable[[], str]] = {
 }
 
 
-@pytest.mark.server
 @pytest.mark.parametrize("make_token", REFUSED.values(), ids=list(REFUSED))
-def test_a_token_is_refused_that_is(by_secret: DevServer, make_token: Callable[[], str]) -> None:
-    response = asking(by_secret.url)(make_token())
-    assert response.status_code == 401
-    assert SECRET not in response.text
-    assert "dev:" not in response.text
+async def test_a_token_is_refused_that_is(make_token: Callable[[], str]) -> None:
+    said = await refusal(f"Bearer {make_token()}", JWT)
+    assert SECRET not in said
+    assert "dev:" not in said
 
 
-@pytest.mark.server
 @pytest.mark.parametrize(
-    ("changes", "status"),
+    ("changes", "operates"),
     [
-        ({}, 403),
-        ({"permissions": ["memory:read", "memory:operated"]}, 403),
-        ({"permissions": ["memory:read", identity.OPERATE]}, 200),
-        ({"permissions": f"openid {identity.OPERATE}"}, 200),
-        ({"permissions": f"{identity.OPERATE}d x{identity.OPERATE}"}, 403),
-        ({"permissions": [[identity.OPERATE]]}, 403),
-        ({"permissions": [f"{identity.OPERATE}\x00", "a\x00b"]}, 403),
-        ({"scope": identity.OPERATE}, 403),
-        ({"sub": "root"}, 200),
-        ({"sub": "root "}, 403),
-        ({"sub": "Root"}, 403),
+        ({}, False),
+        ({"permissions": ["memory:read", "memory:operated"]}, False),
+        ({"permissions": ["memory:read", identity.OPERATE]}, True),
+        ({"permissions": f"openid {identity.OPERATE}"}, True),
+        ({"permissions": f"{identity.OPERATE}d x{identity.OPERATE}"}, False),
+        ({"permissions": [[identity.OPERATE]]}, False),
+        ({"permissions": [f"{identity.OPERATE}\x00", "a\x00b"]}, False),
+        ({"scope": identity.OPERATE}, False),
+        ({"sub": "root"}, True),
+        ({"sub": "root "}, False),
+        ({"sub": "Root"}, False),
     ],
 )
-def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
-    by_secret: DevServer, changes: dict[str, Any], status: int
+async def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
+    changes: dict[str, Any], *, operates: bool
 ) -> None:
-    headers = {"Authorization": f"Bearer {signed(**changes)}"}
-    response = httpx.post(f"{by_secret.url}/runs/crons/search", json={}, headers=headers, trust_env=False)
-    assert response.status_code == status
+    user = acting._Claims(await signed_in(signed(**changes)))
+    assert identity.is_operator(user, JWT) is operates
 
 
-@pytest.mark.server
-@pytest.mark.parametrize("answer", [None, b"<html>down for maintenance</html>", b"\xff"], ids=["hung up", "a page", "junk"])
-def test_while_keys_cannot_be_fetched_nobody_gets_in(by_keys: DevServer, keys: KeyServer, answer: bytes | None) -> None:
-    """While keys cannot be fetched, nobody gets in, and the status says try again."""
-    by_keys.restart()  # it knows no key
-    keys.answer = answer
-    ask, asked = asking(by_keys.url), keys.asked
-    response = ask(rsa_signed("one"))
-    assert response.status_code == 503
-    assert "try again" in response.json()["detail"]
-    assert keys.asked == asked + 1
-    keys.serve("one")
-    assert soon(ask, rsa_signed("one")), "a failure is not kept"
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60))
+async def test_a_development_token_s_identity_is_everything_after_the_second_colon_percent_decoded(name: str) -> None:
+    if not name.startswith(tokens.RESERVED_PREFIX):
+        user = await signed_in(dev_token("acme", name), LOCAL)
+        assert (user["identity"], user["org_id"], user["permissions"]) == (name, "acme", [])
+    assert (await signed_in("dev:acme:urn:x:1", LOCAL))["identity"] == "urn:x:1"
 
 
-@pytest.mark.server
-@pytest.mark.parametrize(("drips", "knows"), [("", False), ("body", True)], ids=["hangs up", "hangs, once it has answered"])
-def test_a_provider_that_is_down_is_asked_at_most_every_five_seconds(
-    by_keys: DevServer, keys: KeyServer, drips: str, *, knows: bool
-) -> None:
-    """A provider that is down is asked at most every five seconds, by all callers together, who rarely wait for it."""
-    by_keys.restart()  # it knows no key
-    keys.serve("one")
-    ask, times, statuses = asking(by_keys.url), tokens.KeyTimes(), set[int]()
-    if knows:
-        assert soon(ask, rsa_signed("one"))
-        time.sleep(times.cooldown)  # so that an unknown key is a reason to ask
-    keys.drips, keys.answer = drips, keys.answer if drips else None
-    asked, began = keys.asked, time.monotonic()
-    with ThreadPoolExecutor(10) as callers:
-        while (seconds := time.monotonic() - began) < 2.5 * times.cooldown:
-            statuses |= set(callers.map(lambda _: ask(rsa_signed("never served")).status_code, range(10)))
-    keys.drips = ""
-    assert statuses == {401 if knows else 503}
-    assert 1 <= keys.asked - asked <= 1 + seconds / (times.cooldown + (times.timeout if drips else 0))
-    assert not knows or ask(rsa_signed("one")).status_code == 200, "a known key goes on to be believed"
-    keys.serve("one")
-    assert soon(ask, rsa_signed("one"))
+@pytest.mark.parametrize(
+    "token",
+    [
+        "dev:acme:langgraph-studio-user",
+        "dev:acme:",
+        "dev::alice",
+        "dev::",
+        "dev:acme:ali%00ce",
+        "dev:acme",
+        "development:acme:alice",
+        "dev:acme:al%zzice",
+        "dev:acme:alice%4",
+        "dev:acme:%ff%fe",
+        "dev:acme:" + "a" * 256,
+        "dev:" + "a" * 256 + ":alice",
+        "dev:acme:" + "%41" * 6000,
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbGljZSJ9.",
+    ],
+)
+async def test_a_development_token_that_names_nobody_is_refused(token: str) -> None:
+    assert await refusal(f"Bearer {token}", LOCAL)
 
 
-def soon(ask: Ask, token: str) -> bool:
-    """Whether a token is believed within a minute."""
-    deadline = time.monotonic() + 60
-    while ask(token).status_code != 200 and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return ask(token).status_code == 200
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Basic dev:acme:alice", "dev:acme:alice"])
+async def test_a_header_without_a_token_is_refused_and_says_what_to_send_or_to_set(header: str | None) -> None:
+    assert "Authorization: Bearer dev:<org>:<identity>" in await refusal(header, LOCAL)
+    assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in await refusal(header, Settings())
 
 
-@pytest.mark.server
-def test_tokens_of_the_key_set_are_believed_and_no_others(by_keys: DevServer, keys: KeyServer) -> None:
-    keys.serve("one")
-    ask = asking(by_keys.url)
-    for good in (rsa_signed("one"), signed(EC_KEY, "ES256", "curve")):
-        assert ask(good).json()["metadata"] == {"user_id": "alice", "org_id": "acme"}
-    bad = {
-        "a key that is not in the set": rsa_signed("never served"),
-        "another key under a known id": rsa_signed("one", key="never served"),
-        "no key id": signed(RSA_KEYS["one"], "RS256"),
-        "a key of another kind": signed(EC_KEY, "ES256", "one"),
-        "the public key as a shared secret": hand_made_hmac(public_pem("one"), "one"),
-        "unsigned": hand_made({"alg": "none", "kid": "one"}),
-        "expired": rsa_signed("one", expires_in=-60),
-        "another audience": rsa_signed("one", aud="other"),
-        "another issuer": rsa_signed("one", iss="https://evil.example.com"),
-        "a key set of its own": hand_made({"alg": "RS256", "kid": "x", "jku": keys.url}, b"x"),
-        "a development token": dev_token("acme", "alice"),
-    }
-    assert {name: ask(token).status_code for name, token in bad.items()} == dict.fromkeys(bad, 401)
+@pytest.mark.parametrize("token", ["junk", dev_token("acme", "alice"), signed()])
+async def test_where_nobody_set_up_sign_in_nobody_gets_in(token: str) -> None:
+    assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in await refusal(f"Bearer {token}", Settings())
+
+
+# --- A key set, on the real server -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keys() -> Iterator[KeyServer]:
+    with key_server() as keys:
+        yield keys
+
+
+def public_pem(kid: str) -> bytes:
+    return RSA_KEYS[kid].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def hand_made_hmac(secret: bytes, kid: str) -> str:
@@ -249,25 +205,46 @@ def hand_made_hmac(secret: bytes, kid: str) -> str:
 
 
 @pytest.mark.server
-def test_a_key_the_provider_changes_to_is_believed_soon(by_keys: DevServer, keys: KeyServer) -> None:
-    """A key the provider changes to is believed soon, and made-up ids do not flood it."""
-    keys.serve("one")
-    ask = asking(by_keys.url)
-    assert ask(rsa_signed("one")).status_code == 200
-    keys.serve("two")
-    asked, started = keys.asked, time.monotonic()
-    while ask(rsa_signed("two")).status_code != 200:
-        assert time.monotonic() - started < tokens.KeyTimes().cooldown + 10
-        time.sleep(0.1)
-    assert keys.asked - asked <= 2
-    assert ask(rsa_signed("one")).status_code == 401, "the key it changed from is not believed any more"
+def test_tokens_of_the_key_set_are_believed_and_no_others(
+    keys: KeyServer, shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """While the keys cannot be fetched nobody gets in, and the status says try again. A key that they change to is believed."""
+    env = {"AUTH_JWKS_URL": keys.url, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE}
+    with DevServer(tmp_path_factory.mktemp("keys"), env={**model_env(shared_model), **env}) as server:
 
+        def ask(token: str) -> httpx.Response:
+            headers = {"Authorization": f"Bearer {token}"}
+            return httpx.post(f"{server.url}/threads", json={}, headers=headers, timeout=30, trust_env=False)
 
-@pytest.mark.parametrize("token", [None, "Bearer junk", f"Bearer {dev_token('acme', 'alice')}", f"Bearer {signed()}"])
-async def test_where_nobody_set_up_sign_in_nobody_gets_in(monkeypatch: pytest.MonkeyPatch, token: str | None) -> None:
-    """Where nobody set up sign-in, nobody gets in, and the answer says what to set."""
-    deployed = tokens.Tokens(dataclasses.replace(Settings(), local_dev=False))
-    with pytest.raises(Auth.exceptions.HTTPException) as refusal:
-        await deployed.user(token)
-    assert refusal.value.status_code == 401
-    assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in refusal.value.detail
+        def soon(token: str) -> bool:
+            """Whether a token is believed within a minute."""
+            deadline = time.monotonic() + 60
+            while (status := ask(token).status_code) != 200 and time.monotonic() < deadline:
+                time.sleep(0.2)
+            return status == 200
+
+        keys.answer = b"<html>down for maintenance</html>"
+        assert ask(rsa_signed("one")).status_code == 503
+        keys.serve("one")
+        assert soon(rsa_signed("one")), "a failure is not kept"
+        for good in (rsa_signed("one"), signed(EC_KEY, "ES256", "curve")):
+            assert ask(good).json()["metadata"] == {"user_id": "alice", "org_id": "acme"}
+        bad = {
+            "a key that is not in the set": rsa_signed("never served"),
+            "another key under a known id": rsa_signed("one", key="never served"),
+            "no key id": signed(RSA_KEYS["one"], "RS256"),
+            "a key of another kind": signed(EC_KEY, "ES256", "one"),
+            "the public key as a shared secret": hand_made_hmac(public_pem("one"), "one"),
+            "unsigned": hand_made({"alg": "none", "kid": "one"}),
+            "expired": rsa_signed("one", expires_in=-60),
+            "another audience": rsa_signed("one", aud="other"),
+            "another issuer": rsa_signed("one", iss="https://evil.example.com"),
+            "a key set of its own": hand_made({"alg": "RS256", "kid": "x", "jku": keys.url}, b"x"),
+            "a development token": dev_token("acme", "alice"),
+        }
+        assert {name: ask(token).status_code for name, token in bad.items()} == dict.fromkeys(bad, 401)
+        keys.serve("two")
+        asked = keys.asked
+        assert soon(rsa_signed("two"))
+        assert keys.asked - asked <= 2, "made-up ids, and impatient callers, do not flood the provider"
+        assert ask(rsa_signed("one")).status_code == 401, "the key it changed from is not believed any more"
