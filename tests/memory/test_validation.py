@@ -8,17 +8,21 @@ import json
 import random
 import string
 import uuid
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langgraph.store.base import Item
 from langgraph.store.memory import InMemoryStore
+from pydantic import ValidationError
 
 from memory.files import ScopedFiles
 from memory.identity import Author
-from memory.validation import CREDENTIALS, Profile, RefusedWriteError, before_write, check_credentials, check_room
-from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, PROJECT
+from memory.validation import CREDENTIALS, Profile, RefusedWriteError, before_write, check_credentials, check_path, check_room
+from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES, PROJECT
 
 FILES = ("memories", "acme:alice")
 AGENT = Author("agent")
@@ -80,7 +84,6 @@ AROUND = [
     "https://x.example/?key={}&y=1",
     "é{}é",
 ]
-
 digest = hashlib.sha256(b"x").hexdigest()
 ORDINARY = [
     "# Preferences\n\n- Prefers short answers. Sends keys by Signal, never by mail.\n- Ask-anything-you-like-about-boards.",
@@ -120,13 +123,13 @@ def test_every_shape_is_tested() -> None:
     assert {kind for kind, _ in SECRETS} == set(CREDENTIALS)
 
 
-@pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize(("kind", "secret"), SECRETS, ids=[f"{kind} {number}" for number, (kind, _) in enumerate(SECRETS)])
-def test_a_credential_is_refused_by_its_kind_and_its_value_is_not_repeated(kind: str, secret: str, around: str) -> None:
-    reason = refusal(NOTE, around.format(secret))
-    assert f"{kind};" in reason
-    assert NOTE in reason
-    assert not any(secret[at : at + 8] in reason for at in range(len(secret) - 8) if not secret[at : at + 8].isalpha())
+def test_a_credential_is_refused_by_its_kind_and_its_value_is_not_repeated(kind: str, secret: str) -> None:
+    for around in AROUND:
+        reason = refusal(NOTE, around.format(secret))
+        assert f"{kind};" in reason
+        assert NOTE in reason
+        assert not any(secret[at : at + 8] in reason for at in range(len(secret) - 8) if not secret[at : at + 8].isalpha())
 
 
 @pytest.mark.parametrize("text", ORDINARY)
@@ -149,98 +152,67 @@ def test_no_text_takes_the_shapes_longer_than_its_length(text: str) -> None:
     before_write(NOTE, text[:MAX_FILE_BYTES], AGENT)
 
 
-# --- Text and size ---------------------------------------------------------------------------------------------------
+# --- Text, size, path and profile ------------------------------------------------------------------------------------
+
+TEXTS = st.text(st.characters(codec=None) | st.sampled_from("\x00\ud800"), max_size=20)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("a\x00b", "NUL"),
-        ("\ud800", "Unicode"),
-        ("x" * (MAX_FILE_BYTES + 1), "split it"),
-        ("é" * (MAX_FILE_BYTES // 2 + 1), "split"),
-    ],
+@given(TEXTS, st.sampled_from(["", "x", "é"]), st.integers(-2, 2))
+def test_text_is_written_if_it_is_unicode_without_nul_and_has_room(text: str, filling: str, over: int) -> None:
+    text += filling and filling * ((MAX_FILE_BYTES - len(text.encode(errors="replace"))) // len(filling.encode()) + over)
+    valid = "\x00" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    if valid and len(text.encode()) <= MAX_FILE_BYTES:
+        before_write(NOTE, text, AGENT)
+    else:
+        assert NOTE in refusal(NOTE, text)
+
+
+PATHS = st.lists(
+    st.sampled_from(["a", "b.md", ".", "..", "", "\\", "\x00", "\n", "\ud800", "é", "x" * 300]), min_size=1, max_size=4
 )
-def test_text_that_not_every_store_holds_is_refused(content: str, reason: str) -> None:
-    assert reason in refusal(NOTE, content)
 
 
-@pytest.mark.parametrize("content", ["", "x" * MAX_FILE_BYTES, "é" * (MAX_FILE_BYTES // 2), "\ufeff\u2028\x7f"])
-def test_text_up_to_the_limit_is_written(content: str) -> None:
-    before_write(NOTE, content, AGENT)
+@given(PATHS)
+def test_a_path_is_accepted_in_its_one_printable_spelling(parts: list[str]) -> None:
+    path = "/" + "/".join(parts)
+    plain = {"a", "b.md", "é", "x" * 300}.issuperset(parts) and len(path.encode()) <= MAX_PATH_BYTES
+    with nullcontext() if plain else pytest.raises(RefusedWriteError):
+        check_path(path)
 
 
-# --- The profile -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("content", "wrong"),
-    [
-        ("{name: Alice}", "Invalid JSON"),
-        ("", "Invalid JSON"),
-        ("[]", "it: "),
-        ('{"nmae": "Alice"}', "nmae: Extra inputs are not permitted"),
-        ('{"name": 7, "units": []}', "name: Input should be a valid string; units: "),
-        (json.dumps({"name": "x" * 201}), "name: String should have at most 200 characters"),
-    ],
+FIELDS = st.dictionaries(
+    st.sampled_from([*Profile.model_fields, "nmae"]), st.none() | st.text("ab", max_size=3) | st.integers() | st.just("x" * 201)
 )
-async def test_a_profile_code_could_not_read_is_refused_with_what_is_wrong(content: str, wrong: str) -> None:
-    store = InMemoryStore()
-    error = (await backend(store).awrite("/profile.json", content)).error
-    assert error
-    assert error.startswith(f"Error: {PROFILE} was not written: ")
-    assert wrong in error
-    assert ", ".join(Profile.model_fields) in error
-    assert store.search(FILES) == []
 
 
-async def test_an_edit_or_an_upload_that_would_break_the_profile_is_refused() -> None:
-    """An edit or an upload that would break the profile is refused, and a good one is not."""
-    store = InMemoryStore()
-    files = backend(store)
-    assert not (await files.awrite("/profile.json", '{"name": "Alice"}')).error
-    assert "Invalid JSON" in str((await files.aedit("/profile.json", '"}', '"')).error)
-    (uploaded,) = await files.aupload_files([("/profile.json", b"\xff")])
-    assert uploaded.error
-    assert not (await files.aedit("/profile.json", "Alice", "Alice Liddell")).error
-    assert not (await files.awrite("/topics/profile.json", "no JSON")).error
-    item = store.get(FILES, "/profile.json")
-    assert item
-    assert item.value["content"] == '{"name": "Alice Liddell"}'
+@given(FIELDS | st.text('{}[]:"a', max_size=5))
+def test_a_profile_that_code_could_not_read_is_refused_with_the_fields_there_are(profile: object) -> None:
+    content = profile if isinstance(profile, str) else json.dumps(profile)
+    try:
+        Profile.model_validate_json(content)
+    except ValidationError:
+        assert ", ".join(Profile.model_fields) in refusal(PROFILE, content)
+    else:
+        before_write(PROFILE, content, AGENT)
+    before_write("/memories/topics/profile.json", content, AGENT)
 
 
 # --- Room ------------------------------------------------------------------------------------------------------------
 
 
-def stored(sizes: dict[str, int]) -> list[Item]:
+SIZES = st.dictionaries(st.sampled_from(["/a", "/b", "/c"]), st.integers(0, 60))
+
+
+@given(SIZES, st.sampled_from(["/a", "/b", "/new"]), st.integers(0, 60))
+def test_what_fits_or_shrinks_is_written_and_no_byte_more(sizes: dict[str, int], key: str, size: int) -> None:
     now = datetime.now(UTC)
-    return [
+    files = [
         Item(value={"content": "x" * size}, key=key, namespace=FILES, created_at=now, updated_at=now)
         for key, size in sizes.items()
     ]
-
-
-def test_the_last_byte_of_room_may_be_used_and_no_more() -> None:
-    files = stored({"/a.md": MAX_MEMORY_BYTES - 100, "/b.md": 50})
-    check_room(files, "/b.md", 100)
-    check_room(files, "/c.md", 50)
-    for key, size in (("/b.md", 101), ("/c.md", 51)):
-        with pytest.raises(RefusedWriteError, match="shorten or delete"):
-            check_room(files, key, size)
-
-
-def test_what_shrinks_or_stays_is_let_through_however_full_it_is() -> None:
-    files = stored({"/a.md": 2 * MAX_MEMORY_BYTES, "/b.md": 50})
-    check_room(files, "/b.md", 50)
-    check_room(files, "/a.md", 2 * MAX_MEMORY_BYTES - 1)
-
-
-def test_one_file_more_than_the_limit_is_refused_and_those_there_are_written() -> None:
-    files = stored({f"/{number}.md": 1 for number in range(MAX_MEMORY_FILES)})
-    check_room(files, "/0.md", 2)
-    with pytest.raises(RefusedWriteError, match=f"{MAX_MEMORY_FILES} is the limit"):
-        check_room(files, "/new.md", 1)
-    check_room(files[1:], "/new.md", 1)
+    fits = size <= sizes.get(key, 0) or sum(sizes.values()) - sizes.get(key, 0) + size <= 100
+    with nullcontext() if fits else pytest.raises(RefusedWriteError, match="shorten or delete"):
+        check_room(files, key, size, quota=100)
 
 
 async def test_a_full_memory_refuses_new_files_and_can_be_tidied_up() -> None:
