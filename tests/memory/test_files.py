@@ -120,12 +120,6 @@ async def test_allowed_shared_writes_reach_the_assistant_s_skills(
         await graph(Settings(shared_writes="allow"), build=build).turn("teach again")
 
 
-async def test_consolidation_never_writes_skills_even_where_agents_may(store: BaseStore) -> None:
-    call = Calls(store, Settings(shared_writes="allow"), consolidating=True)
-    assert (await call("awrite", "/skills/x.md", "mine")).error
-    assert not everything(store)
-
-
 async def test_in_the_background_only_consolidation_writes_memory(
     graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
@@ -145,18 +139,15 @@ async def test_shared_memory_is_written_as_shared_writes_says(store: BaseStore, 
     settings = Settings(memory_scope="assistant", shared_writes=shared_writes)
     await Calls(store, settings)("awrite", "/memories/a.md", "x")
     assert bool(store.get(("memories", f"{DEFAULT_AGENT_ASSISTANT}:acme"), "/a.md")) is written
-    assert (await Calls(store, settings, consolidating=True)("awrite", "/memories/b.md", "x")).error
+    for path in ("/memories/b.md", "/skills/x.md"):
+        assert (await Calls(store, settings, consolidating=True)("awrite", path, "x")).error
 
 
 async def test_memory_with_each_assistant_is_apart_under_user_and_assistant(store: BaseStore) -> None:
     await Calls(store, Settings(memory_scope="user+assistant"))("awrite", "/memories/a.md", "x")
-    files = [item.namespace for item in store.search(("memories",))]
-    assert files == [("memories", f"{DEFAULT_AGENT_ASSISTANT}:acme:alice")]
-
-
-async def test_keys_lose_the_route_and_keep_the_slash(store: BaseStore) -> None:
-    await Calls(store)("awrite", "/memories/topics/a.md", "x")
-    assert [(item.namespace, item.key) for item in store.search(("memories",))] == [(MEMORIES, "/topics/a.md")]
+    await Calls(store)("awrite", "/memories/topics/b.md", "x")
+    files = {(item.namespace[1], item.key) for item in store.search(("memories",))}
+    assert files == {(f"{DEFAULT_AGENT_ASSISTANT}:acme:alice", "/a.md"), ("acme:alice", "/topics/b.md")}
 
 
 def test_a_nested_route_to_thread_state_beats_memory() -> None:
@@ -183,44 +174,6 @@ async def test_a_file_outside_every_route_is_gone_in_the_next_thread(
     assert "not found" in other
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [("x" * (MAX_FILE_BYTES + 1), "split it by topic"), ("a\x00b", "NUL"), ("\ud800", "Unicode")],
-)
-async def test_content_no_store_should_hold_is_refused_and_nothing_is_written(
-    store: BaseStore, content: str, reason: str
-) -> None:
-    assert reason in (await Calls(store)("awrite", "/memories/a.md", content)).error
-    await Calls(store)("awrite", "/memories/a.md", "old")
-    assert reason in (await Calls(store)("aedit", "/memories/a.md", "old", content)).error
-    item = store.get(MEMORIES, "/a.md")
-    assert item
-    assert item.value["content"] == "old"
-
-
-async def test_binary_uploads_are_kept_as_base64_and_come_back_whole(store: BaseStore) -> None:
-    call = Calls(store)
-    await call("aupload_files", [("/memories/pixel.png", b"\x89PNG\xff")])
-    (download,) = await call("adownload_files", ["/memories/pixel.png"])
-    assert download.content == b"\x89PNG\xff"
-
-
-async def test_a_value_of_other_code_is_an_error_of_its_own_and_breaks_nothing_else(store: BaseStore) -> None:
-    store.put(MEMORIES, "/odd.md", {"content": 7})
-    store.put(MEMORIES, "/good.md", {**create_file_data("find me")})
-    call = Calls(store)
-    assert "not a file" in (await call("aread", "/memories/odd.md")).error
-    assert "not a file" in (await call("awrite", "/memories/odd.md", "x")).error
-    assert "not a file" in (await call("aedit", "/memories/odd.md", "a", "b")).error
-    assert [entry["path"] for entry in (await call("als", "/memories/")).entries] == ["/memories/good.md"]
-    assert [match["path"] for match in (await call("agrep", "find", "/memories/")).matches] == ["/memories/good.md"]
-    bad, good = await call("adownload_files", ["/memories/odd.md", "/memories/good.md"])
-    assert "not a file" in bad.error
-    assert good.content == b"find me"
-    assert not (await call("adelete", "/memories/odd.md")).error
-    assert not store.get(MEMORIES, "/odd.md")
-
-
 def test_permissions_say_the_same_as_the_backend() -> None:
     def denied(settings: Settings, *, consolidating: bool = False) -> dict[str, str]:
         rules = {rule.paths[0]: rule.mode for rule in build_permissions(settings, consolidating=consolidating)}
@@ -233,54 +186,28 @@ def test_permissions_say_the_same_as_the_backend() -> None:
     assert denied(Settings(memory_writes="background"), consolidating=True) == {"/policies": "deny", "/skills": "deny"}
 
 
-@pytest.mark.parametrize("path", ["/memories/a\x00b.md", "/memories/a\nb.md", "/memories/\ud800.md", "/memories/" + "x" * 600])
-async def test_a_path_that_not_every_store_could_keep_is_refused(store: BaseStore, path: str) -> None:
-    assert (await Calls(store)("awrite", path, "x")).error
-    assert not everything(store)
-
-
-UNHEARD_OF = ["a\x00b", "\x00", "\ud800", "a\udfffb.md"]
-
-
-@pytest.mark.parametrize("part", UNHEARD_OF, ids=ascii)
+@pytest.mark.parametrize("part", ["a\x00b", "\ud800"], ids=ascii)
 @pytest.mark.parametrize("route", ["/memories", "/skills", "/policies"])
 async def test_a_path_that_no_store_could_keep_is_refused_for_reading_as_for_writing(
     store: BaseStore, route: str, part: str
 ) -> None:
     call, path = Calls(store), f"{route}/{part}"
-    results = {
-        "read": await call("aread", path),
-        "write": await call("awrite", path, "x"),
-        "edit": await call("aedit", path, "x", "y"),
-        "delete": await call("adelete", path),
-        "upload": (await call("aupload_files", [(path, b"x")]))[0],
-        "download": (await call("adownload_files", [path]))[0],
-    }
-    results["ls"] = await call("als", path)
-    results["grep"] = await call("agrep", "x", path)
-    results["grep with a glob"] = await call("agrep", "x", route, part)
-    results["glob"] = await call("aglob", part, route)
-    results["glob in"] = await call("aglob", "*", path)
-    assert [name for name, result in results.items() if not result.error] == []
-    assert all(str(result.error).encode() for result in results.values())
-    assert not everything(store)
+    await call("aupload_files", [("/memories/there.md", b"x")])
+    calls: list[tuple[Any, ...]] = [
+        ("aread", path), ("awrite", path, "x"), ("aedit", path, "x", "y"), ("adelete", path), ("als", path),
+        ("agrep", "x", path), ("agrep", "x", route, part), ("aglob", part, route), ("aglob", "*", path),
+    ]  # fmt: skip
+    results = [await call(*one) for one in calls] + (await call("aupload_files", [(path, b"x")]))
+    *refused, found = results + await call("adownload_files", [path, "/memories/there.md"])
+    assert all(str(result.error).encode() for result in refused if result.error)
+    assert [result for result in refused if not result.error] == []
+    assert found.content == b"x"
+    assert not [key for _, key in everything(store) if part in key]
 
 
-async def test_one_path_that_no_store_could_keep_is_not_the_others_error(store: BaseStore) -> None:
-    store.put(MEMORIES, "/a.md", {**create_file_data("x")})
-    downloads = await Calls(store)("adownload_files", ["/memories/\x00", "/memories/a.md", "/memories/b.md"])
-    assert [(file.content, file.error) for file in downloads] == [
-        (None, "file_not_found"),
-        (b"x", None),
-        (None, "file_not_found"),
-    ]
-
-
-@pytest.mark.parametrize("part", ["a\x00b", "\x00"], ids=ascii)
-async def test_a_tool_given_what_no_store_could_keep_answers_so(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, part: str
-) -> None:
+async def test_a_tool_given_what_no_store_could_keep_answers_so(graph: BuildGraph, model: ScriptedAnthropic) -> None:
     """A tool that is given what no store could keep answers so, and the run goes on."""
+    part = "a\x00b"
     path = f"/memories/{part}"
     calls = [
         ToolCall("ls", {"path": path}),
