@@ -11,7 +11,6 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
-from agent import build_agent
 from memory import identity
 from memory.identity import Context, IdentityError
 from memory.validation import Profile
@@ -69,12 +68,6 @@ async def test_append_takes_only_plain_paths_under_memories(agent: Agent, store:
     assert {item.key for item in store.search(("memories",))} - before <= {"/preferences.md"}
 
 
-async def test_append_to_a_binary_file_is_refused_and_the_file_kept(agent: Agent, store: BaseStore) -> None:
-    store.put(MEMORIES, "/pixel.png", {**create_file_data("iVBORw==", encoding="base64")})
-    assert "is not text" in await agent.call("append_memory", path="/memories/pixel.png", text="x")
-    assert content(store, "/pixel.png") == "iVBORw=="
-
-
 async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, store: BaseStore) -> None:
     await agent.call("save_profile", profile={"name": "Alice", "units": "metric"})
     await agent.call("save_profile", profile={"role": "pilot"})
@@ -83,9 +76,11 @@ async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, s
 
 async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Agent, store: BaseStore) -> None:
     store.put(MEMORIES, "/profile.json", {**create_file_data("not json")})
+    store.put(MEMORIES, "/pixel.png", {**create_file_data("iVBORw==", encoding="base64")})
     assert "holds no profile" in await agent.call("save_profile", profile={"name": "Alice"})
     assert "extra" in (await agent.call("save_profile", profile={"shoe_size": 44})).lower()
-    assert content(store, "/profile.json") == "not json"
+    assert "is not text" in await agent.call("append_memory", path="/memories/pixel.png", text="x")
+    assert (content(store, "/profile.json"), content(store, "/pixel.png")) == ("not json", "iVBORw==")
 
 
 async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agent, store: BaseStore) -> None:
@@ -132,24 +127,26 @@ async def test_without_an_identity_a_run_is_an_error_and_the_model_is_not_called
     assert not model.requests
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        (Settings(), (False, False)),
-        (Settings(memory_writes="background"), (True, False)),
-        (Settings(memory_scope="assistant"), (False, True)),
-        (Settings(memory_scope="assistant", memory_writes="background"), (False, True)),
-    ],
-)
-async def test_the_prompt_says_what_the_settings_make_of_memory(
-    graph: BuildGraph, model: ScriptedAnthropic, settings: Settings, said: tuple[bool, bool]
+BOTH = {"append_memory", "save_profile"}
+READ_ONLY, SHARED = "you read `/memories/` and do not write it", "everybody who talks to you shares it"
+OFFERED: list[tuple[Settings, set[str], str]] = [
+    (Settings(), BOTH, ""),
+    (Settings(memory_writes="background"), set(), READ_ONLY),
+    (Settings(memory_scope="assistant"), set(), SHARED),
+    (Settings(memory_scope="assistant", shared_writes="allow"), {"append_memory"}, SHARED),
+    (Settings(memory_scope="assistant", shared_writes="allow", memory_writes="background"), set(), SHARED),
+]
+
+
+@pytest.mark.parametrize(("settings", "tools", "said"), OFFERED)
+async def test_tools_that_write_are_offered_where_they_may_and_the_prompt_says_so(
+    graph: BuildGraph, model: ScriptedAnthropic, settings: Settings, tools: set[str], said: str
 ) -> None:
     await graph(settings).turn("hello")
-    text = system_text(model.requests[0])
-    assert (
-        "you read `/memories/` and do not write it" in text.lower(),
-        "everybody who talks to you shares it" in text,
-    ) == said
+    (body,) = model.requests
+    assert BOTH & {tool["name"] for tool in body["tools"]} == tools
+    text = system_text(body).lower()
+    assert [part for part in (READ_ONLY, SHARED) if part in text] == [said] * bool(said)
 
 
 async def test_calls_made_at_once_in_one_message_lose_nothing(
@@ -179,23 +176,6 @@ async def test_of_edits_made_at_once_in_one_message_those_reported_as_made_are_m
     assert [f"new {number}." in content(store, "/topics/a.md") for number in range(8)] == made
 
 
-@pytest.mark.parametrize(
-    ("settings", "tools"),
-    [
-        (Settings(), {"append_memory", "save_profile"}),
-        (Settings(memory_scope="assistant", shared_writes="allow"), {"append_memory"}),
-        (Settings(memory_scope="assistant"), set()),
-        (Settings(memory_scope="assistant", shared_writes="allow", memory_writes="background"), set()),
-        (Settings(memory_writes="background"), set()),
-    ],
-)
-async def test_tools_that_write_are_offered_where_they_may(
-    graph: BuildGraph, model: ScriptedAnthropic, settings: Settings, tools: set[str]
-) -> None:
-    await graph(settings).turn("hello")
-    assert {"append_memory", "save_profile"} & {tool["name"] for tool in model.requests[0]["tools"]} == tools
-
-
 async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
     store.put(
         ("memories", f"{identity.DEFAULT_AGENT_ASSISTANT}:acme"), "/profile.json", {**create_file_data('{"name": "Alice"}')}
@@ -204,15 +184,10 @@ async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: Sc
     assert "Alice" not in system_text(model.requests[0])
 
 
-@pytest.mark.parametrize(
-    ("build", "expected"),
-    [
-        (build, {"memory_scope": "user", **({} if build is build_agent else {"consolidation": True})})
-        for build in graph_builders().values()
-    ],
-)
-def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, build: Any, expected: dict[str, Any]) -> None:
-    config = graph(build=build).graph.config
+@pytest.mark.parametrize("name", graph_builders())
+def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, name: str) -> None:
+    config = graph(build=graph_builders()[name]).graph.config
+    expected = {"memory_scope": "user", **({"consolidation": True} if name == "consolidation_agent" else {})}
     assert expected.items() <= config["metadata"].items()
     assert config["metadata"]["ls_integration"] == "deepagents", "deepagents' own metadata and limits stay"
     assert config["recursion_limit"] > 1_000
