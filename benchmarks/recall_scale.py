@@ -36,7 +36,7 @@ from memory import identity, recall
 from memory.recall import conversation, owned_by, rank, results_text, search
 from memory.recall.index import index_conversations
 from testing.parts import postgres
-from testing.threads import Threads
+from testing.platform import Platform
 
 ACTOR = identity.Actor("alice", "acme")
 TURNS, WORDS_A_TURN, VOCABULARY = 20, 25, 20_000
@@ -94,13 +94,13 @@ def thread_id(number: int) -> str:
     return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128))
 
 
-def fill(threads: Threads, speech: Speech, count: int) -> None:
+def fill(threads: Platform, speech: Speech, count: int) -> None:
     """As many conversations as wanted, one an hour."""
     for number in range(len(threads.kept), count):
         threads.put(ACTOR, thread_id(number), (START + timedelta(hours=number)).isoformat(), speech.messages())
 
 
-async def the_recipe(threads: Threads, question: str) -> str:
+async def the_recipe(threads: Platform, question: str) -> str:
     """The newest five, whole, and the ten last states of each."""
     listed = await threads.search(metadata=owned_by(ACTOR)[0], limit=5)
     states = []
@@ -110,7 +110,7 @@ async def the_recipe(threads: Threads, question: str) -> str:
     return str(states)
 
 
-async def first_form(threads: Threads, question: str) -> str:
+async def first_form(threads: Platform, question: str) -> str:
     """Every thread read at every question, windows of turns ranked by BM25."""
     listed = await threads.search(metadata=owned_by(ACTOR)[0], limit=1_000, select=["thread_id", "updated_at", "values"])
     talks = [conversation(thread) for thread in listed]
@@ -140,7 +140,7 @@ def quantile95(values: list[float]) -> float:
 
 async def measure(name: str, raw: BaseStore, counts: list[int]) -> list[dict[str, Any]]:
     """A row for each number of conversations."""
-    store, threads, speech, rows = Counted(raw), Threads(), Speech(), []
+    store, threads, speech, rows = Counted(raw), Platform(), Speech(), []
     threads.as_json = True
     for count in counts:
         fill(threads, speech, count)

@@ -16,7 +16,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from memory import identity
-from testing.threads import Threads
+from testing.platform import Platform
 
 _LOCOMO_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 _REALTALK_CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "commonsense"}
@@ -40,7 +40,7 @@ class Person:
     """A conversation of a set as one user's threads. `turns` gives the thread and the text of each turn's id."""
 
     actor: identity.Actor
-    threads: Threads = field(default_factory=Threads)
+    threads: Platform = field(default_factory=Platform)
     turns: dict[str, tuple[str, str]] = field(default_factory=dict)
     questions: list[Question] = field(default_factory=list)
     last: date = date.min

@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
-from urllib.parse import quote
 
 import httpx
 from langgraph_sdk import get_client
@@ -20,6 +19,9 @@ from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
 from dev.server import APP
+from testing.people import Person, dev_token
+
+__all__ = ["PROJECT", "START_SECONDS", "STOP_SECONDS", "DevServer", "dev_token", "run_turn"]
 
 PROJECT = Path(__file__).resolve().parent.parent
 START_SECONDS = 60.0
@@ -81,7 +83,7 @@ class DevServer:
         self.port: int = self._reservation.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: multiprocessing.process.BaseProcess | None = None
-        self._clients: list[LangGraphClient] = []
+        self._clients: list[LangGraphClient | httpx.AsyncClient] = []
 
     def __enter__(self) -> Self:
         try:
@@ -156,6 +158,12 @@ class DevServer:
         self._clients.append(client)
         return client
 
+    def person(self, identity: str, org: str = "acme", **options: Any) -> Person:
+        """Somebody with a dev token who sends bare requests; `options` are the client's."""
+        person = Person(self.url, identity, org, **options)
+        self._clients.append(person.http)
+        return person
+
     async def close_clients(self) -> None:
         """Close every client given out so far; to be called in the event loop that used them."""
         clients, self._clients = self._clients, []
@@ -210,11 +218,6 @@ def _serve(folder: Path, command: list[str], env: dict[str, str]) -> None:
         cli(command)
     finally:  # multiprocessing leaves it out
         atexit._run_exitfuncs()
-
-
-def dev_token(org: str, identity: str) -> str:
-    """The bearer token the project's development login takes for `identity` in `org`."""
-    return f"dev:{org}:{quote(identity, safe='')}"
 
 
 async def run_turn(

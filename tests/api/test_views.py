@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import pytest
@@ -16,8 +16,8 @@ from memory.identity import WRITE_POLICIES
 from settings import MEMORY_BUDGET_BYTES, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.parts import SKILLS
+from testing.platform import Platform
 from testing.scripted_anthropic import ScriptedAnthropic, system_text
-from testing.threads import Threads
 from tests.api.calls import MEMORIES, Open, kept, put
 from tests.memory.recall.talks import ALICE, left, say
 
@@ -121,40 +121,26 @@ async def test_the_prompt_is_the_next_turn_s_and_a_search_finds_one_s_own_words(
     assert "zebra" not in json.dumps(await bob.http.get("/memory/search", params={"q": "zebra"}))
 
 
-class ForgottenMeanwhile(Threads):
-    """The platform's threads of Alice's, who is forgotten when the `nth` search has read them."""
-
-    def __init__(self, store: BaseStore, nth: int) -> None:
-        super().__init__()
-        self.store, self.nth, self.threads = store, nth, self
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
-    async def search(self, **options: Any) -> Any:
-        found = await super().search(**options)
-        if self.asked == self.nth:
-            await journal.forget(self.store, ALICE)
-            while items := await left(self.store):
-                for item in items:
-                    await self.store.adelete(tuple(item.namespace), item.key)
-            for thread_id in list(self.kept):
-                self.delete(thread_id)
-        return found
-
-
 @pytest.mark.parametrize("nth", [1, 2, 3, 4])
 async def test_a_search_of_somebody_forgotten_meanwhile_writes_no_index_back(
     store: BaseStore, calling: Open, monkeypatch: pytest.MonkeyPatch, nth: int
 ) -> None:
-    threads = ForgottenMeanwhile(store, nth)
+    threads = Platform()
+
+    async def forget_alice(_: str) -> None:
+        if threads.calls["threads.search"] == nth:
+            await journal.forget(store, ALICE)
+            while items := await left(store):
+                for item in items:
+                    await store.adelete(tuple(item.namespace), item.key)
+            for thread_id in list(threads.kept):
+                threads.remove(thread_id)
+
+    threads.after = forget_alice
     monkeypatch.setattr(api.search, "get_client", lambda: threads)
     async with calling() as client:
         for number in range(30):
             say(threads, f"t{number}", "a zebra", days=number)
         assert (await client.get("/memory/search?q=zebra")).is_success
-    assert threads.asked >= nth
+    assert threads.calls["threads.search"] >= nth
     assert await left(store) == []

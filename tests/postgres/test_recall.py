@@ -14,7 +14,7 @@ from memory.recall import segments
 from settings import PROJECT, Settings
 from testing.embedding import SUBJECTS, embed
 from testing.parts import MEANING
-from testing.threads import Threads
+from testing.platform import Platform
 from tests.memory.recall.talks import ALICE, hits, many, say
 
 pytestmark = pytest.mark.postgres
@@ -26,10 +26,10 @@ from memory.postgres.store import open_store
 from memory.recall.conversations import conversation
 from settings import Settings
 from tests.memory.recall.talks import ALICE, many
-from testing.threads import Threads
+from testing.platform import Platform
 
 async def main(uri, start):
-    threads = Threads()
+    threads = Platform()
     many(threads, 100, start=int(start))
     async with open_store(Settings(memory_postgres_uri=uri)) as store:
         for thread in threads.kept.values():
@@ -47,7 +47,7 @@ async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, p
         for start in starts
     ]
     assert [await process.wait() for process in running] == [0, 0]
-    threads = Threads()
+    threads = Platform()
     many(threads, 160)
     index = await segments.load(store, ALICE)
     assert int(index.live().sum()) == 160
@@ -59,7 +59,7 @@ async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, p
 
 
 @pytest.mark.skipif(not MEANING, reason="semantic search is taken off")
-async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads: Threads, postgres_uri: str) -> None:
+async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads: Platform, postgres_uri: str) -> None:
     uri = postgres_uri.replace("/postgres?", "/recall?")
     with psycopg.connect(postgres_uri, autocommit=True) as connection:
         connection.execute("CREATE DATABASE recall")

@@ -17,29 +17,14 @@ from memory.consolidation.tasks import shorten
 from memory.controls import SHORTEN_ABOVE_BYTES
 from memory.recall import catch_up
 from testing.dev_server import DevServer, run_turn
+from testing.platform import Platform
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
-from testing.threads import Threads
 from tests.memory.test_quota import NOW, topic
 from tests.memory.test_temporary import new_thread
 
 ALICE, BOB = identity.Actor("alice", "acme"), identity.Actor("bob", "acme")
 DAYS = 30
 SETTINGS = settings.Settings()
-
-
-class Platform(Threads):
-    """Threads that can be deleted, as the platform's client has them."""
-
-    @property
-    def threads(self) -> Any:
-        """Itself: a client in one."""
-        return self
-
-    async def search(self, **asked: Any) -> list[dict[str, Any]]:
-        return await super().search(**asked)
-
-    async def delete(self, thread_id: str) -> None:  # type: ignore[override]  # the client's waits
-        super().delete(thread_id)
 
 
 async def test_old_conversations_go_with_their_index_and_positions_and_memory_stays(store: BaseStore) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from testing.threads import Threads
+from testing.platform import Platform
 from tests.memory.recall.talks import say
 
 
 @pytest.fixture
-def threads() -> Threads:
-    threads = Threads()
+def threads() -> Platform:
+    threads = Platform()
     say(threads, "dog", "Our dog Rex had puppies", "How many?", "Seven, all brown", days=3)
     say(threads, "car", "The engine makes a noise", "Change the belt", days=2)
     say(threads, "trip", "We fly to Lisbon in May", "Take an umbrella", days=1)

@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 from memory import namespaces
 from memory.identity import Actor
 from memory.recall.retrieval import search
-from testing.threads import Threads
+from testing.platform import Platform
 
 ALICE = Actor("alice", "acme")
 NOW = datetime(2026, 5, 13, 12, tzinfo=UTC)
@@ -20,23 +20,23 @@ def human(text: str) -> dict[str, Any]:
     return {"type": "human", "id": text[:20], "content": text}
 
 
-def say(threads: Threads, thread_id: str, *texts: str, actor: Actor = ALICE, days: float = 1) -> None:
+def say(threads: Platform, thread_id: str, *texts: str, actor: Actor = ALICE, days: float = 1) -> None:
     """A conversation that ended so many days ago."""
     threads.put(actor, thread_id, (NOW - timedelta(days)).isoformat(), [human(text) for text in texts])
 
 
-async def hits(store: BaseStore, threads: Threads, query: str, actor: Actor = ALICE, **kwargs: Any) -> list[str]:
+async def hits(store: BaseStore, threads: Platform, query: str, actor: Actor = ALICE, **kwargs: Any) -> list[str]:
     results = await search(store, threads, actor, query, kwargs.pop("limit", 5), today=NOW.date(), **kwargs)
     return [item.conversation.thread_id for item in results.matches]
 
 
-def many(threads: Threads, count: int, *, start: int = 0) -> None:
+def many(threads: Platform, count: int, *, start: int = 0) -> None:
     for number in range(start, start + count):
         say(threads, f"t{number}", f"word{number} thing{number % 10}", "something usual", days=100 - number / 1_000)
 
 
-def threads_of(*messages: Any) -> Threads:
-    threads = Threads()
+def threads_of(*messages: Any) -> Platform:
+    threads = Platform()
     made = [human(message) if isinstance(message, str) else message for message in messages]
     threads.put(ALICE, "t", NOW.isoformat(), made)
     return threads

@@ -8,7 +8,7 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from memory.recall import dates
-from testing.threads import Threads
+from testing.platform import Platform
 from tests.memory.recall.talks import hits, say
 
 TODAY = date(2026, 5, 13)
@@ -53,7 +53,7 @@ def test_a_day_that_fits_is_among_those_looked_up(day: date) -> None:
         assert set(time.tokens()) & set(dates.day_tokens(day, day)), text
 
 
-async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads: Threads) -> None:
+async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads: Platform) -> None:
     say(threads, "old", "the meeting was about money", days=400)
     say(threads, "week", "the meeting was about people", days=7)
     say(threads, "new", "the meeting was about offices", days=0)

@@ -12,19 +12,19 @@ from memory.recall.conversations import Conversation, Turn, conversation
 from memory.recall.quotes import page_text, results_text
 from memory.recall.retrieval import search
 from settings import MAX_SEARCH_RESULT_CHARS
-from testing.threads import Threads
+from testing.platform import Platform
 
 
 def talk(thread_id: str, *texts: str) -> Conversation:
     return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, str(n)) for n, text in enumerate(texts)))
 
 
-async def answered(threads: Threads, query: str, limit: int = 5) -> str:
+async def answered(threads: Platform, query: str, limit: int = 5) -> str:
     return results_text(query, await search(InMemoryStore(), threads, ACTOR, query, limit))
 
 
-def past(*talks: tuple[str, list[str]]) -> Threads:
-    threads = Threads()
+def past(*talks: tuple[str, list[str]]) -> Platform:
+    threads = Platform()
     for thread_id, texts in talks:
         messages = [{"type": "human", "id": str(n), "content": text} for n, text in enumerate(texts)]
         threads.put(ACTOR, thread_id, "2026-01-01T12:00:00+00:00", messages)

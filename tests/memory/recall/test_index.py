@@ -20,11 +20,11 @@ from memory.recall.documents import document, postings, read_document, version_o
 from memory.recall.index import catch_up, forget, index_conversations, rebuild
 from memory.recall.postings import DamagedError, merged, read_bucket, stored
 from memory.recall.retrieval import CANDIDATES, search
-from testing.threads import Threads
+from testing.platform import Platform
 from tests.memory.recall.talks import ALICE, NOW, hits, human, left, many, say, threads_of
 
 
-async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Threads) -> None:
+async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Platform) -> None:
     many(threads, 700)
     assert await rebuild(store, threads, ALICE) == 703
     new = await store.asearch(namespaces.recall(ALICE, "new"), limit=1_000)
@@ -43,20 +43,20 @@ async def test_many_conversations_are_in_few_items_and_each_is_found(store: Base
 
 
 async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(store: BaseStore) -> None:
-    threads = Threads()
+    threads = Platform()
     many(threads, 230)
     first = await search(store, threads, ALICE, "word229", 5)
     assert [item.conversation.thread_id for item in first.matches] == ["t229"]
     assert first.outstanding == 130
     await search(store, threads, ALICE, "x", 5)
     assert await hits(store, threads, "word0") == ["t0"]
-    threads.messages = threads.asked = 0
+    threads.messages = threads.calls["threads.search"] = 0
     await hits(store, threads, "word7")
-    assert (threads.asked, threads.messages) == (2, 2)
+    assert (threads.calls["threads.search"], threads.messages) == (2, 2)
 
 
 async def test_two_who_index_and_merge_at_once_lose_nothing() -> None:
-    store, threads = InMemoryStore(), Threads()
+    store, threads = InMemoryStore(), Platform()
     many(threads, 200)
     talks = [conversation(threads.kept[f"t{number}"]) for number in range(200)]
     await asyncio.gather(*(index_conversations(store, ALICE, [talk]) for talk in talks))
@@ -67,7 +67,7 @@ async def test_two_who_index_and_merge_at_once_lose_nothing() -> None:
 async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
     store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, size = Threads(), segments.MERGE_AT * segments.FANOUT
+    threads, size = Platform(), segments.MERGE_AT * segments.FANOUT
     many(threads, size - 10)
     await catch_up(store, threads, ALICE)
     before = await segments.load(store, ALICE)
@@ -93,7 +93,7 @@ DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"bucket": "AAAA"}, {"bucket"
 @pytest.mark.parametrize("damage", DAMAGE, ids=str)
 @pytest.mark.parametrize("part", ["documents", "new", "segments"])
 async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: Any, damage: dict[str, Any]) -> None:
-    store, threads = InMemoryStore(), Threads()
+    store, threads = InMemoryStore(), Platform()
     many(threads, segments.MERGE_AT + 10)
     await rebuild(store, threads, ALICE)
     items = await store.asearch(namespaces.recall(ALICE, part), limit=1_000)
@@ -115,7 +115,7 @@ async def test_what_no_item_may_look_like_is_refused() -> None:
         read_bucket("AAAA")
 
 
-async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore, threads: Threads) -> None:
+async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore, threads: Platform) -> None:
     many(threads, 100)
     say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
     await hits(store, threads, "puppies", Actor("bob", "acme"))
@@ -128,7 +128,7 @@ async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore
 
 
 async def test_making_an_index_anew_goes_on_where_it_was_interrupted() -> None:
-    store, threads, seen = InMemoryStore(), Threads(), list[tuple[int, int]]()
+    store, threads, seen = InMemoryStore(), Platform(), list[tuple[int, int]]()
     many(threads, 120)
 
     def killed(done: int, total: int) -> None:
@@ -149,7 +149,7 @@ async def test_making_an_index_anew_goes_on_where_it_was_interrupted() -> None:
 
 def test_of_what_is_merged_the_newest_is_kept_wherever_it_is() -> None:
     def one(text: str, at: int) -> Any:
-        threads = Threads()
+        threads = Platform()
         threads.put(ALICE, "t", (NOW + timedelta(at)).isoformat(), [human(text)])
         return postings(document(conversation(threads.kept["t"])))
 
@@ -165,7 +165,7 @@ def test_of_what_is_merged_the_newest_is_kept_wherever_it_is() -> None:
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])
 async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(store: BaseStore, ahead: timedelta) -> None:
-    threads, now = Threads(), datetime.now(UTC)
+    threads, now = Platform(), datetime.now(UTC)
     threads.put(ALICE, "ahead", (now + ahead).isoformat(), [human("said when the clock was ahead")])
     for number in range(30):
         threads.put(ALICE, f"t{number}", (now - timedelta(days=number + 1)).isoformat(), [human(f"word{number}")])
@@ -185,7 +185,7 @@ async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(stor
 async def test_a_conversation_that_a_clock_ahead_indexed_is_found_by_what_is_said_in_it_later(
     store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, now = Threads(), datetime.now(UTC)
+    threads, now = Platform(), datetime.now(UTC)
     ahead = time.time_ns() + 3_600 * 10**9
     with monkeypatch.context() as patched:
         patched.setattr(time, "time_ns", lambda: ahead)

@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 from memory.identity import Actor
 from memory.recall import results_text, search
 from settings import PROJECT
-from testing.threads import Threads
+from testing.platform import Platform
 
 ALICE = Actor("alice", "acme")
 NOW = datetime(2026, 5, 13, 12, tzinfo=UTC)
@@ -27,7 +27,7 @@ def spoken(said: list[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("language", FLOORS)
 async def test_the_right_conversation_and_turn_are_found_in_this_language(language: str) -> None:
-    threads, store, first, quoted = Threads(), InMemoryStore(), 0, 0
+    threads, store, first, quoted = Platform(), InMemoryStore(), 0, 0
     conversations, questions = SETS[language]["conversations"], SETS[language]["questions"]
     for number, said in enumerate(conversations, 1):
         threads.put(ALICE, str(number), (NOW - timedelta(number)).isoformat(), spoken(said))

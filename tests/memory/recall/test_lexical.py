@@ -6,18 +6,18 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from memory.recall.lexical import language, rank, stem_groups, stems
-from testing.threads import Threads
+from testing.platform import Platform
 from tests.memory.recall.talks import hits, say
 
 
-async def test_words_that_begin_alike_rank_what_is_found_and_find_nothing_alone(store: BaseStore, threads: Threads) -> None:
+async def test_words_that_begin_alike_rank_what_is_found_and_find_nothing_alone(store: BaseStore, threads: Platform) -> None:
     say(threads, "chess", "Nate enjoyed the chess tourney in Berlin with Anna", days=3)
     say(threads, "club", "Nate enjoyed the chess clubhouse", days=0)
     assert await hits(store, threads, "chess tournament") == ["chess", "club"]
     assert await hits(store, threads, "tournament") == []
 
 
-async def test_conversations_in_other_languages_are_found(store: BaseStore, threads: Threads) -> None:
+async def test_conversations_in_other_languages_are_found(store: BaseStore, threads: Platform) -> None:
     say(threads, "zh", "我想养一只猫 你觉得哪种猫适合公寓", "英国短毛猫很安静。")
     say(threads, "ja", "来週、京都で紅葉を見に行きます")
     say(threads, "th", "ฉันอยากไปเที่ยวทะเลที่ภูเก็ต")

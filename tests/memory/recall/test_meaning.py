@@ -12,16 +12,16 @@ from memory import namespaces
 from memory.recall import retrieval
 from memory.recall.index import forget
 from testing.embedding import SUBJECTS, LatentSemanticAnalysis, embed
-from testing.threads import Threads
+from testing.platform import Platform
 from tests.memory.recall.talks import ALICE, hits, left, say
 
 
-async def test_meaning_is_asked_where_the_store_knows_it(threads: Threads) -> None:
+async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> None:
     store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
     assert (await hits(store, threads, "vehicle"))[0] == "car"
     assert (await hits(store, threads, "pet"))[0] == "dog"
     assert (await hits(store, threads, "lisbon"))[0] == "trip"
-    threads.delete("car")
+    threads.remove("car")
     assert "car" not in await hits(store, threads, "vehicle")
     say(threads, "dog", "nothing", days=0)
     await hits(store, threads, "pet")
@@ -39,7 +39,7 @@ class Far(InMemoryStore):
         return await super().abatch(ops)
 
 
-async def test_several_first_searches_at_once_do_not_switch_it_off(threads: Threads) -> None:
+async def test_several_first_searches_at_once_do_not_switch_it_off(threads: Platform) -> None:
     store = Far(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
 
     async def searching(number: int) -> list[str]:
@@ -51,12 +51,12 @@ async def test_several_first_searches_at_once_do_not_switch_it_off(threads: Thre
     assert set(await hits(store, threads, "vehicle", limit=2)) == {"car", "boat"}
 
 
-async def test_without_a_semantic_index_nothing_is_stored_for_it(store: BaseStore, threads: Threads) -> None:
+async def test_without_a_semantic_index_nothing_is_stored_for_it(store: BaseStore, threads: Platform) -> None:
     assert await hits(store, threads, "vehicle") == []
     assert await store.asearch(namespaces.recall(ALICE, "texts"), limit=10) == []
 
 
-async def test_what_was_said_twice_is_embedded(threads: Threads) -> None:
+async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
     store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
     for name in ("again", "once more"):
         say(threads, name, *["the oven is hot"] * 60, days=0)
@@ -72,7 +72,7 @@ SAID = {
 
 
 async def test_vectors_of_realistic_shape_add_what_words_miss_and_lose_nothing() -> None:
-    threads = Threads()
+    threads = Platform()
     for number, (name, said) in enumerate(SAID.items()):
         say(threads, name, *said, days=number)
     lsa = LatentSemanticAnalysis([text for said in SAID.values() for text in said], dims=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from memory.recall.conversations import conversation
 from memory.recall.documents import key_of
 from memory.recall.index import index_conversations
 from memory.recall.retrieval import search
-from testing.threads import Threads
+from testing.platform import Platform
 from tests.memory.recall.talks import ALICE, NOW, hits, human, say, threads_of
 
 
@@ -25,7 +26,7 @@ from tests.memory.recall.talks import ALICE, NOW, hits, human, say, threads_of
     [("How many puppies were there?", "dog"), ("noisy engines", "car"), ("flying to lisbon", "trip")],
 )
 async def test_the_conversation_in_which_it_was_said_comes_first(
-    store: BaseStore, threads: Threads, query: str, thread_id: str
+    store: BaseStore, threads: Platform, query: str, thread_id: str
 ) -> None:
     assert (await hits(store, threads, query))[0] == thread_id
 
@@ -44,16 +45,16 @@ HOSTILE = [
 ]
 
 
-async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads: Threads) -> None:
+async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads: Platform) -> None:
     for query in HOSTILE:
         assert await hits(store, threads, query) == []
-        assert await hits(store, Threads(), query) == []
+        assert await hits(store, Platform(), query) == []
     assert await hits(store, threads, "x" * 100_000 + " puppies") == []
     assert await hits(store, threads, "puppies " * 12_500) == ["dog"]
     assert await hits(store, threads, "umbrella") == ["trip"]
 
 
-async def test_only_one_s_own_past_conversations_are_found(store: BaseStore, threads: Threads) -> None:
+async def test_only_one_s_own_past_conversations_are_found(store: BaseStore, threads: Platform) -> None:
     say(threads, "other", "puppies of somebody else", actor=Actor("bob", "acme"))
     say(threads, "elsewhere", "puppies of the other organization", actor=Actor("alice", "globex"))
     say(threads, "now", "where are the puppies", days=0)
@@ -67,7 +68,7 @@ async def test_only_one_s_own_past_conversations_are_found(store: BaseStore, thr
     assert await hits(store, threads, "puppies", current="now") == ["dog"]
 
 
-async def test_what_was_said_a_moment_ago_is_found(store: BaseStore, threads: Threads) -> None:
+async def test_what_was_said_a_moment_ago_is_found(store: BaseStore, threads: Platform) -> None:
     assert await hits(store, threads, "zebra") == []
     say(threads, "zoo", "my zebra is called Zoe", days=0)
     assert await hits(store, threads, "zebra") == ["zoo"]
@@ -79,7 +80,7 @@ async def test_what_was_said_a_moment_ago_is_found(store: BaseStore, threads: Th
     assert set(await hits(store, threads, "okapi ocelot")) == {"equal", "late"}
 
 
-async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(store: BaseStore, threads: Threads) -> None:
+async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(store: BaseStore, threads: Platform) -> None:
     say(threads, "now", "a zebra", days=0.02)
     say(threads, "newer", "an okapi", days=0)
     assert await hits(store, threads, "zebra", current="now") == []
@@ -89,9 +90,9 @@ async def test_the_thread_that_is_searched_from_is_indexed_later_not_never(store
     assert await hits(store, threads, "zebra") == ["now"]
 
 
-async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: BaseStore, threads: Threads) -> None:
+async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: BaseStore, threads: Platform) -> None:
     assert await hits(store, threads, "puppies") == ["dog"]
-    threads.delete("dog")
+    threads.remove("dog")
     assert await hits(store, threads, "puppies") == []
     documents = namespaces.recall(ALICE, "documents")
     assert await store.aget(documents, segments.document_key(key_of("dog"))) is None
@@ -99,28 +100,22 @@ async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: Ba
     assert (await search(store, threads, ALICE, "puppies", 5)).searched == 2
 
 
-class Changing:
-    """Threads of which one changes just before it is read by its id."""
-
-    def __init__(self, threads: Threads) -> None:
-        self._threads, self._changed = threads, False
-
-    async def search(self, **options: Any) -> Any:
-        if "ids" in options and not self._changed:
-            self._changed = True
-            say(self._threads, "dog", "x", "y", "z", "Our puppies are sold", days=-1)
-        return await self._threads.search(**options)
-
-
-async def test_a_conversation_that_changes_meanwhile_is_shown_as_it_is(store: BaseStore, threads: Threads) -> None:
+async def test_a_conversation_that_changes_meanwhile_is_shown_as_it_is(store: BaseStore, threads: Platform) -> None:
     """A conversation that changes between ranking and showing is shown as it is."""
     await hits(store, threads, "puppies")
-    (item,) = (await search(store, Changing(threads), ALICE, "puppies", 5)).matches
+
+    async def change(_: str, options: Mapping[str, Any]) -> None:
+        if options["ids"] is not None:
+            say(threads, "dog", "x", "y", "z", "Our puppies are sold", days=-1)
+            threads.before = None
+
+    threads.before = change
+    (item,) = (await search(store, threads, ALICE, "puppies", 5)).matches
     assert item.turns[0][0] == 3
     assert item.conversation.turns[3].text == "Our puppies are sold"
 
 
-async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store: BaseStore, threads: Threads) -> None:
+async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store: BaseStore, threads: Platform) -> None:
     assert await hits(store, threads, "vehicle") == []
     assert await hits(store, threads, "vehicle", alternatives=["engine trouble", "brakes"]) == ["car"]
     assert await hits(store, threads, "umbrella", alternatives=["engine", "belt"]) == ["trip", "car"]
@@ -129,7 +124,7 @@ async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store
     assert await hits(store, threads, "puppies", alternatives=["puppies", *many_words, "engine"]) == ["dog"]
 
 
-async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore, threads: Threads) -> None:
+async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore, threads: Platform) -> None:
     say(threads, "paste", "filler " * 7_000 + "the zebra is striped", "ok", *["lorem ipsum " * 4_000] * 3)
     results = await search(store, threads, ALICE, "zebra", 5)
     assert [item.conversation.thread_id for item in results.matches] == ["paste"]
@@ -164,7 +159,7 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
 
 
 async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseStore) -> None:
-    threads = Threads()
+    threads = Platform()
     for number, name in enumerate(("Ann", "Bo", "Cy", "Di")):
         said = [{"type": "human", "id": "1", "name": name, "content": "I love the piano"}]
         threads.put(ALICE, name, (NOW - timedelta(number)).isoformat(), said)
@@ -172,7 +167,7 @@ async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseS
 
 
 async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store: BaseStore) -> None:
-    threads = Threads()
+    threads = Platform()
     advice = "A marathon plan has a long run. " + "Each week you rest, eat well and stretch your legs in the morning. " * 20
     threads.put(ALICE, "told", NOW.isoformat(), [human("I train for a marathon"), {"type": "ai", "id": "2", "content": "Good"}])
     threads.put(ALICE, "asked", NOW.isoformat(), [human("What now?"), {"type": "ai", "id": "2", "content": advice}])

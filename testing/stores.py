@@ -1,0 +1,67 @@
+"""A store around another one, which a test watches, slows down or breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import cast
+
+from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.memory import InMemoryStore
+
+Hook = Callable[[list[Op]], Awaitable[None] | None]
+
+
+class WrappedStore(BaseStore):
+    """Hands every batch on to `inner` (by default an empty store in memory), and keeps its operations in `ops`.
+
+    Args:
+        before: called with each batch before it is carried out, and awaited if it has to be. What it raises is the batch's
+            failure; it may wait, or act in between.
+        after: the same, once the batch was carried out: what it raises hides that it was.
+    """
+
+    def __init__(self, inner: BaseStore | None = None, *, before: Hook | None = None, after: Hook | None = None) -> None:
+        self.inner = InMemoryStore() if inner is None else inner
+        self.before, self.after = before, after
+        self.ops: list[Op] = []
+        self._left, self._times = 0, cast(int | None, 0)
+
+    def fail(self, after: int, error: BaseException | None = None, *, times: int | None = 1, carried_out: bool = False) -> None:
+        """Carry out `after` batches, then fail so often (None: for ever); with `carried_out`, when it was done."""
+        self._left, self._times = after, times
+
+        def count(_: list[Op]) -> None:
+            self._left -= 1
+            if self._left < 0 and self._times != 0:
+                self._times = None if self._times is None else self._times - 1
+                raise error or OSError("the store failed")
+
+        self.before, self.after = (None, count) if carried_out else (count, None)
+
+    def heal(self) -> bool:
+        """Fail no more. Whether it has failed as often as it was told to, or (for ever) at all."""
+        has_failed = self._left < 0 and not self._times
+        self.before = self.after = None
+        return has_failed
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        self.ops += (ops := list(ops))
+        if self.before:
+            self.before(ops)
+        results = self.inner.batch(ops)
+        if self.after:
+            self.after(ops)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        self.ops += (ops := list(ops))
+        await _told(self.before, ops)
+        results = await self.inner.abatch(ops)
+        await _told(self.after, ops)
+        return results
+
+
+async def _told(hook: Hook | None, ops: list[Op]) -> None:
+    waiting = hook(ops) if hook else None
+    if waiting is not None:
+        await waiting
