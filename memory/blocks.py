@@ -30,13 +30,10 @@ _BLOCK_NAMES = ("polic", "memor", "skill")  # their beginnings
 
 def shown(text: str) -> str:
     """File text as a prompt block shows it: without HTML comments, and unable to open or close a block. In linear time."""
-    parts, start = [], 0
-    while (opening := text.find("<!--", start)) >= 0 and (closing := text.find("-->", opening)) >= 0:
-        parts.append(text[start:opening])
-        start = closing + len("-->")
+    *ended, rest = text.split("-->")
+    kept = [part.partition("<!--")[0] if "<!--" in part else f"{part}-->" for part in ended]
     # What is left of comments within comments, or of one that never closes, is shown as text.
-    rest = "".join([*parts, text[start:]]).replace("<!--", "&lt;!--")
-    before, *tagged = _BRACKET.split(rest)
+    before, *tagged = _BRACKET.split("".join([*kept, rest]).replace("<!--", "&lt;!--"))
     pairs = zip(tagged[::2], tagged[1::2], strict=True)
     return "".join([before, *(("&lt;" if _names_block(after) else bracket) + after for bracket, after in pairs)]).strip()
 
@@ -83,7 +80,7 @@ class Block:
 
 
 def within_budget(files: Sequence[tuple[str, str]], budget: int) -> str:
-    """Files as sections of one text: `sections` without the omissions."""
+    """`sections` without the omissions."""
     return sections(files, budget)[0]
 
 
@@ -149,11 +146,10 @@ def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
     check_path(key)
     if not key.endswith(".md"):
         raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
-    if value is None:
-        return
-    if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
-        raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
-    check_content(key, value["content"])
+    if value is not None:
+        if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
+            raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
+        check_content(key, value["content"])
 
 
 def is_policy(key: str) -> bool:
