@@ -11,7 +11,7 @@ from memory.consolidation import agent_hooks
 from memory.controls import TemporaryTools
 from memory.identity import Context
 from memory.prompt import PromptBlocks, memory_files
-from memory.recall import Titles, build_episode_tools
+from memory.recall import build_episode_tools
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.skills import build_skills
 from memory.tools import QuotaWarning, build_memory_tools
@@ -54,7 +54,7 @@ def build_agent(
         permissions=build_permissions(settings),
         interrupt_on=interrupted_tools(settings),
         memory=files,  # deepagents adds its own middleware, which `PromptBlocks` replaces by name
-        middleware=[*middleware, merged(*agent_hooks(settings), *tools, Titles(), RunBound(limits.run_seconds), *bounded)],
+        middleware=[*middleware, merged(*agent_hooks(settings), *tools, RunBound(limits.run_seconds), *bounded)],
         subagents=[helper, build_writer(settings, files, [*tools, *bounded])],
         context_schema=Context,
     )

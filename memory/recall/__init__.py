@@ -5,7 +5,7 @@ The index is derived data in the store: `catch_up` brings it up to date, `rebuil
 drops it, `drop` some conversations of it. Behind this door: `conversations.py` (a thread as turns), `index.py` with
 `segments.py`, `postings.py` and `documents.py` (how it is stored), `retrieval.py` with `ranking.py` and `dates.py` (how it is
 searched), `lexical.py` (words), `semantic.py` (meaning, where the store has an index), `quotes.py` (as text for the model),
-`titles.py` (in lists of threads), `tools.py` (the model's tools).
+`tools.py` (the model's tools).
 """
 
 from memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id
@@ -13,11 +13,10 @@ from memory.recall.index import catch_up, drop, forget, rebuild, unindexed
 from memory.recall.lexical import language, rank, stems
 from memory.recall.quotes import excerpts, page_text, results_text
 from memory.recall.retrieval import Match, search
-from memory.recall.titles import Titles
 from memory.recall.tools import build_episode_tools
 
 __all__ = [
-    "Conversation", "Match", "Titles", "Turn", "build_episode_tools", "catch_up", "conversation", "drop", "excerpts", "forget",
+    "Conversation", "Match", "Turn", "build_episode_tools", "catch_up", "conversation", "drop", "excerpts", "forget",
     "language", "message_text", "owned_by", "page_text", "rank", "rebuild", "results_text", "search", "stems",
     "threads_by_id", "unindexed",
 ]  # fmt: skip
