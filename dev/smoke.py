@@ -20,8 +20,6 @@ AGENT = agent_graphs()[0]
 MARK = "/memories/smoke-test.md"
 # Seconds for a model's answer.
 TURN_SECONDS = 180.0
-NOT_SIGNED_IN = {401, 403}
-CONSOLIDATE = "/memory/consolidate"
 NOT_TRIED = "not tried: memory is shared here"
 
 
@@ -30,115 +28,88 @@ class FailedError(Exception):
 
 
 class Smoke:
-    """The claims, in their order; some return a note. `client` signs in as the person, and raises `FailedError` for errors."""
+    """The claims, in their order; some return a note. `client` signs in as the person."""
 
-    def __init__(self, client: httpx.Client, anonymous: httpx.Client) -> None:
-        self._client, self._anonymous = client, anonymous
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
         self._word = f"smoke{uuid.uuid4().hex[:8]}"
         self._thread = ""
         self._shared = False  # MEMORY_SCOPE=assistant: nobody has files of their own
 
     def health(self) -> None:
-        """The server and its database answer."""
-        self._get("/ok", check_db="1")
-
-    def refusal(self) -> None:
-        """Requests without a token are refused."""
-        for answer in (self._anonymous.get("/memory"), self._anonymous.post("/threads/search", json={})):
-            if answer.status_code not in NOT_SIGNED_IN:
-                raise FailedError(f"{answer.request.url.path} without a token answered {answer.status_code}, not 401.")
+        """The server and its database answer, and refuse whoever has no token."""
+        self._ask("GET", "/ok", check_db="1")
+        answer = httpx.get(self._client.base_url.join("/memory"), timeout=30)
+        if answer.status_code not in {401, 403}:
+            raise FailedError(f"/memory without a token answered {answer.status_code}, not 401.")
 
     def newcomer(self) -> None:
         """The person has no memory that the test could delete."""
-        self._shared = self._get("/memory/me")["memory_scope"] == "assistant"
-        paths = [] if self._shared else [file["path"] for file in self._get("/memory")["files"]]
-        talked = self._post("/threads/search", {"limit": 1, "metadata": {"graph_id": AGENT}})
+        self._shared = self._ask("GET", "/memory/me")["memory_scope"] == "assistant"
+        paths = [] if self._shared else [file["path"] for file in self._ask("GET", "/memory")["files"]]
+        talked = self._ask("POST", "/threads/search", {"limit": 1, "metadata": {"graph_id": AGENT}})
         if (paths or talked) and MARK not in paths:
             raise FailedError("TOKEN is of somebody who has memory, and all of it would be deleted; use another person's.")
 
     def write(self) -> str | None:
-        """A file is written, and is there."""
+        """A file is written, is there, and has a history."""
         if self._shared:
             return NOT_TRIED
-        content = f"- {self._word}\n"
-        self._client.put("/memory/file", params={"path": MARK}, json={"content": content})
-        if self._get("/memory/file", path=MARK)["content"] != content:
+        self._ask("PUT", "/memory/file", {"content": f"- {self._word}\n"}, path=MARK)
+        if self._word not in self._ask("GET", "/memory/file", path=MARK)["content"]:
             raise FailedError(f"{MARK} has another content than was written.")
-        return None
+        return f"{len(self._ask('GET', '/memory/history', path=MARK)['revisions'])} revisions"
 
     def turn(self) -> str:
         """The model answers."""
-        self._thread = self._new_thread()
+        self._thread = str(self._ask("POST", "/threads", {})["thread_id"])
         return f"{len(self._say(self._thread, f'My word of today is {self._word}. Answer with OK.'))} messages"
 
-    def search(self) -> str:
+    def search(self) -> None:
         """The agent finds that conversation from another one."""
         question = f"What did we say about {self._word}? Use the tool search_past_conversations."
-        messages = self._say(self._new_thread(), question)
+        messages = self._say(str(self._ask("POST", "/threads", {})["thread_id"]), question)
         results = [message for message in messages if message.get("name") == "search_past_conversations"]
         if not any(self._thread in str(message["content"]) for message in results):
             raise FailedError("search_past_conversations did not find the turn." if results else "The model did not search.")
-        return ""
-
-    def history(self) -> str:
-        """A file's revisions are kept."""
-        if self._shared:
-            return NOT_TRIED
-        revisions = self._get("/memory/history", path=MARK)["revisions"]
-        if not revisions:
-            raise FailedError(f"{MARK} has no revisions.")
-        return f"{len(revisions)} revisions"
-
-    def export(self) -> str:
-        """The export has everything of the person."""
-        document = self._get("/memory/export")
-        if self._thread not in {conversation["thread_id"] for conversation in document["conversations"]}:
-            raise FailedError("The export lacks the conversation.")
-        return f"{len(document['files'])} files, {len(document['conversations'])} conversations"
 
     def consolidation(self) -> str:
         """A consolidation that applies nothing reads the conversations."""
         if self._shared:
             return NOT_TRIED
-        answer = self._client.post(CONSOLIDATE, params={"dry_run": "true"}, timeout=10 * TURN_SECONDS)
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        report = self._ask("POST", "/memory/consolidate", none=404, dry_run="true")
+        if report is None:
             return "not tried: consolidation is taken off"
-        report = answer.json()
         if report.get("status") == "failed":
             raise FailedError(str(report.get("reason")))
         return f"{report.get('model_calls', 0)} model calls"
 
     def deletion(self) -> str:
-        """Everything that was made is deleted."""
-        deleted = self._client.delete("/memory", timeout=TURN_SECONDS).json()["deleted"]
-        left = self._post("/threads/search", {"limit": 1})
-        if left or (not self._shared and self._get("/memory")["files"]):
+        """Everything that was made is in the export, and then deleted."""
+        exported = {conversation["thread_id"] for conversation in self._ask("GET", "/memory/export")["conversations"]}
+        deleted = self._ask("DELETE", "/memory")["deleted"]
+        if self._ask("POST", "/threads/search", {"limit": 1}) or (not self._shared and self._ask("GET", "/memory")["files"]):
             raise FailedError("Something of the person's is still there; DELETE /memory deletes it.")
+        if self._thread and self._thread not in exported:
+            raise FailedError("The export lacks the conversation.")
         return ", ".join(f"{count} {what}" for what, count in deleted.items() if count)
-
-    def _new_thread(self) -> str:
-        return str(self._post("/threads", {})["thread_id"])
 
     def _say(self, thread: str, text: str) -> list[dict[str, Any]]:
         body = {"assistant_id": AGENT, "input": {"messages": [{"role": "user", "content": text}]}}
-        values = self._post(f"/threads/{thread}/runs/wait", body)
+        values = self._ask("POST", f"/threads/{thread}/runs/wait", body)
         messages: list[dict[str, Any]] = values.get("messages") or []
         if "__error__" in values or not messages or messages[-1].get("type") != "ai":
             raise FailedError(f"The run ended without an answer: {str(values.get('__error__', values))[:200]}")
         return messages
 
-    def _get(self, route: str, /, **parameters: str) -> Any:
-        return self._client.get(route, params=parameters).json()
-
-    def _post(self, route: str, body: dict[str, Any]) -> Any:
-        return self._client.post(route, json=body, timeout=TURN_SECONDS).json()
-
-
-def _check(answer: httpx.Response) -> None:
-    is_taken_off = answer.status_code == httpx.codes.NOT_FOUND and answer.url.path == CONSOLIDATE
-    if answer.is_error and not is_taken_off:
-        request, text = answer.request, answer.read().decode(errors="replace")
-        raise FailedError(f"{request.method} {request.url.path} answered {answer.status_code}: {text[:200]}")
+    def _ask(self, method: str, url: str, body: Any = None, none: int | None = None, **parameters: str) -> Any:
+        """The JSON of the answer; None if its status is `none`. Raises `FailedError` for an error."""
+        answer = self._client.request(method, url, json=body, params=parameters, timeout=TURN_SECONDS)
+        if answer.status_code == none:
+            return None
+        if answer.is_error:
+            raise FailedError(f"{method} {url} answered {answer.status_code}: {answer.text[:200]}")
+        return answer.json()
 
 
 def _hold(*claims: Callable[[], str | None]) -> bool:
@@ -150,42 +121,31 @@ def _hold(*claims: Callable[[], str | None]) -> bool:
             note = claim()
         except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
             failed += 1
-            reason = str(error) if isinstance(error, FailedError) else f"{type(error).__name__}: {error}"
-            print(f"FAILED  {name}: {reason}", file=sys.stderr)
+            print(f"FAILED  {name}: {error if isinstance(error, FailedError) else repr(error)}", file=sys.stderr)
         else:
             print(f"ok      {name}, {time.monotonic() - began:.1f} s{f' ({note})' if note else ''}")
     return not failed
 
 
 def run(url: str, token: str) -> bool:
-    """Test all claims; returns whether all hold. The deletion runs unless one of the first three fails."""
-    hooks: dict[str, list[Callable[..., Any]]] = {"response": [_check]}
-    signed_in = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=30, event_hooks=hooks)
-    with signed_in as client, httpx.Client(base_url=url, timeout=30) as anonymous:
-        smoke = Smoke(client, anonymous)
-        if not _hold(smoke.health, smoke.refusal, smoke.newcomer):
+    """Test all claims; returns whether all hold. The deletion runs unless one of the first two fails."""
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
+        smoke = Smoke(client)
+        if not _hold(smoke.health, smoke.newcomer):
             return False
         try:
-            held = _hold(smoke.write, smoke.turn, smoke.search, smoke.history, smoke.export, smoke.consolidation)
+            held = _hold(smoke.write, smoke.turn, smoke.search, smoke.consolidation)
         finally:  # also after Ctrl-C
             deleted = _hold(smoke.deletion)
     return held and deleted
 
 
-def read_token() -> str:
-    """The token on standard input. Raises `SystemExit` for one that no header can carry, and shows nothing of it."""
-    token = sys.stdin.read().strip()
-    if not token.isascii() or not token.isprintable():
-        sys.exit("TOKEN holds a character that no header can carry; give it as it was issued.")
-    return token
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dev.smoke", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--url", required=True)
-    url, token = parser.parse_args().url, read_token()
-    if not token:
-        sys.exit("TOKEN is empty; give the token of somebody without memory, e.g. make smoke URL=... TOKEN=dev:acme:smoke")
+    url, token = parser.parse_args().url, sys.stdin.read().strip()
+    if not token or not token.isascii() or not token.isprintable():
+        sys.exit("TOKEN is empty, or no header can carry it; give one of somebody without memory, e.g. TOKEN=dev:acme:smoke")
     if not url.startswith(("http://", "https://")):
         sys.exit(f"URL is {url!r}; use the deployment's address, e.g. http://127.0.0.1:2024")
     sys.exit(0 if run(url, token) else 1)

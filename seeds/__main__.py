@@ -9,7 +9,8 @@ as an operator.
 import argparse
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,6 @@ from typing import Any
 import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from rich.console import Console
-from rich.progress import Progress
 
 from environment import CONSOLIDATION_GRAPH, SettingsError, check_server, dev_address
 from memory import namespaces
@@ -32,69 +31,88 @@ from settings import PROJECT, Settings, load_settings, local_environ
 PARTS = ("policies", "skills", "memories", "cron")
 # Marks the cron that this command owns. It leaves other crons alone.
 CRON_MARK = {"created_by": "seeds"}
-# Fewer changes than this need no progress bar.
-MUCH = 20
 _PAGE = 100
 
 Change = tuple[str, Callable[[], Awaitable[Any]]]
-out = Console(highlight=False, soft_wrap=True)
 
 
-async def policy_changes(client: LangGraphClient, folder: Path, *, prune: bool) -> list[Change]:
-    """Every organization's policies as `policies/` has them. `prune` deletes files and organizations that it no longer has."""
-    wanted = {namespaces.policies(org): rules for org, rules in files.policies(folder).items()}
-    gone = [namespace for namespace in await _namespaces(client, "policies") if namespace not in wanted] if prune else []
-    changes: list[Change] = []
-    for namespace in [*wanted, *gone]:
-        # Policies have no history but the repository's.
-        put, delete = partial(client.store.put_item, namespace), partial(client.store.delete_item, namespace)
-        stored = await _stored(client, namespace)
-        changes += _changes(namespace, stored, wanted.get(namespace, {}), put, delete if prune else None)
-    return changes
+@dataclass(frozen=True)
+class Wanted:
+    """What a namespace shall hold of this repository, and what becomes of files that are there."""
+
+    route: str
+    namespace: namespaces.Namespace
+    files: files.Files
+    overwrites: bool = True  # what is there otherwise
+    deletes: bool = False  # what the repository does not have
 
 
-async def skill_changes(client: LangGraphClient, folder: Path, *, prune: bool) -> list[Change]:
-    """The skills of `seeds/skills/` for every assistant of every agent graph."""
-    skills, changes = files.skills(folder), list[Change]()
-    for assistant in await _agents(client):
-        changes += await _file_changes(client, namespaces.skills(assistant), "/skills", skills, prune=prune)
-    return changes
+async def wanted(
+    client: LangGraphClient, parts: Sequence[str], settings: Settings, folder: Path, *, prune: bool
+) -> list[Wanted]:
+    """What the namespaces of these parts shall hold. Raises `SeedError` for a file that cannot be seeded."""
+    graphs = await _assistants(client)
+    agents = [assistant for assistant, graph in graphs.items() if graph != CONSOLIDATION_GRAPH]
+    found: list[Wanted] = []
+    if "policies" in parts:
+        rules = {namespaces.policies(org): policies for org, policies in files.policies(folder).items()}
+        there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
+        every = {**{tuple(namespace): {} for namespace in there}, **rules}
+        found += [Wanted("/policies", namespace, policies, deletes=prune) for namespace, policies in every.items()]
+    if "skills" in parts:
+        skills = files.skills(folder)
+        found += [Wanted("/skills", namespaces.skills(agent), skills, deletes=prune) for agent in agents]
+    if "memories" in parts:
+        for agent in agents:
+            memories = {
+                namespaces.memories(actor, agent, settings): first for actor, first in _first_memories(folder, settings)
+            }
+            found += [Wanted("/memories", place, first, overwrites=False) for place, first in memories.items()]
+    return list({one.namespace: one for one in found}.values())
 
 
-async def memory_changes(client: LangGraphClient, folder: Path, settings: Settings) -> list[Change]:
-    """First memories of the people that `seeds/memories/` names. Where memory is shared, those of `_assistant/` for each known
-    organization. Existing files stay as they are.
+def _first_memories(folder: Path, settings: Settings) -> Iterator[tuple[Actor, files.Files]]:
+    """First memories of the people that `seeds/memories/` names. Where memory is shared, which one person's files must not
+    reach, those of `_assistant/` for each known organization.
     """
     people, shared = files.memories(folder), files.shared_memories(folder)
-    wanted: dict[namespaces.Namespace, files.Files] = {}
-    for assistant in await _agents(client):
-        # Under MEMORY_SCOPE=assistant memory is shared, so one person's files must not get there.
-        if settings.memory_scope != "assistant":
-            for (org, user), memories in people.items():
-                wanted[namespaces.memories(Actor(user, org), assistant, settings)] = memories
+    if settings.memory_scope != "assistant":
+        yield from ((Actor(user, org), memories) for (org, user), memories in people.items())
+    else:
+        for org in {*shared, *files.policies(folder), settings.default_org} - {files.EVERYBODY}:
+            yield Actor("", org), {**shared.get(files.EVERYBODY, {}), **shared.get(org, {})}
+
+
+async def file_changes(client: LangGraphClient, want: Wanted) -> list[Change]:
+    """The changes after which a namespace holds what it shall, each checked and journaled as every write. Policies have no
+    history but the repository's.
+    """
+    stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, want.namespace), "items")}
+    store = RemoteStore(client)
+    journaled = ScopedFiles(
+        namespace=lambda _: want.namespace, gate=lambda: None, route=want.route, author=lambda: Author("seed"), store=store
+    )
+
+    async def put(key: str, value: Any) -> None:
+        if want.route == "/policies":
+            await client.store.put_item(want.namespace, key, value)
         else:
-            for org in {*shared, *files.policies(folder), settings.default_org} - {files.EVERYBODY}:
-                of_org = {**shared.get(files.EVERYBODY, {}), **shared.get(org, {})}
-                wanted[namespaces.memories(Actor("", org), assistant, settings)] = of_org
-    changes: list[Change] = []
-    for namespace, memories in wanted.items():
-        stored = await _stored(client, namespace)
-        absent = {key: value for key, value in memories.items() if key not in stored}
-        changes += await _file_changes(client, namespace, "/memories", absent, prune=False)
-    return changes
+            await journaled.arevise(key, lambda _: value)
 
+    async def delete(key: str) -> None:
+        if want.route == "/policies":
+            await client.store.delete_item(want.namespace, key)
+        elif item := await store.aget(want.namespace, key):
+            await journaled.aremove(item)
 
-async def _assistants(client: LangGraphClient) -> dict[str, str]:
-    """The graph of every assistant, by id."""
-    assistants: list[Any] = []
-    while page := await client.assistants.search(limit=_PAGE, offset=len(assistants)):
-        assistants += page
-    return {str(assistant["assistant_id"]): assistant["graph_id"] for assistant in assistants}
-
-
-async def _agents(client: LangGraphClient) -> list[str]:
-    """Ids of all assistants of agent graphs."""
-    return [assistant for assistant, graph in (await _assistants(client)).items() if graph != CONSOLIDATION_GRAPH]
+    where, changes = "/".join(want.namespace), list[Change]()
+    for key, value in want.files.items():
+        old = stored.get(key)
+        same = old is not None and (old.get("content"), old.get("encoding")) == (value["content"], value["encoding"])
+        if old is None or (want.overwrites and not same):
+            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, key, value)))
+    gone = sorted(set(stored) - set(want.files)) if want.deletes else []
+    return changes + [(f"{where}{key}: deleted", partial(delete, key)) for key in gone]
 
 
 async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
@@ -103,98 +121,58 @@ async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Chan
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     consolidates = CONSOLIDATION_GRAPH in (await _assistants(client)).values()
     schedule = settings.consolidation_schedule if consolidates else None
-    extra = ours[1:] if schedule else ours
     changes: list[Change] = [
-        (f"cron {cron['cron_id']}: deleted", partial(client.crons.delete, cron["cron_id"])) for cron in extra
+        (f"cron {cron['cron_id']}: deleted", partial(client.crons.delete, cron["cron_id"]))
+        for cron in (ours[1:] if schedule else ours)
     ]
     if schedule and not ours:
-        create = partial(
-            client.crons.create, CONSOLIDATION_GRAPH, schedule=schedule, input={"messages": []}, metadata=CRON_MARK
-        )
-        changes.append((f"cron: created, {schedule}", create))
+        create = partial(client.crons.create, schedule=schedule, input={"messages": []}, metadata=CRON_MARK)
+        changes.append((f"cron: created, {schedule}", partial(create, CONSOLIDATION_GRAPH)))
     elif schedule and ours[0]["schedule"] != schedule:
         update = partial(client.crons.update, ours[0]["cron_id"], schedule=schedule)
         changes.append((f"cron {ours[0]['cron_id']}: {ours[0]['schedule']} -> {schedule}", update))
     return changes
 
 
-async def _file_changes(
-    client: LangGraphClient, namespace: namespaces.Namespace, route: str, wanted: files.Files, *, prune: bool
-) -> list[Change]:
-    """The changes after which a namespace holds these skills or memory files, each checked and journaled as every write."""
-    store = RemoteStore(client)
-    written = ScopedFiles(
-        namespace=lambda _: namespace, gate=lambda: None, route=route, author=lambda: Author("seed"), store=store
-    )
-
-    async def put(key: str, value: Any) -> None:
-        await written.arevise(key, lambda _: value)
-
-    async def delete(key: str) -> None:
-        if item := await store.aget(namespace, key):
-            await written.aremove(item)
-
-    return _changes(namespace, await _stored(client, namespace), wanted, put, delete if prune else None)
+async def _assistants(client: LangGraphClient) -> dict[str, str]:
+    """The graph of every assistant, by id."""
+    listed = await _pages(client.assistants.search)
+    return {str(assistant["assistant_id"]): assistant["graph_id"] for assistant in listed}
 
 
-def _changes(
-    namespace: namespaces.Namespace,
-    stored: dict[str, dict[str, Any]],
-    wanted: files.Files,
-    put: Callable[[str, Any], Awaitable[None]],
-    delete: Callable[[str], Awaitable[None]] | None,
-) -> list[Change]:
-    """The changes after which a namespace holds the wanted files. Without `delete` its other files stay."""
-    where, changes = "/".join(namespace), list[Change]()
-    for key, value in wanted.items():
-        old = stored.get(key)
-        if old is None or (old.get("content"), old.get("encoding")) != (value["content"], value["encoding"]):
-            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, key, value)))
-    if delete:
-        changes += [(f"{where}{key}: deleted", partial(delete, key)) for key in sorted(set(stored) - set(wanted))]
-    return changes
-
-
-async def _stored(client: LangGraphClient, namespace: namespaces.Namespace) -> dict[str, dict[str, Any]]:
-    values: dict[str, dict[str, Any]] = {}
-    while page := (await client.store.search_items(namespace, limit=_PAGE, offset=len(values)))["items"]:
-        values |= {item["key"]: item["value"] for item in page}
-    return values
-
-
-async def _namespaces(client: LangGraphClient, root: str) -> list[namespaces.Namespace]:
-    listed: list[namespaces.Namespace] = []
-    while page := (await client.store.list_namespaces(prefix=[root], limit=_PAGE, offset=len(listed)))["namespaces"]:
-        listed += [tuple(namespace) for namespace in page]
-    return listed
+async def _pages(search: Callable[..., Awaitable[Any]], part: str | None = None, **asked: Any) -> list[Any]:
+    """All that a search of the platform finds; `part` names the list in its answers, which are lists otherwise."""
+    found = list[Any]()
+    while page := await search(limit=_PAGE, offset=len(found), **asked):
+        if not (listed := page[part] if part else page):
+            break
+        found += listed
+    return found
 
 
 async def seed(
     client: LangGraphClient, parts: Sequence[str], settings: Settings, *, prune: bool, folder: Path = PROJECT
 ) -> list[str]:
-    """Bring a deployment into the repository's state; returns one line a change.
+    """Bring a deployment into the repository's state; prints and returns one line a change.
 
     `prune` also deletes policies and skills that the repository, `folder`, no longer has. Memories are never deleted.
 
     Raises:
         SeedError: a file is invalid. All files are checked before the first write.
     """
-    planners: dict[str, Callable[[], Awaitable[list[Change]]]] = {
-        "policies": lambda: policy_changes(client, folder, prune=prune),
-        "skills": lambda: skill_changes(client, folder, prune=prune),
-        "memories": lambda: memory_changes(client, folder, settings),
-        "cron": lambda: cron_changes(client, settings),
-    }
-    changes = [change for part in parts for change in await planners[part]()]
-    with Progress(console=out, transient=True, disable=len(changes) < MUCH) as progress:
-        for line, apply in progress.track(changes, description="Seeding"):
-            await apply()
-            progress.console.print(line)
+    changes = list[Change]()
+    for want in await wanted(client, parts, settings, folder, prune=prune):
+        changes += await file_changes(client, want)
+    if "cron" in parts:
+        changes += await cron_changes(client, settings)
+    for line, apply in changes:
+        await apply()
+        print(line, flush=True)
     return [line for line, _ in changes]
 
 
-async def main(folder: Path = PROJECT) -> int:
-    """The command. Returns 0 once the deployment has the repository's state, or 1 after printing the reason in one line."""
+async def main(folder: Path = PROJECT) -> str | None:
+    """The command. Returns the reason in one line if the deployment has not the repository's state."""
     parser = argparse.ArgumentParser(prog="python -m seeds", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all")
     parser.add_argument(
@@ -209,17 +187,13 @@ async def main(folder: Path = PROJECT) -> int:
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
             changes = await seed(client, parts, settings, prune=args.prune, folder=folder)
     except (files.SeedError, SettingsError, IdentityError) as error:
-        sys.stderr.write(f"{error} Nothing was written.\n")
-        return 1
+        return f"{error} Nothing was written."
     except RefusedWriteError as error:  # there is no room left, which only the store knows
-        sys.stderr.write(f"{error} Put that right and seed again.\n")
-        return 1
+        return f"{error} Put that right and seed again."
     except (httpx.TransportError, httpx.HTTPStatusError) as error:
-        sys.stderr.write(f"{unanswered(error, args.url)}\n")
-        return 1
-    nothing = f"Nothing to change: {', '.join(parts)} are as the repository has them."
-    out.print(f"{len(changes)} changes." if changes else nothing)
-    return 0
+        return unanswered(error, args.url)
+    print(f"{len(changes)} changes." if changes else f"Nothing to change: {', '.join(parts)} are as the repository has them.")
+    return None
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from testing.dev_server import DevServer, dev_token
 from testing.parts import CONSOLIDATION, POSTGRES, POSTGRES_CONFIG
 from testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
-CLAIMS = ["health", "refusal", "newcomer", "write", "turn", "search", "history", "export", "consolidation", "deletion"]
+CLAIMS = ["health", "newcomer", "write", "turn", "search", "consolidation", "deletion"]
 # How `make` starts a server, by its target.
 STARTS = {"dev": (), **({"dev-postgres": ("--config", POSTGRES_CONFIG)} if POSTGRES else {})}
 
@@ -71,7 +71,7 @@ async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: Dev
 def test_an_address_where_nothing_answers_is_a_failure_in_one_line_each(free_port: Callable[[], int]) -> None:
     done = smoke(f"http://127.0.0.1:{free_port()}", "any")
     assert done.returncode == 1
-    assert claims(done.stderr) == CLAIMS[:3]
+    assert claims(done.stderr) == CLAIMS[:2]
 
 
 @pytest.mark.server
