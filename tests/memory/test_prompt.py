@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
-from langgraph.store.base import BaseStore, PutOp, Result
+from langgraph.store.base import BaseStore, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from memory import blocks, identity
@@ -19,6 +19,7 @@ from testing.parts import SKILLS as SKILLS_ARE_ON
 from testing.parts import SUBAGENTS
 from testing.runs import in_run
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
+from testing.stores import WrappedStore
 from tests.conftest import BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
@@ -190,29 +191,20 @@ async def test_text_that_no_model_could_be_sent_is_said_so(graph: BuildGraph, mo
     assert "[/memories/preferences.md cannot be shown" in system_text(model.requests[0])
 
 
-class Failing(InMemoryStore):
-    """A store that fails every batch with an operation that `fails` says."""
+def failing(fails: Callable[[Any], bool]) -> WrappedStore:
+    """A store that fails a whole batch for an operation of which that is so, as a database does."""
 
-    def fails(self, op: Any) -> bool:
-        return False
-
-    def batch(self, ops: Any) -> list[Result]:
-        ops = list(ops)
-        if any(map(self.fails, ops)):
+    def before(ops: list[Op]) -> None:
+        if any(map(fails, ops)):
             raise ConnectionError("decryption failed")
-        return super().batch(ops)
 
-    async def abatch(self, ops: Any) -> list[Result]:
-        return self.batch(ops)
+    return WrappedStore(before=before)
 
 
-async def test_what_the_store_cannot_give_is_said_so_never_shown_as_empty(
-    graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, agent = Failing(), graph()
-    put(store, MEMORIES, "/topics/index.md", "- cooking")
+async def test_what_the_store_cannot_give_is_said_so_never_shown_as_empty(graph: BuildGraph, model: ScriptedAnthropic) -> None:
     gone = {("key", "/preferences.md"), ("namespace_prefix", POLICIES)}
-    monkeypatch.setattr(store, "fails", lambda op: any(getattr(op, name, None) == value for name, value in gone))
+    agent, store = graph(), failing(lambda op: any(getattr(op, name, None) == value for name, value in gone))
+    put(store, MEMORIES, "/topics/index.md", "- cooking")
     agent.graph.store = store
     await agent.turn("one")
     text = system_text(model.requests[0])
@@ -224,12 +216,12 @@ async def test_what_the_store_cannot_give_is_said_so_never_shown_as_empty(
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_a_store_that_can_neither_be_searched_nor_written_stops_nobody_s_run(
-    graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch, known: bool
+    graph: BuildGraph, model: ScriptedAnthropic, known: bool
 ) -> None:
-    store, agent = Failing(), graph()
+    agent = graph()
+    store = failing(lambda op: getattr(op, "namespace_prefix", None) == MEMORIES or isinstance(op, PutOp))
     if known:
-        put(store, MEMORIES, "/preferences.md", "likes fennel")
-    monkeypatch.setattr(store, "fails", lambda op: getattr(op, "namespace_prefix", None) == MEMORIES or isinstance(op, PutOp))
+        put(store.inner, MEMORIES, "/preferences.md", "likes fennel")
     agent.graph.store = store
     await agent.turn("one")
     text = system_text(model.requests[0])

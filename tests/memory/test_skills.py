@@ -13,8 +13,7 @@ import pytest
 from deepagents.backends.protocol import FileDownloadResponse
 from deepagents.backends.utils import create_file_data
 from deepagents.middleware import skills as builtin
-from langgraph.store.base import BaseStore, Result
-from langgraph.store.memory import InMemoryStore
+from langgraph.store.base import BaseStore, Op
 
 from memory import identity, namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Author
@@ -24,6 +23,7 @@ from settings import MAX_FRONT_MATTER_BYTES, SKILLS_BUDGET_BYTES, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from testing.stores import WrappedStore
 from tests.conftest import BuildGraph
 
 OWN = ("memories", "acme:alice")
@@ -168,23 +168,14 @@ def test_of_any_number_of_skills_no_more_is_read_than_there_is_room_for() -> Non
     assert errors == ["498 more skills are not listed here; ls the folders above."]
 
 
-class Unreadable(InMemoryStore):
-    """A store that fails for the assistant's skills."""
-
-    def batch(self, ops: Any) -> list[Result]:
-        ops = list(ops)
-        if any(SHARED in (getattr(op, "namespace", None), getattr(op, "namespace_prefix", None)) for op in ops):
-            raise ConnectionError("away")
-        return super().batch(ops)
-
-    async def abatch(self, ops: Any) -> list[Result]:
-        return self.batch(ops)
-
-
 async def test_a_folder_that_cannot_be_read_is_said_so_and_the_other_is_listed(
     graph: BuildGraph, model: ScriptedAnthropic
 ) -> None:
-    agent, agent.graph.store = (built := graph()), Unreadable()
+    def before(ops: list[Op]) -> None:
+        if any(SHARED in (getattr(op, "namespace", None), getattr(op, "namespace_prefix", None)) for op in ops):
+            raise ConnectionError("away")
+
+    agent, agent.graph.store = (built := graph()), WrappedStore(before=before)
     put(built.graph.store, OWN, "/skills/mine/SKILL.md", skill(name="mine"))
     await agent.turn("one")
     shown = system_text(model.requests[0])
