@@ -4,8 +4,8 @@
 The index is derived data in the store: `catch_up` brings it up to date, `rebuild` makes it anew from the threads, `forget`
 drops it, `drop` some conversations of it. Behind this door: `conversations.py` (a thread as turns), `index.py` with
 `segments.py`, `postings.py` and `documents.py` (how it is stored), `retrieval.py` with `ranking.py` and `dates.py` (how it is
-searched), `lexical.py` (words), `semantic.py` (meaning, where the store has an index), `quotes.py` (as text for the model),
-`tools.py` (the model's tools).
+searched), `lexical.py` (words), `semantic.py` (meaning, where the store has an index), `quotes.py` (as text for the
+model), `tools.py` (the model's tools).
 """
 
 from memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id

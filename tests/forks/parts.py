@@ -25,7 +25,7 @@ def no_writer(fork: Fork) -> None:
 
 def no_episodes(fork: Fork) -> None:
     fork.delete("memory/recall/tools.py", "tests/memory/recall/test_tools.py")
-    fork.take("agent.py", ", build_episode_tools", ", *build_episode_tools(settings)")
+    fork.take("agent.py", "from memory.recall import build_episode_tools\n", ", *build_episode_tools(settings)")
     fork.take(
         "memory/recall/__init__.py",
         "from memory.recall.tools import build_episode_tools\n",
@@ -65,7 +65,7 @@ def no_skills(fork: Fork) -> None:
     )
     told = re.findall(r"- `/skills/` .*\n", fork.text("prompts/agent.md"))
     fork.take("prompts/agent.md", *told)
-    fork.take("README.md", " skills.py,", " skills_block.md,")
+    fork.take("README.md", ", skills.py", " skills_block.md,")
 
 
 def no_page(fork: Fork) -> None:
@@ -91,7 +91,7 @@ def no_postgres(fork: Fork) -> None:
     fork.take(
         "README.md",
         "langgraph.postgres.json   the same on a Postgres you own: `make dev-postgres`\n",
-        ", postgres/",
+        "                          postgres/  Postgres for development\n",
         " (`make dev-postgres`: pgvector)",
         "; on `make dev-postgres` not ([why](docs/architecture.md#what-lasts-where))",
     )
