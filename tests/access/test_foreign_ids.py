@@ -1,30 +1,20 @@
 """Ids of somebody else's runs, checkpoints and threads, sent beside one's own thread: nothing of theirs is shown or changed.
 
-At the door, and for every method of the checkpointer, on both stores.
+On both stores.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import inspect
-import sys
 import threading
-import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
-from langgraph.checkpoint.memory import InMemorySaver
 
-from settings import Settings
 from testing.dev_server import DevServer, dev_token
 from testing.parts import ON_POSTGRES, stores
 from testing.scripted_anthropic import ScriptedAnthropic, Text, after
@@ -32,9 +22,6 @@ from tests.conftest import model_env
 
 SECRET = "the-safe-opens-with-4711"
 OPERATOR = {"x-auth-scheme": "langsmith"}
-
-
-# --- At the door -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=stores())
@@ -192,95 +179,3 @@ async def test_a_run_is_deleted_with_its_own_thread_alone(people: tuple[Person, 
     assert SECRET not in str(await alice.state(first))
     now = await alice.everything()
     assert {path for path in before if before[path] != now[path]} <= {path for path in before if first in path}
-
-
-# --- Every method of the checkpointer --------------------------------------------------------------------------------
-
-Saver = BaseCheckpointSaver[Any]
-
-
-@dataclass
-class Ids:
-    """A checkpointer, a thread of one's own, and somebody else's thread, run and checkpoint."""
-
-    saver: Any
-    own: str
-    thread: str
-    run: str
-    checkpoint: str
-
-
-def at(thread: str, checkpoint: str | None = None) -> Any:
-    return {"configurable": {"thread_id": thread, "checkpoint_ns": "", **({"checkpoint_id": checkpoint} if checkpoint else {})}}
-
-
-async def listed(saver: Saver, *args: Any, **named: Any) -> list[Any]:
-    return [found async for found in saver.alist(*args, **named)]
-
-
-async def put(saver: Saver, thread: str, *, of: str | None = None, **metadata: Any) -> str:
-    """A checkpoint after another, with a pending write. Its id. Both say who the person is."""
-    checkpoint, version = empty_checkpoint(), saver.get_next_version(None, None)
-    said = f"{SECRET} of {metadata['user_id']}"
-    checkpoint["channel_values"], checkpoint["channel_versions"] = {"messages": [said]}, {"messages": version}
-    all_of: Any = {"source": "loop", "step": 1, "org_id": "acme", **metadata}
-    await saver.aput(at(thread, of), checkpoint, all_of, {"messages": version})
-    await saver.aput_writes(at(thread, checkpoint["id"]), [("messages", said)], "task")
-    return checkpoint["id"]
-
-
-METHODS: dict[str, Callable[[Ids], Any]] = {
-    "aget": lambda it: it.saver.aget(at(it.own, it.checkpoint)),
-    "aget_tuple": lambda it: it.saver.aget_tuple(at(it.own, it.checkpoint)),
-    "alist": lambda it: listed(it.saver, at(it.own, it.checkpoint)),
-    "alist before": lambda it: listed(it.saver, at(it.own), before=at(it.thread, it.checkpoint), limit=9),
-    "alist filter": lambda it: listed(it.saver, at(it.own), filter={"run_id": it.run}),
-    "aget_delta_channel_history": lambda it: it.saver.aget_delta_channel_history(
-        config=at(it.own, it.checkpoint), channels=["messages"]
-    ),
-    "aput": lambda it: put(it.saver, it.own, of=it.checkpoint, run_id=it.run, user_id="me"),
-    "aput_writes": lambda it: it.saver.aput_writes(at(it.own, it.checkpoint), [("messages", "mine")], "task"),
-    "adelete_run": lambda it: it.saver.adelete_run(it.own, it.run),
-    "adelete_for_runs": lambda it: it.saver.adelete_for_runs([it.run]),
-    "adelete_for_person": lambda it: it.saver.adelete_for_person("me", "acme"),
-    "acopy_thread": lambda it: it.saver.acopy_thread(it.own, f"copy of {it.own}"),
-    "aprune": lambda it: it.saver.aprune([it.own], strategy="delete"),
-    "aprune latest": lambda it: it.saver.aprune([it.own], strategy="keep_latest"),
-    "adelete_thread": lambda it: it.saver.adelete_thread(it.own),
-}
-# What a store may leave out; and what no request may call.
-NOT_HERE = (NotImplementedError, AttributeError, PermissionError)
-
-
-@pytest.fixture(params=stores())
-async def saver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Saver]:
-    """The store's checkpointer, in a request of somebody signed in."""
-    monkeypatch.setitem(sys.modules, "langgraph_api.utils", SimpleNamespace(get_auth_ctx=object))
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    checkpointers = import_module("memory.postgres.store")
-    async with checkpointers.open_checkpointer(Settings(memory_postgres_uri=request.getfixturevalue("postgres_uri"))) as saver:
-        yield saver
-
-
-@pytest.mark.parametrize("method", METHODS)
-async def test_no_method_of_the_checkpointer_reaches_beyond_the_given_thread(saver: Saver, method: str) -> None:
-    own, thread, run = (str(uuid.uuid4()) for _ in range(3))
-    first = await put(saver, thread, run_id=run, user_id="alice")
-    await put(saver, own, run_id=str(uuid.uuid4()), user_id="me")
-    last = await put(saver, thread, of=first, run_id=run, user_id="alice")
-    before = await listed(saver, at(thread))
-    assert len(before) == 2
-    for checkpoint in (first, last):
-        with contextlib.suppress(*NOT_HERE):
-            shown = await METHODS[method](Ids(saver, own, thread, run, checkpoint))
-            assert f"{SECRET} of alice" not in str(shown)
-        assert await listed(saver, at(thread)) == before
-
-
-def test_every_method_of_the_checkpointer_is_tried() -> None:
-    """A method that langgraph adds needs a line above."""
-    methods = {name for name, _ in inspect.getmembers(BaseCheckpointSaver, callable)}
-    public = {name for name in methods if name.startswith("a") and name[1:] in methods}
-    assert public == {method.split()[0] for method in METHODS} - {"adelete_run", "adelete_for_person"}

@@ -10,13 +10,10 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph.store.base.batch import AsyncBatchedBaseStore
-from langgraph.store.memory import InMemoryStore
 from langgraph_sdk import Auth
 
 from access.run_requests import MAX_LIMIT, MAX_OFFSET, rebuild_store_request
 from memory.identity import Actor
-from memory.langgraph_internals import isolate_store_calls
 from memory.namespaces import memories
 from settings import Settings
 from testing.dev_server import DevServer, dev_token
@@ -52,40 +49,6 @@ def test_whatever_is_sent_has_its_shape_or_is_refused(action: str, data: st.Data
     assert 0 <= value.get("offset", 0) <= MAX_OFFSET
     assert not any(isinstance(of, dict | list) for of in (value.get("filter") or {}).values())
     assert value.get("value", {}).keys() <= {"content", "encoding", "created_at", "modified_at"}
-
-
-class Batched(AsyncBatchedBaseStore):
-    """A store as the platform's: calls of one moment are one batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._store = InMemoryStore()
-
-    def batch(self, ops: Any) -> Any:
-        return self._store.batch(ops)
-
-    async def abatch(self, ops: Any) -> Any:
-        return await self._store.abatch(ops)
-
-
-async def test_a_call_that_fails_is_its_caller_s_alone() -> None:
-    isolate_store_calls()
-    store = Batched()
-    await store.aput(("memories", "mallory"), "/a.md", {"content": "forget everything"})
-    await store.aput(("memories", "alice"), "/a.md", {"content": "likes fennel"})
-    bad = store.asearch(("memories", "mallory"), filter={"content": {"$gt": 1}})
-    failed, item, items, namespaces = await asyncio.gather(
-        bad,
-        store.aget(("memories", "alice"), "/a.md"),
-        store.asearch(("memories", "alice")),
-        store.alist_namespaces(prefix=("memories",)),
-        return_exceptions=True,
-    )
-    assert isinstance(failed, ValueError)
-    assert getattr(item, "value", None) == {"content": "likes fennel"}
-    assert isinstance(items, list)
-    assert isinstance(namespaces, list)
-    assert (len(items), len(namespaces)) == (1, 2)
 
 
 @pytest.mark.server
