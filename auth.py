@@ -173,9 +173,7 @@ async def _delete_temporary(actor: identity.Actor) -> None:
 
 
 async def _note_pause(owner: Mapping[str, Any], thread: Thread | None) -> bool:
-    """Whether the person's memory is paused. What reaches a thread then keeps it out of memory, whenever its run begins, and
-    however that ends.
-    """
+    """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""
     actor = identity.Actor(owner["user_id"], owner["org_id"])
     paused = (await controls(await langgraph_internals.store(), actor, settings)).paused
     if paused and thread:

@@ -125,7 +125,7 @@ def check_models() -> None:
 
 
 def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
-    """A copy of the model, with complete asynchronous answers in time, or one of the errors above.
+    """Wraps a model: an asynchronous answer that breaks off raises `CutAnswerError`, or another of the errors above.
 
     Every call streams, to tell silence from a long answer. A model that does not stream is returned as it is: `RunBound` limits
     its calls.

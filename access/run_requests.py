@@ -146,28 +146,19 @@ CONFIG: Mapping[str, Any] = {
 _Send = Annotated[_Jump, AfterValidator(lambda jump: {"input": None, **jump})]
 _Jumps = Text | _Send | Annotated[list[Text | _Send], Field(max_length=MAX_JUMPS)]
 _Command = _only({"resume": Any, "update": Any, "goto": _Jumps})
-_Nodes = Literal["*"] | Texts
-# Fields of any type are checked where they are used.
+# Fields of any type are checked by the platform, and where they are used.
 RUN: Mapping[str, Any] = {
-    "input": Any,
-    "command": _Command,
-    "webhook": str,
-    "interrupt_before": _Nodes,
-    "interrupt_after": _Nodes,
-    "stream_mode": list[str],
-    "feedback_keys": Annotated[Texts, Field(max_length=MAX_FEEDBACK_KEYS)],
+    **dict.fromkeys(("input", "webhook", "interrupt_before", "interrupt_after", "stream_mode", "durability"), Any),
     **dict.fromkeys(("temporary", "subgraphs", "resumable", "checkpoint_during"), StrictBool),
-    "durability": Literal["sync", "async", "exit"],
+    "command": _Command,
+    "feedback_keys": Annotated[Texts, Field(max_length=MAX_FEEDBACK_KEYS)],
 }
-# An operator's cron: its plan, and the fields of its runs, which the platform has checked.
+# An operator's cron: its plan, and the fields of its runs.
 CRON: Mapping[str, Any] = {
     **dict.fromkeys(("assistant_id", "schedule", "timezone", "end_time", "enabled", "on_run_completed"), Any),
     **dict.fromkeys(("input", "context", "multitask_strategy", "stream_mode", "stream_subgraphs", "stream_resumable"), Any),
-    "durability": Any,
+    **dict.fromkeys(("durability", "webhook", "interrupt_before", "interrupt_after"), Any),
     "metadata": Metadata,
-    "webhook": str,
-    "interrupt_before": _Nodes,
-    "interrupt_after": _Nodes,
 }
 _PAGE = {"limit": Annotated[StrictInt, Field(ge=0, le=MAX_LIMIT)], "offset": Annotated[StrictInt, Field(ge=0, le=MAX_OFFSET)]}
 # A policy. `memory/blocks.py` checks its content.

@@ -30,7 +30,6 @@ from tests.access.paused import (
     Attempt,
     Pause,
     Paused,
-    respond,
     resumed,
     write_skill,
 )
@@ -113,24 +112,6 @@ async def test_an_operator_approves_and_the_run_goes_on_as_the_thread_s_owner(
     assert (await client.store.get_item(own, "/learned.md"))["value"]["content"] == "learned it\n"
     for other in (bob, root):
         assert await client.store.get_item(other, "/learned.md") is None
-
-
-@pytest.mark.server
-async def test_an_operator_approves_by_an_event_stream_command_too(pause: Pause) -> None:
-    it = await pause()
-    answer = await it.post("/threads/<thread>/commands", respond(it), caller="root")
-    assert answer.json()["type"] == "success"
-    (resumed, *_) = await it.server.as_operator().runs.list(it.thread)
-    await it.server.as_operator().runs.join(it.thread, resumed["run_id"])
-    assert await it.written()
-
-
-@pytest.mark.server
-async def test_an_operator_who_resumes_a_thread_that_does_not_exist_is_told_so(pause: Pause) -> None:
-    it = await pause()
-    it.thread = str(uuid.uuid4())
-    body = {"assistant_id": "agent", "command": {"resume": APPROVE}}
-    assert (await it.post("/threads/<thread>/runs/wait", body, caller="root")).status_code == 404
 
 
 @pytest.mark.server

@@ -306,15 +306,3 @@ async def test_an_answer_that_comes_at_once_lets_others_have_their_turns(provide
 async def test_a_model_nobody_knows_is_not_refused(provided: Provided) -> None:
     model = FakeListChatModel(responses=["as ever"])
     assert (await whole_answers(model, PATIENT).ainvoke("go")).text == "as ever"
-
-
-def test_it_stays_a_model_of_its_class() -> None:
-    for _, build, *_ in PROVIDERS.values():
-        model = build("http://127.0.0.1:1")
-        kind = type(model)
-        again = whole_answers(model, PATIENT)
-        assert isinstance(again, kind)
-        assert type(again).__name__ == kind.__name__
-        assert type(model) is kind
-        assert again._llm_type == model._llm_type
-        assert again.lc_id() == model.lc_id()
