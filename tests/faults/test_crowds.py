@@ -80,7 +80,7 @@ def _rounded(seconds: list[float]) -> list[float]:
 
 @needs_consolidation
 async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevServer, model: ScriptedAnthropic) -> None:
-    people, number = 150, 2 * TURNS
+    people, number = 60, 2 * TURNS
     await all_talk(own_server, people)
     slow = SlowConsolidation(model, 6)
     alone = await turns(own_server)
@@ -99,7 +99,7 @@ async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
     """A turn takes what it takes alone while many who went idle together are consolidated."""
     slow = SlowConsolidation(model, 6)
     alone = await turns(own_server)
-    await all_talk(own_server, 40)
+    await all_talk(own_server, 24)
     async with asyncio.timeout(60):
         while not slow.now:  # noqa: ASYNC110  # the scripted server's
             await asyncio.sleep(0.1)
@@ -177,9 +177,7 @@ class Flood:
         await self._post("/threads", {})
 
 
-@pytest.mark.parametrize(
-    ("shape", "seconds"), [("new_threads", 20), ("new_threads", 0), ("stateless", 0), ("one_thread", 20), ("threads", 0)]
-)
+@pytest.mark.parametrize(("shape", "seconds"), [("new_threads", 20), ("stateless", 0), ("one_thread", 20), ("threads", 0)])
 async def test_a_turn_takes_what_it_takes_alone_while_somebody_else_floods(
     own_server: DevServer, model: ScriptedAnthropic, shape: str, seconds: float
 ) -> None:
