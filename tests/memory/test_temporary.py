@@ -147,6 +147,9 @@ async def test_a_run_that_creates_its_thread_may_make_it_temporary(
     assert not any("fennel" in system_text(body) for body in model.requests[-4:])
     await client.runs.wait(None, "agent", input=message)
     assert "fennel" in system_text(model.requests[-1])
+    thread, config = str(uuid4()), cast("Any", {"metadata": TEMPORARY})
+    await client.runs.wait(thread, "agent", input=message, config=config, if_not_exists="create")
+    assert await is_temporary(client, thread)
 
 
 async def test_a2a_goes_on_with_one_and_without_one_and_over_mcp_it_is_an_ordinary_conversation(
@@ -175,7 +178,7 @@ async def test_of_two_runs_that_make_one_thread_at_once_both_are_what_it_becomes
 ) -> None:
     client = server.as_user(alice)
     message: Any = {"messages": [{"role": "user", "content": "hello"}]}
-    for turn in range(6):
+    for turn in range(4):
         thread, path = str(uuid4()), f"/memories/{turn}.md"
         model.clear()
         model.script("hello", [ToolCall("append_memory", {"path": path, "text": "- x"})], [Text("done")])
@@ -206,7 +209,7 @@ async def test_of_requests_that_make_one_thread_at_once_the_first_decides_for_ev
             return None
         return bool((made["metadata"] or {}).get("temporary"))
 
-    for turn in range(4):
+    for turn in range(2):
         thread, path = str(uuid4()), f"/memories/{if_exists}-{turn}.md"
         asked: list[Any] = [TEMPORARY, {}, {}, TEMPORARY][:: (-1) ** turn]
         said = await asyncio.gather(*(create(thread, metadata) for metadata in asked))
@@ -242,21 +245,16 @@ async def test_the_conversations_that_a_cron_begins_are_temporary_where_it_says_
     assert sorted(bool((thread["metadata"] or {}).get("temporary")) for thread in threads) == [False, True]
 
 
-@pytest.mark.parametrize("said", ["yes", 1, [True], {"temporary": True}])
-async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str, said: Any) -> None:
+async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str) -> None:
     client = server.as_user(alice)
-    with pytest.raises(UnprocessableEntityError, match="send true"):
-        await new_thread(client, {"temporary": said})
-    with pytest.raises(UnprocessableEntityError, match="send true"):
-        await client.runs.create(None, "agent", input={"messages": []}, metadata={"temporary": said})
-    with pytest.raises(UnprocessableEntityError, match="send true"):
-        await client.runs.create(None, "agent", input={"messages": []}, config=cast("Any", {"metadata": {"temporary": said}}))
-
-
-async def test_the_metadata_of_a_run_s_config_asks_as_well(server: DevServer, alice: str) -> None:
-    client, thread, config = server.as_user(alice), str(uuid4()), cast("Any", {"metadata": TEMPORARY})
-    await client.runs.wait(thread, "agent", input={"messages": []}, config=config, if_not_exists="create")
-    assert await is_temporary(client, thread)
+    wrong: list[Any] = ["yes", 1, [True], {"temporary": True}]
+    for said in wrong:
+        with pytest.raises(UnprocessableEntityError, match="send true"):
+            await new_thread(client, {"temporary": said})
+    said: Any = {"temporary": "yes"}
+    for asked in ({"metadata": said}, {"config": {"metadata": said}}):
+        with pytest.raises(UnprocessableEntityError, match="send true"):
+            await client.runs.create(None, "agent", input={"messages": []}, **asked)
 
 
 async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_s(server: DevServer, alice: str) -> None:
