@@ -1,9 +1,10 @@
 """`make dev`: the platform's development server on a free port, seeded, with the next steps.
 
-python -m dev.server [--port PORT] [--config langgraph.json]
+python -m dev.server [--port PORT] [--postgres]
 """
 
 import argparse
+import asyncio
 import contextlib
 import fcntl
 import json
@@ -14,18 +15,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import IO
+from importlib import import_module
+from typing import IO, Any
 
 import httpx
 
-from environment import DEV_ADDRESS, dev_address
-from settings import PROJECT, local_environ
+from environment import DEV_ADDRESS, SettingsError, dev_address
+from settings import PROJECT, load_settings, local_environ
 
 FIRST_PORT, PORTS, PORT_LIMIT = 2024, 100, 65_536
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
 JOBS = "10"
 START_SECONDS, STOP_SECONDS = 60, 20
 APP = "./dev/app.py:app"
+# What `make dev-postgres` adds to langgraph.json. It can be taken off, so nothing here imports it.
+POSTGRES = "memory.postgres.store"
+ON_POSTGRES = {name: {"path": f"./memory/postgres/store.py:{name}"} for name in ("store", "checkpointer")}
 # `langgraph dev` waits for every answer before it ends, and so for a model that hangs. This one waits a second.
 SERVER = """import functools, langgraph_api.cli, langgraph_cli.cli
 langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, timeout_graceful_shutdown=1)
@@ -73,15 +78,19 @@ def only_server() -> IO[str]:
     return lock
 
 
-@contextlib.contextmanager
-def running_server(port: int, config: str, lock: IO[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """`langgraph dev` on `port` with the folder's lock, stopped at the end."""
-    given = json.loads((PROJECT / config).read_text("utf-8"))
+def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]:
+    """The server's configuration, given langgraph.json's: the same, with the app and the database of development."""
+    ours = {name: {**deployed.get(name, {}), **block} for name, block in ON_POSTGRES.items()} if postgres else {}
     # If the server read `.env` itself, an empty line there would hide a variable of the process.
-    effective = {**given, "env": {}, "http": {**given.get("http", {}), "app": APP}}
-    path = DEV_ADDRESS.parent / "langgraph.json"
+    return {**deployed, **ours, "env": {}, "http": {**deployed.get("http", {}), "app": APP}}
+
+
+@contextlib.contextmanager
+def running_server(port: int, lock: IO[str], *, postgres: bool) -> Iterator[subprocess.Popen[bytes]]:
+    """`langgraph dev` on `port` with the folder's lock, stopped at the end."""
+    path, deployed = DEV_ADDRESS.parent / "langgraph.json", json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(effective), "utf-8")
+    path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
     command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser"]
     options = ["--host", HOST, "--port", str(port), "--n-jobs-per-worker", JOBS]
     server = subprocess.Popen(  # noqa: S603
@@ -91,8 +100,8 @@ def running_server(port: int, config: str, lock: IO[str]) -> Iterator[subprocess
         yield server
     finally:
         stop(server)
-        if "path" in given.get("store", {}):
-            subprocess.run([sys.executable, "-m", "memory.postgres", "stop"], cwd=PROJECT, check=False)
+        if postgres:
+            import_module(POSTGRES).stop_embedded(PROJECT)
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
@@ -122,16 +131,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
     parser.add_argument("--host", default=HOST, help=f"only {HOST}: this server believes who its callers say they are")
-    parser.add_argument("--config", default="langgraph.json")
+    parser.add_argument("--postgres", action="store_true", help="with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI)")
     args = parser.parse_args()
     if args.host != HOST:
         reason = "the development server believes who its callers say they are"
         sys.exit(f"HOST is {args.host!r}; `make dev` listens on {HOST} only, since {reason}; leave HOST out.")
+    if args.postgres:
+        try:
+            asyncio.run(import_module(POSTGRES).check(load_settings(local_environ())))
+        except SettingsError as error:
+            sys.exit(str(error))
     lock, port = only_server(), choose_port(args.port)
     url = f"http://{HOST}:{port}"
     for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt), running_server(port, args.config, lock) as server:
+    with contextlib.suppress(KeyboardInterrupt), running_server(port, lock, postgres=args.postgres) as server:
         wait_until_ready(server, url)
         DEV_ADDRESS.write_text(url, "utf-8")
         if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603

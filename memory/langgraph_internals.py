@@ -1,7 +1,7 @@
 """The platform's internal names, in one place for all code that serves requests.
 
 The server tests of tests/api/test_api.py and tests/postgres/test_servers.py fail when one moves. (`memory/postgres/store.py`,
-which only `langgraph.postgres.json` loads, has two more.)
+which only `make dev-postgres` loads, has two more.)
 """
 
 import asyncio

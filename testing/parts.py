@@ -1,25 +1,20 @@
 """Which of the parts that come off are on."""
 
-import json
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import pytest
 
+from dev import server
 from settings import PROJECT
 
 CONSOLIDATION = (PROJECT / "consolidation_agent.py").is_file()
 MEANING = (PROJECT / "memory" / "recall" / "semantic.py").is_file()
 PAGE = (PROJECT / "app").is_dir()
 POSTGRES = (PROJECT / "memory" / "postgres").is_dir()
-POSTGRES_CONFIG = "langgraph.postgres.json"
 # What that adds to langgraph.json.
-ON_POSTGRES: dict[str, Any] = {
-    key: block
-    for key, block in (json.loads((PROJECT / POSTGRES_CONFIG).read_text("utf-8")) if POSTGRES else {}).items()
-    if key in {"store", "checkpointer"}
-}
+ON_POSTGRES: dict[str, Any] = server.ON_POSTGRES if POSTGRES else {}
 SKILLS = (PROJECT / "memory" / "skills.py").is_file()
 SUBAGENTS = ("general-purpose", *(name for name in ("writer",) if (PROJECT / f"{name}.py").is_file()))
 

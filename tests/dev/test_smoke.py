@@ -16,12 +16,12 @@ import pytest
 from dev.smoke import MARK
 from settings import PROJECT
 from testing.dev_server import DevServer, dev_token
-from testing.parts import CONSOLIDATION, POSTGRES, POSTGRES_CONFIG
+from testing.parts import CONSOLIDATION, POSTGRES
 from testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
 CLAIMS = ["health", "newcomer", "write", "turn", "search", "consolidation", "deletion"]
 # How `make` starts a server, by its target.
-STARTS = {"dev": (), **({"dev-postgres": ("--config", POSTGRES_CONFIG)} if POSTGRES else {})}
+STARTS = {"dev": (), **({"dev-postgres": ("--postgres",)} if POSTGRES else {})}
 
 
 def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:

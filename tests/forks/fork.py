@@ -83,8 +83,6 @@ class Fork:
 
     def check(self, *, types: bool) -> None:
         """What `make check` runs: mypy only where `types` says so, with what it knows of the unchanged modules."""
-        if (self.folder / "langgraph.postgres.json").exists():
-            self.run("-m", "memory.postgres")  # as README says after a change of langgraph.json
         self.run("-m", "ruff", "check", "--no-cache", "--quiet", ".")
         self.run("-m", "ruff", "format", "--no-cache", "--check", ".")
         self.run("-c", LINT_IMPORTS, "--no-logo", "--no-cache")

@@ -85,12 +85,11 @@ def no_page(fork: Fork) -> None:
 
 
 def no_postgres(fork: Fork) -> None:
-    fork.delete("memory/postgres", "langgraph.postgres.json", "testing/postgres.py", "tests/postgres")
+    fork.delete("memory/postgres", "testing/postgres.py", "tests/postgres")
     fork.take("Makefile", " dev-postgres", *re.findall(r"(?m)^dev-postgres: (?:.+\n)+\n", fork.text("Makefile")))
-    fork.take("pyproject.toml", *re.findall(r"(?m)^  .*# for langgraph\.postgres\.json\n", fork.text("pyproject.toml")))
+    fork.take("pyproject.toml", *re.findall(r"(?m)^  .*# for make dev-postgres\n", fork.text("pyproject.toml")))
     fork.take(
         "README.md",
-        "langgraph.postgres.json   the same on a Postgres you own: `make dev-postgres`\n",
         "                          postgres/  Postgres for development\n",
         " (`make dev-postgres`: pgvector)",
         "; on `make dev-postgres` not ([why](docs/architecture.md#what-lasts-where))",

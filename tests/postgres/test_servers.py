@@ -20,8 +20,9 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
+from dev.server import configuration
 from memory import identity, namespaces
-from memory.postgres.__main__ import configuration
+from memory.postgres.store import stop_embedded
 from settings import MAX_BUSY_THREADS, PROJECT, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.embedding import SUBJECTS
@@ -238,22 +239,19 @@ def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> No
     # Not below pytest's folder, which Postgres may not enter.
     with TemporaryDirectory(prefix="postgres-") as folder:
         start = "from memory.postgres.store import _embedded; _embedded(); import os; os._exit(0)"  # as a killed worker ends
-        for command in (["-c", start], ["-m", "memory.postgres", "stop"]):
-            subprocess.run([sys.executable, *command], cwd=folder, env={**os.environ, "PYTHONPATH": str(PROJECT)}, check=True)
-            assert (Path(folder) / ".postgres" / "postmaster.pid").exists() == (command[0] == "-c")
+        env = {**os.environ, "PYTHONPATH": str(PROJECT)}
+        subprocess.run([sys.executable, "-c", start], cwd=folder, env=env, check=True)
+        assert (Path(folder) / ".postgres" / "postmaster.pid").exists()
+        stop_embedded(Path(folder))
+        assert not (Path(folder) / ".postgres" / "postmaster.pid").exists()
 
 
-def test_langgraph_postgres_json_is_langgraph_json_with_two_paths() -> None:
-    deployed = (PROJECT / "langgraph.json").read_text("utf-8")
-    plain, ours = json.loads(deployed), json.loads((PROJECT / "langgraph.postgres.json").read_text("utf-8"))
-    paths = {name: {**plain.get(name, {}), "path": ours[name]["path"]} for name in ("store", "checkpointer")}
-    behind = "langgraph.postgres.json is behind langgraph.json: `python -m memory.postgres` writes it anew"
-    assert {**plain, **paths} == ours, behind
-    assert json.loads(configuration(deployed)) == ours, behind
-
-
-def test_a_semantic_index_of_the_deployment_is_the_one_on_postgres() -> None:
-    """A semantic index that langgraph.json asks for is asked of Postgres, too."""
+def test_the_configuration_on_postgres_is_the_deployment_s_with_its_semantic_index() -> None:
+    """The guard, the sign-in and the routes are those of a deployment, and a semantic index is asked of Postgres, too."""
+    deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
     index = {"embed": "a:b", "dims": 3}
-    written = json.loads(configuration(json.dumps({"graphs": {}, "store": {"index": index}})))
+    written = configuration({**deployed, "store": {"index": index}}, postgres=True)
     assert written["store"] == {"index": index, "path": "./memory/postgres/store.py:store"}
+    others = {key: value for key, value in deployed.items() if key not in {"env", "http"}}
+    assert others == {key: value for key, value in written.items() if key in others}
+    assert {**written["http"], "app": deployed["http"]["app"]} == deployed["http"]
