@@ -10,9 +10,9 @@ import asyncio
 import json
 import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -87,7 +87,7 @@ class _Share:
     def __init__(self, now: float) -> None:
         self.requests = _Bucket("requests", REQUESTS_PER_SECOND, REQUESTS_AT_ONCE, math.inf, now, REQUESTS_AT_ONCE)
         self.bytes = _Bucket("bytes", BYTES_PER_SECOND, BYTES_AT_ONCE, BYTES_AT_ONCE, now, BYTES_AT_ONCE)
-        self.streams, self.alone = 0, set[str]()
+        self.under_way = Counter[str]()
         self.full, self.full_at, self.thread_at = "", -math.inf, -math.inf
         self.visited_at = -math.inf
         self.crowded = dict[str, bool]()
@@ -142,29 +142,26 @@ class Admission:
             detail = f"You have sent or asked for more than {bucket.rate:,} {bucket.unit} a second."
             raise HTTPException(429, detail, {"Retry-After": str(math.ceil(wait))})
 
-    @contextmanager
-    def stream(self, person: Person) -> Iterator[None]:
-        """One open stream of the person's. Raises `HTTPException` 429 if there are `MAX_OPEN_STREAMS`."""
-        share = self._share(person)
-        if share.streams >= MAX_OPEN_STREAMS:
-            raise HTTPException(429, f"You have {share.streams} streams open; close one of them.", _RETRY_AFTER)
-        share.streams += 1
-        try:
-            yield
-        finally:
-            share.streams -= 1
+    def stream(self, person: Person) -> AbstractContextManager[None]:
+        """One open stream of the person's. Entering raises `HTTPException` 429 if there are `MAX_OPEN_STREAMS`."""
+        return self._under_way(
+            person, "stream", MAX_OPEN_STREAMS, f"You have {MAX_OPEN_STREAMS} streams open; close one of them."
+        )
+
+    def alone(self, person: Person, what: str) -> AbstractContextManager[None]:
+        """The only one of its kind that the person has under way. Entering raises `HTTPException` 429 if there is another."""
+        return self._under_way(person, what, 1, f"Another {what} of yours is under way; wait until it ends.")
 
     @contextmanager
-    def alone(self, person: Person, what: str) -> Iterator[None]:
-        """The only one of its kind that the person has under way. Raises `HTTPException` 429 if there is another."""
-        share = self._share(person)
-        if what in share.alone:
-            raise HTTPException(429, f"Another {what} of yours is under way; wait until it ends.", _RETRY_AFTER)
-        share.alone.add(what)
+    def _under_way(self, person: Person, what: str, most: int, refusal: str) -> Iterator[None]:
+        under_way = self._share(person).under_way
+        if under_way[what] >= most:
+            raise HTTPException(429, refusal, _RETRY_AFTER)
+        under_way[what] += 1
         try:
             yield
         finally:
-            share.alone.discard(what)
+            under_way[what] -= 1
 
     async def run(self, person: Person, refusal: Refusal) -> None:
         """Return when a run may be created for the person, one after another, so that each is counted before the next.

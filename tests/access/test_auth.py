@@ -161,33 +161,7 @@ async def test_an_operator_who_goes_on_with_a_stopped_run_acts_as_the_thread_s_o
     assert "- hers" not in str(await operator.store.search_items(list(roots)))
 
 
-async def test_a_person_cannot_change_whose_conversation_a_thread_is(server: DevServer, alice: str) -> None:
-    client = server.as_user(alice)
-    thread = str((await client.threads.create())["thread_id"])
-    await run_turn(client, thread, "hello")
-    before = (await client.threads.get(thread))["metadata"]
-    forged = {"user_id": "x", "org_id": "x", "graph_id": "x", "assistant_id": "x", "title": "mine"}
-    after = (await client.threads.update(thread, metadata=forged))["metadata"]
-    assert after == {**(before or {}), "title": "mine"}
-
-
-@pytest.mark.parametrize(
-    ("origin", "may"),
-    [
-        ("https://evil.example", False),
-        ("https://smith.langchain.com.evil.example", False),
-        ("https://smith.langchain.com", True),
-        ("https://eu.smith.langchain.com", True),
-        ("http://localhost:3000", True),
-    ],
-)
-def test_another_website_may_not_read_what_the_server_answers(shared_server: DevServer, origin: str, may: bool) -> None:
-    headers = {"origin": origin, "x-auth-scheme": "langsmith"}
-    answer = httpx.post(f"{shared_server.url}/threads/search", json={}, headers=headers, trust_env=False)
-    assert answer.headers.get("access-control-allow-origin") == (origin if may else None)
-
-
-@pytest.mark.parametrize("webhook", ["http://10.0.0.1/x", "https://10.0.0.1/x", "http://127.0.0.1:1/", "/threads"])
+@pytest.mark.parametrize("webhook", ["http://10.0.0.1/x", "/threads"])
 def test_no_run_calls_a_private_address(shared_server: DevServer, alice: str, webhook: str) -> None:
     body = {"assistant_id": "agent", "input": {"messages": []}, "webhook": webhook}
     headers = {"authorization": f"Bearer {dev_token('acme', alice)}"}
@@ -195,19 +169,19 @@ def test_no_run_calls_a_private_address(shared_server: DevServer, alice: str, we
     assert answer.status_code == 422
 
 
-@pytest.mark.parametrize("odd", ["a\x00b", "\x00"])
-def test_the_store_api_refuses_what_no_store_could_look_for(world: World, odd: str) -> None:
-    namespace = memories(world.owner)
+def test_the_store_api_refuses_what_no_store_could_look_for(world: World) -> None:
+    namespace, odd = memories(world.owner), "a\x00b"
+    search = "/store/items/search"
+    requests: list[tuple[str, str, Any]] = [
+        ("GET", f"/store/items?namespace={'.'.join(namespace)}&key=a%00b", None),
+        ("POST", search, {"namespace_prefix": namespace, "filter": {"encoding": odd}}),
+        ("POST", search, {"namespace_prefix": namespace, "filter": {odd: "x"}}),
+        ("POST", search, {"namespace_prefix": namespace, "query": odd}),
+        ("POST", search, {"namespace_prefix": ["memories", odd]}),
+        ("PUT", "/store/items", {"namespace": namespace, "key": odd, "value": file("x")}),
+        ("DELETE", "/store/items", {"namespace": namespace, "key": odd}),
+    ]
     for caller in ("owner", "studio"):
-        answers = [
-            world.http.get(
-                "/store/items", params={"namespace": ".".join(namespace), "key": odd}, headers=world.headers(caller)
-            ),
-            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": namespace, "filter": {"encoding": odd}}),
-            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": namespace, "filter": {odd: "x"}}),
-            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": namespace, "query": odd}),
-            world.send(caller, "POST", "/store/items/search", {"namespace_prefix": ["memories", odd]}),
-            world.send(caller, "PUT", "/store/items", {"namespace": namespace, "key": odd, "value": file("x")}),
-            world.send(caller, "DELETE", "/store/items", {"namespace": namespace, "key": odd}),
-        ]
-        assert [answer.status_code for answer in answers] == [422] * len(answers), [answer.text for answer in answers]
+        for method, path, body in requests:
+            answer = world.send(caller, method, path, body)
+            assert answer.status_code == 422, (caller, method, path, body, answer.text)
