@@ -16,7 +16,7 @@ from langgraph_sdk.client import LangGraphClient
 from memory import identity, journal
 from memory.controls import is_temporary
 from memory.journal import Revision
-from memory.namespaces import Namespace, is_memory_of, journals, memories, unsettled
+from memory.namespaces import Namespace, is_memory_of, journals, memories
 from memory.recall import owned_by
 from settings import Settings
 
@@ -50,7 +50,7 @@ async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: S
     if settings.memory_scope == "user":
         return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, settings)]
     namespaces: set[Namespace] = set()
-    for prefix in (("memories",), journals(("memories",)), unsettled(("memories",))):
+    for prefix in (("memories",), journals(("memories",))):
         offset, page = 0, [prefix]
         while page:
             page = await store.alist_namespaces(prefix=prefix, max_depth=len(prefix) + 1, limit=_IDS, offset=offset)

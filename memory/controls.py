@@ -22,7 +22,6 @@ from langgraph_sdk.errors import ConflictError, NotFoundError
 
 import settings as constants
 from memory import identity, namespaces
-from memory.journal import Steps
 from memory.validation import RefusedWriteError, content_size
 from settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES, Settings
 
@@ -65,10 +64,9 @@ async def set_controls(store: BaseStore, actor: identity.Actor, given: Mapping[s
     await store.abatch([PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()])
 
 
-def check_not_paused(actor: identity.Actor, settings: Settings) -> Steps[None]:
+async def check_not_paused(store: BaseStore, actor: identity.Actor, settings: Settings) -> None:
     """Raise `RefusedWriteError` while the person's memory is paused. Every write of an agent calls this."""
-    items = yield read_controls(actor)
-    if controls_of(items, settings).paused:
+    if (await controls(store, actor, settings)).paused:
         raise RefusedWriteError(f"{PAUSED}: nothing is remembered until they resume it. Tell them so.")
 
 

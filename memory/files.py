@@ -1,9 +1,9 @@
 """Files as deepagents backends: in the store, in a thread's state, and all together. Each checks every write itself."""
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any
 
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
 from deepagents.backends.protocol import (
@@ -20,11 +20,11 @@ from deepagents.backends.protocol import (
 )
 from deepagents.backends.utils import file_data_to_string, perform_string_replacement
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph.store.base import BaseStore, GetOp, Item
 
 from memory import identity, journal
 from memory.controls import Usage, usage_of
-from memory.journal import Began, Change, Revision, Steps, acarry_out, file_lock
+from memory.journal import Began, Change, Revision
 from memory.namespaces import Namespace
 from memory.validation import (
     RefusedWriteError,
@@ -41,7 +41,6 @@ Gate = Callable[[], str | None]
 StoreOverride = Callable[[], BaseStore | None]
 # What each accepted write of memory leaves used, within a tool's call.
 USAGE_NOTED: ContextVar[list[Usage] | None] = ContextVar("usage_noted", default=None)
-T = TypeVar("T")
 
 # UTF-8 bytes of all files in one thread's state.
 MAX_SCRATCH_BYTES = 4_194_304
@@ -64,7 +63,7 @@ class ScopedFiles(StoreBackend):
         route: the folder as the agent sees it, without the last slash.
         author: gives the author of a write.
         began: when the writer did (`memory/journal/forgetting.py`).
-        unpaused: refuses a write while the person's memory is paused, as steps.
+        unpaused: refuses a write while the person's memory is paused.
         override: gives another store for the files of the current run, or None.
     """
 
@@ -76,7 +75,7 @@ class ScopedFiles(StoreBackend):
         route: str,
         author: Callable[[], identity.Author],
         began: Callable[[], Began | None] = lambda: None,
-        unpaused: Callable[[], Steps[None]] | None = None,
+        unpaused: Callable[[BaseStore], Awaitable[None]] | None = None,
         store: BaseStore | None = None,
         override: StoreOverride | None = None,
     ) -> None:
@@ -114,14 +113,12 @@ class ScopedFiles(StoreBackend):
 
     async def adelete(self, file_path: str) -> DeleteResult:
         """Delete the file at a path, or all files of the folder."""
-        store, namespace, base = self._get_store(), self._get_namespace(), file_path.rstrip("/")
+        base, _ = file_path.rstrip("/"), self._get_namespace()  # an unusable one is raised
         try:
             self.check(file_path)
-            files = await journal.all_items(store, namespace)
-            wanted = [item for item in files if item.key == base or item.key.startswith(f"{base}/")]
+            wanted = [item for item in await self.aitems() if item.key == base or item.key.startswith(f"{base}/")]
             for item in wanted:
-                await acarry_out(store, self._deletion(item, files))
-                files.remove(item)
+                await self.aremove(item)
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
         return DeleteResult(path=file_path) if wanted else DeleteResult(error=f"Error: File '{file_path}' not found")
@@ -147,7 +144,22 @@ class ScopedFiles(StoreBackend):
         Raises:
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
-        return await self._alone(path, self._changing(self._get_namespace(), path, change))
+        self.check(path)
+        store, namespace, author, shown = self._get_store(), self._get_namespace(), self._author(), f"{self._route}{path}"
+
+        def checked(before: FileData | None) -> FileData | None:
+            after = change(before)
+            before_write(shown, after and after["content"], author)
+            return after
+
+        def room(files: Sequence[Item], file: FileData) -> None:
+            check_room(files, path, len(file["content"].encode()))
+            if (noted := USAGE_NOTED.get()) is not None and self._route == "/memories":
+                noted.append(usage_of(files))
+
+        if self._unpaused:
+            await self._unpaused(store)
+        return await journal.change(store, namespace, path, checked, author, room=room, began=self._began())
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""
@@ -161,7 +173,13 @@ class ScopedFiles(StoreBackend):
 
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
-        await self._alone(item.key, self._deletion(item))
+        try:
+            stored_file(item)
+        except ValueError:  # no file, and without a history
+            before_write(f"{self._route}{item.key}", None, self._author())
+            await self._get_store().adelete(item.namespace, item.key)
+        else:
+            await self.arevise(item.key, lambda _: None)
 
     async def aitems(self) -> list[Item]:
         """All files as store items."""
@@ -175,46 +193,12 @@ class ScopedFiles(StoreBackend):
 
     async def _adone(self, path: str, change: Change) -> str | None:
         """Change a file; the reason of a refusal, or None."""
-        namespace = self._get_namespace()  # an unusable one is raised
+        self._get_namespace()  # an unusable one is raised
         try:
-            await self._alone(path, self._changing(namespace, path, change))
+            await self.arevise(path, change)
         except ValueError as error:
             return f"Error: {error}"
         return None
-
-    async def _alone(self, path: str, steps: Steps[T]) -> T:
-        """Carry out a change while no other task of this process changes the file."""
-        async with file_lock(self._get_namespace(), path):
-            return await acarry_out(self._get_store(), steps)
-
-    def _changing(
-        self, namespace: Namespace, path: str, change: Change, files: Sequence[Item] | None = None
-    ) -> Steps[Revision]:
-        self.check(path)
-        author, shown = self._author(), f"{self._route}{path}"
-
-        def checked(before: FileData | None) -> FileData | None:
-            after = change(before)
-            before_write(shown, after and after["content"], author)
-            return after
-
-        def room(files: Sequence[Item], file: FileData) -> None:
-            check_room(files, path, len(file["content"].encode()))
-            if (noted := USAGE_NOTED.get()) is not None and self._route == "/memories":
-                noted.append(usage_of(files))
-
-        if self._unpaused:
-            yield from self._unpaused()
-        return (yield from journal.open_log(namespace, path, self._began()).change(checked, author, room, files))
-
-    def _deletion(self, item: Item, files: Sequence[Item] | None = None) -> Steps[None]:
-        try:
-            stored_file(item)
-        except ValueError:  # no file, and without a history
-            before_write(f"{self._route}{item.key}", None, self._author())
-            yield [PutOp(item.namespace, item.key, None)]
-        else:
-            yield from self._changing(item.namespace, item.key, lambda _: None, files)
 
 
 def _downloaded(path: str, item: object) -> FileDownloadResponse:

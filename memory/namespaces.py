@@ -67,16 +67,6 @@ def journal(files: Namespace, key: str) -> Namespace:
     return (*journals(files), hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def retained(files: Namespace) -> Namespace:
-    """Namespace of the note of how much the logs of a namespace take up (`memory/journal/retention.py`)."""
-    return (*journals(files), "retained")
-
-
-def unsettled(files: Namespace) -> Namespace:
-    """Namespace of marks on files that may be copies of an old revision; keys are the files' own."""
-    return ("unsettled", *files)
-
-
 def sweep(threads: str) -> Namespace:
     """Namespace of the last sweep's start, under the key `mark`. `threads` names a list of threads; "" is the platform's."""
     return ("sweep", threads) if threads else ("sweep",)
@@ -107,7 +97,7 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     A new namespace of a person must be added here. `files` are the namespaces of their memory files.
     """
     journaled = [*files, lease(actor), proposals(actor)]
-    of_files = [part for namespace in journaled for part in (namespace, journals(namespace), unsettled(namespace))]
+    of_files = [part for namespace in journaled for part in (namespace, journals(namespace))]
     index = [recall(actor, part) for part in RECALL_PARTS]
     return [*of_files, *index, positions(actor), run_records(actor), schedule(actor), controls(actor)]
 

@@ -13,9 +13,9 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config, get_store
 from langgraph.runtime import get_runtime
-from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, SearchOp
 
-from memory import identity, journal, namespaces
+from memory import identity, namespaces
 from memory.blocks import MAX_POLICY_FILES, Block, PerRun, file_text, policy_block, read_all, sections
 from memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
 from memory.files import StoreOverride
@@ -29,9 +29,6 @@ MEMORY_ROUTE = "/memories/"
 MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
 PAUSED_BLOCK = (PROJECT / "prompts" / "paused_block.md").read_text("utf-8")
 TEMPORARY_BLOCK = (PROJECT / "prompts" / "temporary_block.md").read_text("utf-8")
-
-# Unsettled files that one run settles.
-_SETTLED = 100
 
 
 def memory_files(settings: Settings) -> list[str]:
@@ -80,17 +77,13 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
         ops: list[Op] = [
             SearchOp(policies, limit=MAX_POLICY_FILES),
-            SearchOp(namespaces.unsettled(memories), limit=_SETTLED),
             *read_controls(actor),
         ]
-        rules, marks, paused, review, *files = await read_all(store, [*ops, *reads])
+        rules, paused, review, *files = await read_all(store, [*ops, *reads])
         is_paused = controls_of((paused, review), self._settings).paused
         if is_paused and not temporary and not preview and identity.on_server():
             config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
             await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
-        if isinstance(marks, list) and marks and not temporary and not preview:
-            await _settle(store, memories, marks)
-            files = await read_all(store, reads)
         runtime = None if preview else get_runtime()
         dry = runtime is not None and identity.run_context(runtime).dry_run
         if not (temporary or is_paused or dry) and all(file is None for file in files):
@@ -114,15 +107,6 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         text = MEMORY_BLOCK.replace("{files}", text or "(Nothing is remembered yet.)")
         text += f"\n{PAUSED_BLOCK}" if is_paused else ""
         return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
-
-
-async def _settle(store: BaseStore, namespace: namespaces.Namespace, marks: Sequence[Item]) -> None:
-    """Finish what a dead writer left. A failure must not stop the run."""
-    try:
-        for mark in marks:
-            await journal.settle(store, namespace, mark.key)
-    except Exception:  # a store raises what its driver raises
-        logger.exception("Memory files could not be settled; they may lack the last changes until the next write.")
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:

@@ -18,7 +18,6 @@ from langgraph.store.memory import InMemoryStore
 from memory import identity, journal, namespaces
 from memory.controls import check_not_paused, in_temporary_conversation
 from memory.files import BoundedFiles, Gate, ScopedFiles, StoreOverride, ThreadFiles
-from memory.journal import Steps
 from settings import Settings, SharedWrites
 
 # What a temporary conversation sees as `/memories/`. The gate keeps it empty.
@@ -72,8 +71,8 @@ def build_routes(
     def began() -> journal.Began | None:
         return journal.began(identity.current_actor(settings))
 
-    def unpaused() -> Steps[None]:
-        return check_not_paused(identity.current_actor(settings), settings)
+    async def unpaused(store: BaseStore) -> None:
+        await check_not_paused(store, identity.current_actor(settings), settings)
 
     def files(route: str, namespace: Callable[[Runtime[Any]], namespaces.Namespace]) -> ScopedFiles:
         memory, writes = route == "/memories", rules[route]

@@ -14,7 +14,7 @@ from langgraph.store.base import BaseStore
 from memory import identity, journal, namespaces
 from memory.consolidation.drafts import files_of
 from memory.consolidation.guard import Changed
-from memory.journal import NOTHING, MovedError, file_lock
+from memory.journal import NOTHING, MovedError
 from memory.validation import before_write, check_room
 
 
@@ -62,33 +62,31 @@ async def apply_change(
         return after
 
     refused = None
-    async with file_lock(files, change.key):
-        while True:
-            history = await journal.history(store, files, change.key)
-            if any(each.id.startswith(accepted.id) and each.author == accepted.author for each in history):
-                await journal.settle(store, files, change.key)  # it may be in the journal only
-                return None
-            if not refused and history and history[-1].number > 1 and history[-1].at > accepted.at:
-                refused = "others have changed it so often that its history does not say whether this is in it."
-            if refused:
-                return refused
-            try:
-                await journal.change(
-                    store,
-                    files,
-                    change.key,
-                    changed,
-                    accepted.author,
-                    expect=(history[0] if history else NOTHING).id,
-                    began=began,
-                    new_id=lambda: f"{accepted.id}-{uuid4().hex}",
-                )
-            except MovedError:
-                continue
-            except ValueError as error:
-                refused = str(error)
-            else:
-                return None
+    while True:
+        history = await journal.history(store, files, change.key)
+        if any(each.id.startswith(accepted.id) and each.author == accepted.author for each in history):
+            return None
+        if not refused and history and history[-1].number > 1 and history[-1].at > accepted.at:
+            refused = "others have changed it so often that its history does not say whether this is in it."
+        if refused:
+            return refused
+        try:
+            await journal.change(
+                store,
+                files,
+                change.key,
+                changed,
+                accepted.author,
+                expect=(history[0] if history else NOTHING).id,
+                began=began,
+                new_id=lambda: f"{accepted.id}-{uuid4().hex}",
+            )
+        except MovedError:
+            continue
+        except ValueError as error:
+            refused = str(error)
+        else:
+            return None
 
 
 def growth(change: Changed) -> int:

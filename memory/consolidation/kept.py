@@ -10,13 +10,11 @@ from pydantic import TypeAdapter
 
 from memory import journal
 from memory.identity import Actor, Author
-from memory.journal import Began, file_lock
+from memory.journal import Began
 from memory.namespaces import Namespace
 from memory.validation import NotAFileError, stored_file
 
 _AUTHOR = Author("consolidation")
-# The item holds whole files, and no page shows its history.
-_REVISIONS_KEPT = 3
 Value = TypeVar("Value")
 
 
@@ -54,12 +52,11 @@ class KeptValue(Generic[Value]):
             content = self._adapter.dump_json(change(self._parsed(file)), exclude_defaults=True).decode()
             return FileData(content=content, encoding="utf-8")
 
-        async with file_lock(namespace, key):
-            try:
-                made = await journal.change(store, namespace, key, changed, _AUTHOR, began=began, revisions=_REVISIONS_KEPT)
-            except NotAFileError:
-                await store.adelete(namespace, key)
-                made = await journal.change(store, namespace, key, changed, _AUTHOR, began=began, revisions=_REVISIONS_KEPT)
+        try:
+            made = await journal.change(store, namespace, key, changed, _AUTHOR, began=began)
+        except NotAFileError:
+            await store.adelete(namespace, key)
+            made = await journal.change(store, namespace, key, changed, _AUTHOR, began=began)
         return self._parsed(made.file())
 
     def _parsed(self, file: FileData | None) -> Value:

@@ -1,68 +1,44 @@
-"""Revisions of a file, and its log in the store."""
+"""Revisions of a file: what is stored of them, which are newest, and how several newest ones become one."""
 
+import asyncio
 import hashlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
-from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import Item, Op, PutOp, SearchOp
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from langgraph.store.base import Item, PutOp
+from pydantic import TypeAdapter, ValidationError
 
 from memory import namespaces
 from memory.identity import Author
-from settings import MAX_DELETED_FILES, MAX_FILE_BYTES, MAX_STORED_BYTES, REVISIONS_KEPT
-
-T = TypeVar("T")
-# A writer's steps: batches of store operations, and seconds to sleep. `runners.py` carries them out in a thread or in an event
-# loop; tests interleave and interrupt them.
-Steps = Generator[Sequence[Op] | float, Any, T]
-# Makes a file's new content from the old one; None is no file. A ValueError refuses the change.
-Change = Callable[[FileData | None], FileData | None]
-Ballot = tuple[int, str]
-
-ALL = 10_000
-# A live writer never pauses longer than this between two operations.
-OUTSIDE_SECONDS = 600
-# An item's path, author, ids and times, beside its text. Most take half.
-OVERHEAD_BYTES = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Bounds of a namespace's journals."""
-
-    bytes: int = MAX_STORED_BYTES - 2 * MAX_FILE_BYTES  # all files and journals; one more file and its revision still fit
-    revisions: int = REVISIONS_KEPT  # of one file
-    compact_every: int = 25  # revisions, after which a file's log is compacted
-    deleted_files: float = MAX_DELETED_FILES  # those that keep their last revision
-
-
-BOUNDS = Bounds()
+from memory.journal.diffs import edits, lines_of, revert_change
+from memory.namespaces import Namespace
+from memory.validation import PROFILE_PATH, stored_file
 
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A file after one change; `content` is None if the change deleted it. `at` and `created_at` are ISO times in UTC.
+    """A file after one change; `content` is None if the change deleted it. Times are ISO times in UTC.
 
-    `adopted` is the digest of the last value put around the journal from which this revision or an earlier one was made: the
-    file may still hold that value when its revision is gone. `written` counts all bytes written to the journal so far, an upper
-    bound of its size (`memory/journal/retention.py`).
+    `parents` are ids: first that of the revision before it in the history, then those that were merged into it.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid")  # a stored one with other fields is damaged
     number: int
     id: str
-    previous: str
+    parents: tuple[str, ...]
     content: str | None
     encoding: str
     created_at: str
     at: str
     author: Author
-    adopted: str = ""
-    written: int = field(default=0, compare=False)
+
+    @property
+    def previous(self) -> str:
+        """The id of the revision before it in the history; "" for the first."""
+        return self.parents[0] if self.parents else ""
 
     def file(self) -> FileData | None:
         """As deepagents' file data; None for a deletion."""
@@ -70,147 +46,201 @@ class Revision:
             return None
         return FileData(content=self.content, encoding=self.encoding, created_at=self.created_at, modified_at=self.at)
 
-    def is_copied_by(self, other: "Revision") -> bool:
-        """Whether the other is this one. One writer's revisions for different slots have one id."""
-        return (self.number, self.id) == (other.number, other.id)
+
+NOTHING = Revision(0, "", (), None, "utf-8", "", "", Author("outside"))
+_REVISIONS = TypeAdapter(Revision)
+# Longer files get no origins, because every revision is compared with the one before.
+MAX_BLAMED_LINES = 2_000
 
 
-NOTHING = Revision(0, "", "", None, "utf-8", "", "", Author("outside"))
+def made_of(base: Revision, file: FileData | None, author: Author, revision_id: str, *merged: str) -> Revision:
+    """The revision that follows another, in which those with the ids `merged` are too."""
+    now = datetime.now(UTC).isoformat()
+    content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
+    created_at = base.created_at if base.content is not None or file is None else file.get("created_at", now)
+    parents = (*filter(None, [base.id]), *merged)
+    return Revision(base.number + 1, revision_id, parents, content, encoding, created_at, now, author)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One writer's state in one slot: its ballot, and the revision it accepted, with the ballot of that."""
-
-    slot: int
-    ballot: Ballot
-    accepted: Ballot | None = None
-    revision: Revision | None = None
-
-    def value(self) -> dict[str, Any]:
-        # Postgres compares text, the in-memory store numbers: eight digits are the same in both.
-        value = {**asdict(self), "slot": f"{self.slot:08}"}
-        if self.revision:  # not inside the revision, where version 0.1 takes unknown fields for damage
-            value |= {"written": value["revision"].pop("written"), "deleted": self.revision.content is None}
-        return value
+def put(files: Namespace, path: str, revision: Revision, began: str) -> PutOp:
+    """Stores a revision, under a key that no other one has. `began`: when its writer did; "" if nobody can be forgotten."""
+    slot = f"{revision.number:08}"  # Postgres compares text, the in-memory store numbers: eight digits are the same in both
+    value = {"slot": slot, "path": path, "began": began, "revision": asdict(revision)}
+    return PutOp(namespaces.journal(files, path), f"{slot}-{revision.id}", value, index=False)
 
 
-class Log:
-    """A listing: the highest slot with an accepted revision, the best revision there, and whether it is chosen."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self.blocks = blocks
-        self.top = max((block.slot for block in blocks if block.revision), default=0)
-        ballots = {block.accepted: block.revision for block in blocks if block.slot == self.top and block.accepted}
-        highest = max(ballots, default=(0, ""))
-        self.best = ballots.get(highest)
-        self.chosen = all(block.ballot <= highest for block in blocks if block.slot == self.top)
-
-    def head(self) -> Revision | None:
-        """The newest revision that this listing shows as chosen. If `chosen` is false, `best` may be chosen too."""
-        if self.best is None or self.chosen:
-            return self.best
-        return self.revision(self.top - 1, self.best.previous)
-
-    def ends_with(self, revision: Revision) -> bool:
-        """Whether a revision is certainly the newest chosen one."""
-        return self.chosen and (self.best or NOTHING).is_copied_by(revision)
-
-    def back_from(self, revision: Revision | None) -> Iterator[Revision]:
-        """A chosen revision and its kept predecessors, newest first."""
-        while revision is not None:
-            yield revision
-            revision = self.revision(revision.number - 1, revision.previous)
-
-    def revision(self, number: int, revision_id: str) -> Revision | None:
-        revisions = (block.revision for block in self.blocks if block.slot == number and block.revision)
-        return next((revision for revision in revisions if revision.id == revision_id), None)
+def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
+    """Makes the file a copy of a revision."""
+    file, about = revision.file(), {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
+    return PutOp(files, path, {**file, **about} if file else None)
 
 
-class MovedError(Exception):
-    """The newest revision is not the expected one."""
-
-
-class LoggedFile:
-    """A file and its log in the store, as steps. `files` is the file's namespace, `path` its key there."""
-
-    def __init__(
-        self,
-        files: namespaces.Namespace,
-        path: str,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        new_id: Callable[[], str] = lambda: uuid4().hex,
-        bounds: Bounds = BOUNDS,
-    ) -> None:
-        self.files, self.path, self.clock, self.new_id, self.bounds = files, path, clock, new_id, bounds
-        self.log, self.marks = namespaces.journal(files, path), namespaces.unsettled(files)
-        # Distinguishes a copy of this file's revision from a value copied from another file or person.
-        self.name = hashlib.sha256(repr(self.log).encode()).hexdigest()[:16]
-
-    def age(self, at: object) -> float:
-        """Seconds since a time stamp; infinite for an invalid one."""
-        try:
-            return (self.clock() - datetime.fromisoformat(str(at))).total_seconds()
-        except (ValueError, TypeError):
-            return float("inf")
-
-    def listed(self, slot: int) -> Steps[Log]:
-        """The log from a slot on."""
-        (items,) = yield [SearchOp(self.log, filter={"slot": {"$gte": f"{slot:08}"}}, limit=ALL)]
-        return log_of(items, slot)
-
-    def put_block(self, block: Block) -> Steps[None]:
-        """Write this writer's block in a slot, under a key of its own."""
-        value = {**block.value(), "path": self.path}  # the namespace has its digest only
-        yield [PutOp(self.log, f"{block.slot:08}-{block.ballot[1]}", value, index=False)]
-
-    def put_file(self, revision: Revision) -> Steps[None]:
-        """Make the file a copy of a revision."""
-        file = revision.file()
-        copy = {"revision": revision.number, "revision_id": revision.id, "journal": self.name, "written": revision.written}
-        yield [PutOp(self.files, self.path, {**file, **copy} if file else None)]
-
-    def publish(self, newest: Revision) -> Steps[None]:
-        """Make the file a copy of the best revision of the newest slot: put, list, and repeat until it is."""
-        while True:
-            yield from self.put_file(newest)
-            best = (yield from self.listed(newest.number)).best
-            if best is None or best.is_copied_by(newest):
-                return
-            newest = best
-
-    def mark(self) -> Steps[None]:
-        """Note that a writer might still put an old revision, and die."""
-        yield [PutOp(self.marks, self.path, {"at": self.clock().isoformat()}, index=False)]
-
-
-def taken_by(content: str | None) -> int:
-    """Bytes that a text takes in the store, as a file or as a revision."""
-    return len((content or "").encode(errors="replace")) + OVERHEAD_BYTES
-
-
-def log_of(items: Sequence[Item], slot: int = 0) -> Log:
-    """The log in these items of its namespace, from a slot on."""
-    return Log([block for item in items if (block := block_of(item)) and block.slot >= slot])
-
-
-def block_of(item: Item) -> Block | None:
-    """A stored block; None for foreign or damaged values."""
+def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
+    """The revision that the file is a copy of; None if it was put around the journal, or is not there."""
+    if item is None or item.value.get("journal") != _name(files, path):
+        return None
     try:
-        block = _BLOCKS.validate_python({name: item.value.get(name) for name in ("slot", "ballot", "accepted", "revision")})
-    except ValidationError:
+        file, about = stored_file(item), {"number": item.value["revision"], "id": item.value["revision_id"]}
+        times = {"created_at": file.get("created_at", ""), "at": file.get("modified_at", "")}
+        known = {**asdict(NOTHING), **about, **times, "content": file["content"], "encoding": file["encoding"]}
+        return _REVISIONS.validate_python(known)
+    except (KeyError, ValueError):  # damaged
         return None
-    if (block.accepted is None) is not (block.revision is None):
+
+
+def outside(base: Revision, item: Item | None) -> Revision | None:
+    """What was put or deleted around the journal since a revision, the same whoever notices it; None for nothing.
+
+    Raises:
+        NotAFileError: the value is no file.
+    """
+    file = stored_file(item) if item else None
+    if (file and file["content"]) == base.content:
         return None
-    if block.revision and (written := written_of(item)) is not None:
-        return replace(block, revision=replace(block.revision, written=written))
-    return block
+    text = json.dumps([base.id, file and file["content"], str(item and item.updated_at)])
+    return made_of(base, file, NOTHING.author, hashlib.sha256(text.encode()).hexdigest()[:32])
 
 
-def written_of(item: Item) -> int | None:
-    """The bytes written to a journal, as its items record it; None in journals of version 0.1, and for a damaged value."""
-    written = item.value.get("written")
-    return written if isinstance(written, int) else None
+def _name(files: Namespace, path: str) -> str:
+    """Tells a copy of this file's revision from a value copied from another file or person."""
+    return hashlib.sha256(repr(namespaces.journal(files, path)).encode()).hexdigest()[:16]
 
 
-_BLOCKS = TypeAdapter(Block)
+@dataclass(slots=True)
+class Log:
+    """Revisions of a file, by id; and the numbers of those that cannot be read, by id."""
+
+    known: dict[str, Revision] = field(default_factory=dict)
+    damaged: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, items: Iterable[Item], forgotten: str = "") -> "Log":
+        """The log in these items, without what was begun before its person was forgotten at this time."""
+        log = cls()
+        for item in items:
+            slot, _, revision_id = item.key.partition("-")
+            try:
+                if not "" < item.value.get("began", "") <= forgotten:
+                    log.known[revision_id] = _REVISIONS.validate_python(item.value["revision"])
+            except (AttributeError, KeyError, TypeError, ValidationError):
+                log.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
+        return log
+
+    def tips(self, mine: Iterable[str] = ()) -> list[Revision]:
+        """The revisions that no other was made from. What is older than a damaged revision that others were made from counts as
+        in it, but for one's own.
+        """
+        named = {parent for each in self.known.values() for parent in each.parents}
+        since, own = max((number for known, number in self.damaged.items() if known in named), default=0), {*mine}
+        return [each for each in self.known.values() if each.id not in named and (each.number >= since or each.id in own)]
+
+    def history(self) -> list[Revision]:
+        """From the newest revision backwards; where one is damaged, from the next older one."""
+        older, chain = sorted(self.known.values(), key=_order), list[Revision]()
+        tips = self.tips()
+        newest = max(tips, key=_order) if tips else None
+        while newest:
+            chain.append(newest)
+            while older and older[-1].number >= newest.number:
+                older.pop()
+            newest = self.known.get(newest.previous) or (older[-1] if older else None)
+        return chain
+
+    def lacks(self, tips: Sequence[Revision]) -> bool:
+        """Whether a merge of these needs older revisions."""
+        _, others = self._apart(tips)
+        return any(parent not in self.known for each in others for parent in each.parents)
+
+    async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
+        """Revisions, the last of which has everything that is in these; none if there is one. The same whoever makes them."""
+        return [] if len(tips) == 1 else await asyncio.to_thread(self._merged, path, tips)
+
+    def _merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
+        """Each change that the newest tip lacks is made once more, in order, by its own author. A merge is none."""
+        newest, others = self._apart(tips)
+        changes, content, encoding = list[Revision](), newest.content, newest.encoding
+        for each in others:
+            before, after = self.known.get(each.previous, NOTHING), each.content
+            if not before.number and each.number > 1 and each not in tips:
+                continue  # what it changed is not known any more
+            if {before.encoding, each.encoding, encoding} == {"utf-8"}:
+                after = _merge(path, before.content, content, after)
+            if len(each.parents) < 2 and after != content:  # noqa: PLR2004
+                content, encoding = after, each.encoding
+                changes.append(replace(each, content=content))
+        chain = [newest]
+        for each in changes or [newest]:
+            is_last = each is (changes or [newest])[-1]
+            merged = sorted({each.id, *(tip.id for tip in tips if is_last)} - {newest.id})
+            # Its id says all that it was made from, so one id is one revision, whoever makes it.
+            chain.append(made_of(chain[-1], each.file(), each.author, f"{each.id}-{_digest(chain[-1].id, *merged)}", *merged))
+        return chain[1:]
+
+    def _apart(self, tips: Sequence[Revision]) -> tuple[Revision, list[Revision]]:
+        """The newest of these; and all revisions that it was not made from, oldest first."""
+        newest = max(tips, key=_order)
+        there, others = self._lineage([newest.id]), self._lineage([tip.id for tip in tips])
+        return newest, sorted((self.known[known] for known in others - there), key=_order)
+
+    def _lineage(self, todo: list[str]) -> set[str]:
+        found = set[str]()
+        while todo:
+            if (each := self.known.get(todo.pop())) and each.id not in found:
+                found.add(each.id)
+                todo += each.parents
+        return found
+
+
+def _order(revision: Revision) -> tuple[int, str]:
+    return revision.number, revision.id
+
+
+def _digest(*ids: str) -> str:
+    return hashlib.sha256("/".join(ids).encode()).hexdigest()[:24]
+
+
+def _merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
+    """A three-way merge. A change beats a deletion; of one line changed twice, both stay; a profile merges by its fields."""
+    if theirs in (base, ours):
+        return ours
+    if ours in (base, None):
+        return theirs
+    if theirs is None:
+        return ours
+    if PROFILE_PATH.endswith(path):
+        try:
+            before, here, there = (json.loads(text or "{}") for text in (base, ours, theirs))
+            changed = {name: value for name, value in there.items() if name not in before or before[name] != value}
+            left = here.keys() - (before.keys() - there.keys()) | changed.keys()
+            return json.dumps({name: value for name, value in {**here, **changed}.items() if name in left}, indent=2) + "\n"
+        except (ValueError, AttributeError, RecursionError):  # damaged: as any text
+            pass
+    old, mine, other = (Counter((text or "").split("\n")) for text in (base, ours, theirs))
+    # What both added is there once. What one took out is gone, also where the other has it in another place.
+    both = {line for line in mine if line.strip() and line not in old}
+    gone = {line for line in old if line not in other and mine[line] <= old[line]}
+    merged = revert_change(ours, "\n".join(line for line in theirs.split("\n") if line not in both), base or "")
+    return "\n".join(line for line in merged.split("\n") if line not in gone)
+
+
+def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
+    """For each line of the newest revision, the revision that added it. Blocks; call it in a thread.
+
+    None for a line whose revision is no longer kept. Empty if a revision has more than `MAX_BLAMED_LINES` lines.
+
+    Args:
+        history: a file's revisions, newest first.
+    """
+    texts = [lines_of(revision.content or "") for revision in history]
+    if any(len(lines) > MAX_BLAMED_LINES for lines in texts):
+        return []
+    before, origins = list[str](), list[Revision | None]()
+    for revision, lines in zip(reversed(history), reversed(texts), strict=True):
+        first_kept = revision is history[-1] and revision.number > 1
+        came: list[Revision | None] = []
+        at = 0
+        for _, start, end, new_start, new_end in edits(before, lines):
+            came += [*origins[at:start], *[None if first_kept else revision] * (new_end - new_start)]
+            at = end
+        before, origins = lines, [*came, *origins[at:]]
+    return origins

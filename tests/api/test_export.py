@@ -11,11 +11,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from api.export import document
+from memory import journal
 from memory import namespaces as namespaces_module
 from memory.identity import Actor, Author
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile
-from memory.journal.runners import acarry_out
 from memory.namespaces import memories
 from settings import (
     Settings,
@@ -54,8 +52,7 @@ async def test_an_export_is_one_document_and_never_in_memory_as_a_whole(store: B
     settings = Settings(memory_scope="user+assistant")
     namespaces = [memories(Actor("alice", "acme"), assistant, settings) for assistant in ("a", "b")]
     for namespace in namespaces:
-        journal = Journal(LoggedFile(namespace, "/notes.md"))
-        await acarry_out(store, journal.change(lambda _: create_file_data('quote " \u6c34 ]}'), Author("agent")))
+        await journal.change(store, namespace, "/notes.md", lambda _: create_file_data('quote " \u6c34 ]}'), Author("agent"))
     store.put(namespaces[0], "/odd.md", {"content": 7})
     store.put(memories(Actor("bob", "acme"), "a", settings), "/notes.md", {**create_file_data("bob's")})
     client: Any = Threads(1_042)
@@ -78,17 +75,13 @@ async def test_an_export_has_the_history_of_deleted_files(api: httpx.AsyncClient
     for text in ("one\n", "two\n"):
         await put(api, text)
         await put(api, text, "/memories/there.md")
-        await put(api, text, "/memories/old.md")
-    for path in ("/memories/notes.md", "/memories/old.md"):
-        assert (await api.delete("/memory/file", params={"path": path})).status_code == 200
-    for item in store.search(namespaces_module.journal(MEMORIES, "/old.md")):  # as version 0.1 wrote it
-        store.put(item.namespace, item.key, {key: item.value[key] for key in item.value if key not in {"path", "deleted"}})
+    assert (await api.delete("/memory/file", params=NOTES)).status_code == 200
     client: Any = Threads(0)
     parts = [part async for part in document(store, client, Actor("alice", "acme"), Settings())]
     whole = json.loads(b"".join(parts))
     assert [file["path"] for file in whole["files"]] == ["/memories/there.md"]
     by_path = {file["path"]: file["revisions"] for file in whole["deleted_files"]}
-    assert by_path.keys() == {"/memories/notes.md", None}
+    assert by_path.keys() == {"/memories/notes.md"}
     for revisions in by_path.values():
         assert [(entry["revision"], entry["deleted"], entry["content"]) for entry in revisions] == [
             (3, True, None),
@@ -107,12 +100,11 @@ async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(ap
     for path in ("/memories/a.md", "/memories/b.md", "/memories/c.md"):
         await put(api, "one\n", path)
     store.put(MEMORIES, "/b.md", {"content": 7})
-    undecided = {"path": "/b.md", "slot": "00000001", "ballot": [9, "z"], "accepted": None, "revision": None}
-    store.put(namespaces_module.journal(MEMORIES, "/b.md"), "00000001-z", undecided)
+    store.put(namespaces_module.journal(MEMORIES, "/b.md"), "00000001-z", {"path": "/b.md", "revision": 7})
     client: Any = Threads(50, unreadable="0007")
     whole = json.loads(b"".join([part async for part in document(store, client, Actor("alice", "acme"), Settings())]))
     assert [file["path"] for file in whole["files"]] == ["/memories/a.md", "/memories/b.md", "/memories/c.md"]
-    assert [file["path"] for file in whole["files"] if "error" in file] == ["/memories/b.md"]
+    assert [file["path"] for file in whole["files"] if "content" not in file] == ["/memories/b.md"]
     assert [talk["thread_id"] for talk in whole["conversations"]] == client.ids[:-2]
     assert [talk["thread_id"] for talk in whole["conversations"] if "error" in talk] == ["0007"]
     imported = (await api.post("/memory/import", json=whole)).json()

@@ -13,9 +13,7 @@ from langgraph.store.base import BaseStore
 
 from memory import journal
 from memory.identity import Actor, Author
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile
-from memory.journal.runners import acarry_out
+from memory.journal import writing
 from settings import (
     MAX_DIFF_CHARS,
     MAX_FILE_BYTES,
@@ -47,9 +45,8 @@ async def test_a_file_is_written_listed_read_changed_undone_deleted_and_brought_
 
 
 async def test_the_history_says_who_did_what_and_when(api: httpx.AsyncClient, calling: Open, store: BaseStore) -> None:
-    journal = Journal(LoggedFile(MEMORIES, "/notes.md"))
     agent = Author("agent", "alice", "run-1", "thread-1")
-    await acarry_out(store, journal.change(lambda _: create_file_data("one\n"), agent))
+    await journal.change(store, MEMORIES, "/notes.md", lambda _: create_file_data("one\n"), agent)
     await put(api, "one\ntwo\n")
     async with calling("root", Settings(operators=frozenset({"root"}))) as root:
         await put(root, "two\n", params={**NOTES, "user_id": "alice", "org_id": "acme"})
@@ -81,7 +78,12 @@ async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginnin
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
 
 
-async def test_the_history_says_how_many_revisions_were_removed_to_make_room(api: httpx.AsyncClient) -> None:
+async def test_the_history_says_how_many_revisions_were_removed_to_make_room(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+
     async def dropped(path: str) -> tuple[int, int]:
         told = (await api.get("/memory/history", params={"path": path})).json()
         return len(told["revisions"]), told["revisions_dropped"]
@@ -159,7 +161,7 @@ async def test_what_must_not_be_remembered_is_not_remembered_by_undoing_either(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     secret = create_file_data("key AKIAABCDEFGHIJKLMNOP")
-    await acarry_out(store, Journal(LoggedFile(MEMORIES, "/notes.md")).change(lambda _: secret, Author("agent")))
+    await journal.change(store, MEMORIES, "/notes.md", lambda _: secret, Author("agent"))
     await put(api, "clean")
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 422
     assert (await put(api, "{}", "/memories/profile.json")).status_code == 200

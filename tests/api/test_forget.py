@@ -18,11 +18,8 @@ from typing_extensions import TypedDict
 from agent import build_agent
 from api import forget as forget_module
 from api.forget import StillRunningError, StillWrittenError, forget
-from memory import namespaces
+from memory import journal, namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile
-from memory.journal.runners import acarry_out
 from settings import Settings
 from testing.dev_server import DevServer
 from testing.parts import SUBAGENTS, graph_builders
@@ -82,15 +79,12 @@ def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
 
 
 async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Actor = ALICE) -> None:
-    """Files with a history, a mark and a position, as runs of that person leave them."""
+    """Files with a history, and a position, as runs of that person leave them."""
     for key in ("/preferences.md", "/topics/a.md"):
         for text in ("one", "two"):
-            journal = Journal(LoggedFile(namespace, key))
-            await acarry_out(store, journal.change(lambda _, text=text: create_file_data(text), Author("agent")))  # type: ignore[misc]
-    await store.abatch([
-        PutOp(namespaces.unsettled(namespace), "/topics/a.md", {"at": ""}, index=False),
-        PutOp(namespaces.positions(actor), "thread", {"message_id": "1"}, index=False),
-    ])  # fmt: skip
+            file = create_file_data(text)
+            await journal.change(store, namespace, key, lambda _, file=file: file, Author("agent"))  # type: ignore[misc]
+    await store.abatch([PutOp(namespaces.positions(actor), "thread", {"message_id": "1"}, index=False)])
 
 
 async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: BaseStore) -> None:
@@ -102,7 +96,7 @@ async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: Ba
     await furnish(store, MEMORIES)
     counts = await forget(store, client("1", "2"), ALICE, DEFAULTS)
     assert left(store) == others
-    assert counts == {"threads": 2, "memories": 2, "journal": 4, "unsettled": 1, "consolidation": 1}
+    assert counts == {"threads": 2, "memories": 2, "journal": 4, "consolidation": 1}
     assert not await forget(store, client(), ALICE, DEFAULTS), "the second time there is nothing"
 
 
@@ -114,7 +108,7 @@ async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_l
         await furnish(store, namespaces.memories(ALICE, assistant, BOTH))
     gone = namespaces.memories(ALICE, OTHER, BOTH)
     for key in ("/preferences.md", "/topics/a.md"):
-        await acarry_out(store, Journal(LoggedFile(gone, key)).change(lambda _: None, Author("agent")))
+        await journal.change(store, gone, key, lambda _: None, Author("agent"))
     await furnish(store, MEMORIES)  # from before MEMORY_SCOPE was changed
     counts = await forget(store, client(), ALICE, BOTH)
     assert left(store) == others

@@ -10,18 +10,15 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from memory import namespaces
+from memory import journal, namespaces
 from memory.identity import Actor, Author
-from memory.journal import began_now, stored
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile, Revision
-from memory.journal.runners import acarry_out
 from settings import Settings
 
 FILES = namespaces.memories(Actor("alice", "acme"), "", Settings())
-FILE = LoggedFile(FILES, "/a.md")
+PATH = "/a.md"
+LOG = namespaces.journal(FILES, PATH)
 AUTHOR = Author("person", "alice")
-DAMAGES: list[dict[str, Any]] = [{}, {"content": 7}, {"content": "x", "author": None}, {"revision": {"content": 7}}]
+DAMAGES: list[dict[str, Any]] = [{}, {"content": 7}, {"content": "x", "author": None}, {"number": None}]
 
 
 def line(text: str) -> Any:
@@ -33,22 +30,22 @@ def line(text: str) -> Any:
 
 async def append(store: BaseStore, *lines: str) -> None:
     for text in lines:
-        await acarry_out(store, Journal(FILE).change(line(text), AUTHOR))
+        await journal.change(store, FILES, PATH, line(text), AUTHOR)
 
 
 async def content(store: BaseStore) -> str:
-    item = await store.aget(FILES, FILE.path)
+    item = await store.aget(FILES, PATH)
     assert item
     return str(item.value["content"])
 
 
 async def damage(store: BaseStore, value: Any, newest: int = 1) -> None:
     """Replace the newest items of the journal, or what they say of their revision."""
-    items = sorted(await store.asearch(FILE.log, limit=100), key=lambda item: item.key)
+    items = sorted(await store.asearch(LOG, limit=100), key=lambda item: item.key)
     for item in items[-newest:]:
         revision = item.value["revision"] or {}
         broken = {**item.value, "revision": {**revision, **value}} if value else {"slot": item.value["slot"]}
-        await store.aput(FILE.log, item.key, broken, index=False)
+        await store.aput(LOG, item.key, broken, index=False)
 
 
 @pytest.mark.parametrize("value", DAMAGES, ids=repr)
@@ -62,35 +59,26 @@ async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
     await damage(store, value, newest)
     await append(store, "- after", "- and again")
     assert (await content(store)).splitlines() == [*said, "- after", "- and again"]
-    history: list[Revision] = await acarry_out(store, Journal(FILE).history())
+    history = await journal.history(store, FILES, PATH)
     assert history[0].content == await content(store)
-    assert [revision.author.kind for revision in history[:3]] == ["person", "person", "outside"]
+    assert [revision.author.kind for revision in history[:2]] == ["person", "person"]
 
 
 @pytest.mark.parametrize("value", DAMAGES, ids=repr)
 async def test_a_damaged_item_fails_neither_history_nor_a_deletion_nor_a_new_file(store: BaseStore, value: Any) -> None:
     await append(store, "- 1", "- 2")
     await damage(store, value)
-    history: list[Revision] = await acarry_out(store, Journal(FILE).history())
+    history = await journal.history(store, FILES, PATH)
     assert [revision.content for revision in history] == ["- 1\n"]
-    await acarry_out(store, Journal(FILE).change(lambda _: None, AUTHOR))
+    await journal.change(store, FILES, PATH, lambda _: None, AUTHOR)
     await damage(store, value)
     await append(store, "- anew")
     assert (await content(store)).endswith("- anew\n")
-
-
-@pytest.mark.parametrize(
-    "note", [{"full_until": 5}, {"journals": {"a": [1]}}, {"going": 7}, {"journals": 3, "at": 1}], ids=repr
-)
-async def test_a_note_of_what_journals_take_up_that_is_none_is_counted_anew(store: BaseStore, note: Any) -> None:
-    await store.aput(namespaces.retained(FILES), stored._NOTE, note, index=False)
-    await append(store, "- 1")
-    assert await content(store) == "- 1\n"
 
 
 @pytest.mark.parametrize("at", [None, "soon", [1]], ids=repr)
 async def test_a_damaged_time_of_being_forgotten_refuses_nothing(at: Any) -> None:
     store, actor = InMemoryStore(), Actor("alice", "acme")
     await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": at})
-    await acarry_out(store, Journal(FILE, began_now(actor)).change(line("- 1"), AUTHOR))
+    await journal.change(store, FILES, PATH, line("- 1"), AUTHOR, began=journal.began_now(actor))
     assert await content(store) == "- 1\n"

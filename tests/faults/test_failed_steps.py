@@ -12,10 +12,8 @@ from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, GetOp, Op, Result
 
-from memory import identity, namespaces
-from memory.journal import acarry_out
-from memory.journal.log import Journal
-from memory.journal.revisions import Bounds, LoggedFile
+from memory import identity, journal, namespaces
+from memory.journal import writing
 from settings import Settings
 from testing.dev_server import DevServer, dev_token
 from testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall
@@ -163,15 +161,17 @@ async def test_a_tool_that_failed_has_written_nothing(
 # --- Making room -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bounds", [Bounds(compact_every=1, revisions=1), Bounds(bytes=10), Bounds(deleted_files=0)])
-async def test_a_change_is_made_though_no_room_is_made_after_it(store: BaseStore, bounds: Bounds) -> None:
+@pytest.mark.parametrize("bound", ["REVISIONS_KEPT", "MAX_STORED_BYTES", "MAX_DELETED_FILES"])
+async def test_a_change_is_made_though_no_room_is_made_after_it(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
     author, path = identity.Author("user", "alice"), "/a.md"
+    monkeypatch.setattr(writing, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(writing, bound, 0)
 
     async def write(failing: Failing, files: namespaces.Namespace, content: str | None) -> None:
-        log = Journal(LoggedFile(files, path, bounds=bounds))
-        await acarry_out(
-            failing, log.change(lambda _: FileData(content=content, encoding="utf-8") if content else None, author)
-        )
+        file = FileData(content=content, encoding="utf-8") if content else None
+        await journal.change(failing, files, path, lambda _: file, author)
 
     for content in ("new", None):
         for after in range(MOST):
@@ -189,4 +189,4 @@ async def test_a_change_is_made_though_no_room_is_made_after_it(store: BaseStore
             assert is_done == ((item.value["content"] if item else None) == content), after
             if not fired:
                 break
-        assert after > 5
+        assert after > 3

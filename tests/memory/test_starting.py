@@ -71,7 +71,7 @@ async def test_while_memory_is_paused_none_begins(server: DevServer, model: Scri
         for path in ("/memory/proposals", "/memory/consolidations"):
             await client.http.get(path)
         await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
-    for namespace in (files, namespaces.journals(files), namespaces.unsettled(files)):
+    for namespace in (files, namespaces.journals(files)):
         assert (await operator.store.search_items(namespace))["items"] == []
     await control(client, paused=False)
     await turn(client)

@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore, Op, Result
 
 from consolidation_agent import build_consolidation_agent
 from environment import CONSOLIDATION_GRAPH
-from memory import identity, namespaces
+from memory import identity, journal, namespaces
 from memory.consolidation import Consolidation, Drafts
 from memory.consolidation.drafts import Draft
 from memory.consolidation.due import Due, new_part
@@ -23,9 +23,6 @@ from memory.consolidation.run_records import Record
 from memory.consolidation.slots import Slots
 from memory.consolidation.taken_back import Said
 from memory.identity import Author, Context
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile
-from memory.journal.runners import acarry_out
 from memory.recall.conversations import Conversation, Turn
 from settings import Settings
 from testing.scripted_anthropic import Text, ToolCall
@@ -202,8 +199,7 @@ async def remembered(store: BaseStore, content: str, key: str = "/topics/food.md
 async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", encoding: str = "utf-8") -> None:
     """A file saved by the person, by way of the journal."""
     file = {**create_file_data(content), "encoding": encoding}
-    change = Journal(LoggedFile(FILES, key)).change(lambda _: file, Author("person", "alice"))  # type: ignore[arg-type,return-value]
-    await acarry_out(store, change)
+    await journal.change(store, FILES, key, lambda _: file, Author("person", "alice"))  # type: ignore[arg-type,return-value]
 
 
 async def write(store: BaseStore, key: str, line: str) -> None:
@@ -212,7 +208,7 @@ async def write(store: BaseStore, key: str, line: str) -> None:
     def added(file: FileData | None) -> FileData:
         return FileData(content=f"{file['content'] if file else ''}{line}\n", encoding="utf-8")
 
-    await acarry_out(store, Journal(LoggedFile(FILES, key)).change(added, Author("person", "alice")))
+    await journal.change(store, FILES, key, added, Author("person", "alice"))
 
 
 class Mortal(BaseStore):

@@ -14,16 +14,13 @@ import pytest
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
 
-from memory import namespaces
+from memory import journal, namespaces
 from memory.consolidation import acceptance, hooks
 from memory.consolidation.acceptance import Acceptance, OvertakenError, accept, finish_accepted
 from memory.consolidation.guard import Changed
 from memory.consolidation.positions import Position, positions
 from memory.consolidation.run_records import Record, records
 from memory.identity import Author
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile
-from memory.journal.runners import acarry_out
 from testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.conftest import BuildGraph
 from tests.memory.consolidation.runs import ALICE, FILES, Mortal, write
@@ -76,7 +73,7 @@ async def texts(store: BaseStore) -> dict[str, str]:
 
 async def revisions(store: BaseStore, key: str) -> int:
     """How many revisions of a file are consolidation's."""
-    history = await acarry_out(store, Journal(LoggedFile(FILES, key)).history())
+    history = await journal.history(store, FILES, key)
     return sum(revision.author.kind == "consolidation" for revision in history)
 
 
@@ -220,12 +217,6 @@ async def test_a_malformed_item_or_a_lease_of_version_01_until_2027_stops_nobody
     await accept(store, ALICE, FILES, batch(changes=[Changed("/a.md", "", "two\n")]), follows)
     assert await texts(store) == {"/a.md": "two\n"}
     assert await finish_accepted(store, ALICE, FILES) == "b1"
-
-
-async def test_of_the_item_hardly_any_history_is_kept(store: BaseStore) -> None:
-    for number in range(30):
-        await accept(store, ALICE, FILES, batch(f"b{number}", []), f"b{number - 1}" if number else "")
-    assert len(await store.asearch(namespaces.journal(namespaces.lease(ALICE), KEY), limit=1_000)) <= 10
 
 
 async def test_no_conversation_begins_with_half_a_batch(graph: BuildGraph, model: ScriptedAnthropic) -> None:

@@ -14,13 +14,10 @@ from langgraph.errors import EmptyInputError
 from langgraph.store.base import BaseStore, Op, PutOp, Result
 from langgraph.store.memory import InMemoryStore
 
-from memory import namespaces
+from memory import journal, namespaces
 from memory.consolidation.due import Due
 from memory.consolidation.run_records import records
 from memory.controls import usage_of
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile
-from memory.journal.runners import acarry_out
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES
 from testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, ToolCall, after, last_user_text
 from tests.memory.consolidation.runs import (
@@ -109,7 +106,7 @@ async def test_of_two_runs_at_once_both_ask_the_model_and_one_is_applied(
     applied.set()
     await slow
     assert await text(store) == "- dill again\n"
-    history = await acarry_out(store, Journal(LoggedFile(FILES, "/topics/food.md")).history())
+    history = await journal.history(store, FILES, "/topics/food.md")
     assert len(history) == 1, "not even for a moment"
     assert {(record["run_id"], record["status"], record["conversations"]) for record in await records(store, ALICE)} == {
         ("quick", "done", 1),

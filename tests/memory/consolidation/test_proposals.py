@@ -116,7 +116,7 @@ async def test_whoever_dies_while_accepting_is_finished_by_the_next_who_looks(st
     made = proposal(1, Changed(FOOD, "- dill\n", "- dill\n- leek\n"), Changed(TEA, "", "- green\n"))
     for steps in range(1, 60, 3):
         for namespace in (FILES, namespaces.proposals(ALICE)):
-            for prefix in (namespace, namespaces.journals(namespace), namespaces.unsettled(namespace)):
+            for prefix in (namespace, namespaces.journals(namespace)):
                 for item in await store.asearch(prefix, limit=1_000):
                     await store.adelete(item.namespace, item.key)
         await put(store, "- dill\n", FOOD)

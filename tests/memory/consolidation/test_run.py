@@ -21,9 +21,6 @@ from memory.consolidation.drafts import rehearsal
 from memory.consolidation.due import find_due
 from memory.consolidation.positions import Position, commit, positions
 from memory.consolidation.run_records import MAX_CONSOLIDATIONS_BYTES, Record, record, records
-from memory.journal.log import Journal
-from memory.journal.revisions import LoggedFile
-from memory.journal.runners import acarry_out
 from settings import MAX_DIFF_CHARS
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
 from tests.conftest import BuildGraph
@@ -168,7 +165,7 @@ async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revi
     assert not any(tool["name"] == "task" for tool in model.requests[0]["tools"])
     assert "not delegated" in tool_results(model.requests[1])[-1]
     assert len((await text(store)).splitlines()) == 30
-    assert len(await acarry_out(store, Journal(LoggedFile(FILES, "/topics/food.md")).history())) == 1
+    assert len(await journal.history(store, FILES, "/topics/food.md")) == 1
 
 
 async def test_what_stood_before_a_run_died_is_in_its_record(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:

@@ -189,7 +189,7 @@ def history(*contents: str | None, kind: str = "person", key: str = "/topics/foo
     revisions = list[Revision]()
     for number, content in enumerate(contents, 1):
         author = Author(kind if number > 1 else "agent")
-        revisions.insert(0, Revision(number, f"{number}", "", content, "utf-8", "", f"2026-01-{number:02}", author))
+        revisions.insert(0, Revision(number, f"{number}", (), content, "utf-8", "", f"2026-01-{number:02}", author))
     return key, revisions
 
 

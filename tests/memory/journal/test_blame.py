@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memory.journal import NOTHING, Revision, diff, line_origins, lines_of
-from memory.journal.diffs import MAX_BLAMED_LINES
+from memory.journal.revisions import MAX_BLAMED_LINES
 
 
 def history(*contents: str | None, first: int = 1) -> list[Revision]:

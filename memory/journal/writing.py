@@ -1,0 +1,314 @@
+"""Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is more than is kept."""
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
+
+from memory import namespaces
+from memory.identity import Author
+from memory.journal.forgetting import Began, check_not_forgotten, forgotten_at, read_forgotten
+from memory.journal.revisions import NOTHING, Log, Revision, copied, copy, made_of, outside, put
+from memory.namespaces import Namespace
+from memory.validation import RefusedWriteError
+from settings import MAX_DELETED_FILES, MAX_MEMORY_FILES, MAX_STORED_BYTES, REVISIONS_KEPT
+
+# Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
+Change = Callable[[FileData | None], FileData | None]
+# Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
+Room = Callable[[Sequence[Item], FileData], None]
+
+_ALL, _PAGE = 10_000, 200
+# Merges of one change. Beyond these, others are writing so fast that one of them makes the next merge.
+_ROUNDS = 20
+_TRIM_EVERY = 25
+# A writer looks at this many revisions before its own, too. Those of these seconds stay: somebody may be merging them.
+_BEFORE, _MERGING_SECONDS = 4, 10
+# An item's path, author, ids and times, beside its text.
+_OVERHEAD_BYTES = 1_000
+_LOCKS: WeakValueDictionary[tuple[int, Namespace, str], asyncio.Lock] = WeakValueDictionary()
+logger = logging.getLogger(__name__)
+
+
+class MovedError(Exception):
+    """The file's revision is not the expected one."""
+
+
+class _File(NamedTuple):
+    """A file, and who changes it."""
+
+    store: BaseStore
+    files: Namespace
+    path: str
+    began: Began | None = None
+
+    async def log(self, since: int = 0) -> tuple[Log, bool]:
+        """Its revisions from a number on; and whether the person was forgotten since the writer began."""
+        ops: list[Op] = [
+            SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
+        ]
+        ops += [read_forgotten(self.began)] if self.began else []
+        items, *marks = cast("list[Any]", await self.store.abatch(ops))
+        forgotten = forgotten_at(marks[0]) if marks else ""
+        return Log.of(items, forgotten), self.began is not None and forgotten >= self.began.at
+
+    async def put(self, revisions: Sequence[Revision], newest: Revision | None) -> None:
+        """Put revisions, and make the file a copy of the newest; None deletes it."""
+        began = self.began.at if self.began else ""
+        # The copy first: where a batch is not one step, a revision without its copy looks like a deletion.
+        ops = [copy(self.files, self.path, newest or NOTHING), *(put(self.files, self.path, each, began) for each in revisions)]
+        await self.store.abatch(ops)
+
+
+async def change(
+    store: BaseStore,
+    files: Namespace,
+    path: str,
+    make: Change,
+    author: Author,
+    *,
+    room: Room | None = None,
+    expect: str | None = None,
+    began: Began | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
+) -> Revision:
+    """Change a file. When this returns, the change is in the file, or in a revision from which the next file is made.
+
+    Args:
+        make: makes the new content.
+        room: checks it against all files.
+        expect: id of the only revision that the change may follow, "" for no file yet. None: any.
+        began: when the run or request did; None for files of nobody in particular.
+
+    Returns:
+        The newest revision, in which the change is.
+
+    Raises:
+        MovedError: the file's revision is not the expected one. Nothing was changed.
+        RefusedWriteError: the person was forgotten since the writer began.
+        ValueError: from `make` or `room`. Nothing was changed.
+    """
+    file = _File(store, files, path, began)
+    await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
+    async with file_lock(files, path):
+        while True:
+            items, item = await _read(file, every=room is not None)
+            base, adopted, since = await _base(file, item)
+            if expect is not None and base.id != expect:
+                if adopted:  # so that the history says to what it has moved
+                    await _publish(file, base, adopted, since)
+                raise MovedError
+            try:
+                after = make(base.file())
+                if after is not None and room is not None:
+                    room(items, after)
+            except ValueError:
+                if not await _has_moved(file, base, since):
+                    raise
+                await history(store, files, path)  # merges, and makes the file the newest
+            else:
+                break
+        newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())], since)
+    if random.randrange(_TRIM_EVERY) == 0:  # noqa: S311
+        try:
+            await trim(store, files)
+        except Exception:  # the change is made; a later one trims
+            logger.warning("No room was made after a change of %r, which is made.", path, exc_info=True)
+    return newest
+
+
+async def _read(file: _File, *, every: bool) -> tuple[Sequence[Item], Item | None]:
+    """All files, if they are wanted, and this one. Raises `RefusedWriteError` if the person was forgotten."""
+    ops: list[Op] = [SearchOp(file.files, limit=MAX_MEMORY_FILES + 1) if every else GetOp(file.files, file.path)]
+    ops += [read_forgotten(file.began)] if file.began else []
+    found, *marks = cast("list[Any]", await file.store.abatch(ops))
+    if file.began:
+        check_not_forgotten(marks[0], file.began)
+    if not every:
+        return (), found
+    item = next((item for item in found if item.key == file.path), None)
+    if item is None and len(found) > MAX_MEMORY_FILES:
+        item = await file.store.aget(file.files, file.path)
+    return found, item
+
+
+async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision], int]:
+    """The revision to change; revisions to put before it, for what was done around the journal; the first slot to look at."""
+    if base := copied(file.files, file.path, item):
+        return base, [], max(base.number - _BEFORE, 0)
+    log, _ = await file.log()
+    if item or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
+        item = await file.store.aget(file.files, file.path)
+    if base := copied(file.files, file.path, item):
+        return base, [], 0
+    tips = log.tips()
+    adopted = await log.merged(file.path, tips) if tips else []
+    base = [NOTHING, *tips, *adopted][-1]
+    if around := outside(base, item):
+        adopted.append(around)
+    return [base, *adopted][-1], adopted, 0
+
+
+async def _has_moved(file: _File, base: Revision, since: int) -> bool:
+    """Whether the file that was read lacks a change of somebody who is still merging it."""
+    log, _ = await file.log(since)
+    return bool(log.known) and [tip.id for tip in log.tips()] != [base.id] and base.id in {"", *log.known}
+
+
+async def _publish(file: _File, base: Revision, mine: list[Revision], since: int) -> Revision:
+    """Put revisions that were made of `base`, and merge what others put meanwhile, until there is one newest revision."""
+    newest = [base, *mine][-1]
+    try:
+        await file.put(mine, newest)
+    except Exception:  # the store may have done it before it failed
+        if newest.id not in (await file.log(since))[0].known:
+            raise
+    own = {each.id: each for each in [base, *mine] if each.id}
+    try:
+        for _ in range(_ROUNDS):
+            log, is_forgotten = await file.log(since)
+            if is_forgotten:
+                await _withdraw(file, mine)
+                break
+            lost = [each for each in mine if each.id not in log.known]  # deleted to make room
+            log.known = {**own, **log.known}
+            tips = log.tips(own)
+            if [tip.id for tip in tips] == [newest.id]:
+                return newest
+            if since and log.lacks(tips):
+                since = 0
+                continue
+            made = await log.merged(file.path, tips)
+            newest = [*tips, *made][-1]
+            await file.put([*lost, *made], newest)
+        else:
+            return newest
+    except Exception:  # the change is made, and whoever looks next merges it
+        logger.warning("The store failed at the end of a change of %r, which is made.", file.path, exc_info=True)
+        return newest
+    raise RefusedWriteError("What is remembered of this person was deleted since this run began; it writes nothing.")
+
+
+async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
+    """Delete revisions again, and make the file what it is without them."""
+    log = namespaces.journal(file.files, file.path)
+    await file.store.abatch([PutOp(log, put(file.files, file.path, each, "").key, None) for each in mine])
+    seen, left = list[str](), [""]
+    while left != seen:
+        seen, (kept, _) = left, await file.log()
+        tips = kept.history()[:1]
+        left = [tip.id for tip in tips]
+        if left != seen:
+            await file.put([], tips[0] if tips else None)
+
+
+async def history(store: BaseStore, files: Namespace, path: str) -> list[Revision]:
+    """The last `REVISIONS_KEPT` revisions of a file, newest first. Finishes what a writer who died has left."""
+    file = _File(store, files, path)
+    item, (log, _) = await store.aget(files, path), await file.log()
+    tips, shown = log.tips(), copied(files, path, item)
+    is_behind = shown.id in log.known and [shown.id] != [tip.id for tip in tips] if shown else item is None and len(tips) > 1
+    if is_behind:
+        newest = max(tips, key=lambda tip: (tip.number, tip.id))
+        await _publish(file, newest, await log.merged(path, tips), 0)
+        log, _ = await file.log()
+    return log.history()[:REVISIONS_KEPT]
+
+
+async def histories(store: BaseStore, files: Namespace) -> list[tuple[str, list[Revision]]]:
+    """Path and revisions, newest first, of each file with a history, also of deleted ones. One search reads them all."""
+    logs = defaultdict[Namespace, list[Item]](list)
+    for item in await all_items(store, namespaces.journals(files)):
+        logs[item.namespace].append(item)
+
+    def read() -> list[tuple[str, list[Revision]]]:
+        paths = [
+            (next((item.value["path"] for item in log if isinstance(item.value.get("path"), str)), ""), log)
+            for log in logs.values()
+        ]
+        return [(path, Log.of(log).history()[:REVISIONS_KEPT]) for path, log in paths if path]
+
+    return await asyncio.to_thread(read)
+
+
+async def deleted_files(store: BaseStore, files: Namespace) -> AsyncIterator[tuple[str, list[Revision]]]:
+    """Path and revisions, newest first, of each deleted file of a namespace."""
+    known = await histories(store, files)
+    there = {item.key for item in await all_items(store, files)}
+    for path, revisions in known:
+        if path not in there and revisions:
+            yield path, revisions
+
+
+async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
+    """All items of a namespace and those below, sorted by key."""
+    items: list[Item] = []
+    while page := await store.asearch(namespace, limit=MAX_MEMORY_FILES, offset=len(items)):
+        items += page
+        if len(page) < MAX_MEMORY_FILES:
+            break
+    return sorted(items, key=lambda item: item.key)
+
+
+class _Stored(NamedTuple):
+    """A revision without its text. `at`: when it, or any later one of its file, was put first."""
+
+    at: datetime
+    key: str
+    log: Namespace
+    bytes: int
+
+
+async def trim(store: BaseStore, files: Namespace) -> None:
+    """Delete revisions beyond `REVISIONS_KEPT` of a file and deleted files beyond `MAX_DELETED_FILES`; and, where files and
+    revisions take more than `MAX_STORED_BYTES`, old revisions, those of deleted files first. Oldest first, so none has a gap.
+    """
+    logs, read = defaultdict[Namespace, list[_Stored]](list), 0
+    while page := await store.asearch(namespaces.journals(files), limit=_PAGE, offset=read):
+        read += len(page)
+        for item in page:
+            logs[item.namespace].append(_Stored(item.updated_at, item.key, item.namespace, _bytes(item)))
+    there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
+    living, room = {namespaces.journal(files, item.key) for item in there}, MAX_STORED_BYTES - sum(map(_bytes, there))
+    recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
+    gone, spare, deleted = set[_Stored](), list[tuple[bool, _Stored]](), list[list[_Stored]]()
+    for namespace, log in logs.items():
+        log.sort(key=lambda each: each.key, reverse=True)
+        for age in range(1, len(log)):
+            log[age] = log[age]._replace(at=min(log[age].at, log[age - 1].at))
+        newest = int(slot) if (slot := log[0].key[:8]).isdecimal() else 0
+        kept = [each for each in log if each.key >= f"{max(newest - REVISIONS_KEPT + 1, 0):08}"] or log[:1]
+        staying = max(1, sum(each.at > recent for each in kept))
+        room -= sum(each.bytes for each in kept[:staying])
+        spare += [(namespace in living, each) for each in kept[staying:]]
+        gone |= {*log[len(kept) :]}
+        if namespace not in living:
+            deleted.append(log)
+    deleted.sort(key=lambda log: log[0].at, reverse=True)
+    gone.update(each for log in deleted[MAX_DELETED_FILES:] for each in log)
+    for _, each in sorted(spare, reverse=True):
+        room -= each.bytes
+        if room < 0:
+            gone.add(each)
+    ops: list[Op] = [PutOp(each.log, each.key, None) for each in sorted(gone)]
+    for start in range(0, len(ops), _PAGE):
+        await store.abatch(ops[start : start + _PAGE])
+
+
+def _bytes(item: Item) -> int:
+    revision = item.value.get("revision")
+    content = revision.get("content") if isinstance(revision, dict) else item.value.get("content")
+    return len(str(content or "").encode(errors="replace")) + _OVERHEAD_BYTES
+
+
+def file_lock(files: Namespace, path: str) -> asyncio.Lock:
+    """A lock for this process's writers of one file. Nothing depends on it, but who waits has nothing to merge."""
+    return _LOCKS.setdefault((id(asyncio.get_running_loop()), files, path), asyncio.Lock())
