@@ -36,7 +36,9 @@ class QuotaWarning(AgentMiddleware[Any, Any, Any]):
         finally:
             USAGE_NOTED.reset(token)
         warning = noted[-1].warning if noted else ""
-        return answer.model_copy(update={"content": answer.text + warning}) if isinstance(answer, ToolMessage) else answer
+        if not warning or not isinstance(answer, ToolMessage):
+            return answer
+        return answer.model_copy(update={"content": answer.text + warning})
 
 
 def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[BaseTool]:

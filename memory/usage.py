@@ -77,7 +77,7 @@ class TokenBudget(Middleware):
     def __init__(self, settings: Settings, *, consolidating: bool = False) -> None:
         super().__init__()
         self._settings, self._consolidating = settings, consolidating
-        self._taken = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: Counter[str]())
+        self._taken = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: dict[str, int]())
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         if not self._settings.daily_tokens:
@@ -99,10 +99,10 @@ class TokenBudget(Middleware):
         key = f"{today}/{identity.current_run_id() or uuid4()}"
         taken = self._taken(key)
         if not taken:  # the run began, or it goes on in this process
-            item = await store.aget(namespace, key)
-            before = [item.key for item in await all_items(store, namespace) if item.key < today]
-            await store.abatch([PutOp(namespace, old, None) for old in before])
-            taken.update(taken or (item.value if item else {}))
+            items = await all_items(store, namespace)
+            await store.abatch([PutOp(namespace, item.key, None) for item in items if item.key < today])
+            before = next((item.value.get("tokens") for item in items if item.key == key), 0)
+            taken.setdefault("tokens", before if isinstance(before, int) else 0)  # a call at once may have set it
         taken["tokens"] += tokens
         await store.aput(namespace, key, dict(taken), index=False)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
+from langchain_core.messages import ToolMessage
 from langgraph.store.base import Item
 
 from memory.controls import NEARLY_FULL, usage_of
+from memory.tools import QuotaWarning
 from settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
 from testing.dev_server import DevServer, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
@@ -53,6 +56,15 @@ async def test_that_memory_is_nearly_full_is_said_before_a_write_is_refused(
 def topic(key: str, size: int, at: str) -> Item:
     value = {"content": "x" * size, "modified_at": at}
     return Item(value=value, key=key, namespace=("memories",), created_at=NOW, updated_at=NOW)
+
+
+async def test_the_answer_of_a_tool_that_wrote_nothing_stays_as_it_is() -> None:
+    seen = ToolMessage([{"type": "image", "base64": "AAAA", "mime_type": "image/png"}], tool_call_id="1")
+
+    async def given(_: Any) -> ToolMessage:
+        return seen
+
+    assert await QuotaWarning().awrap_tool_call(cast("Any", None), given) is seen
 
 
 def test_memory_is_nearly_full_by_its_bytes_or_by_its_files() -> None:
