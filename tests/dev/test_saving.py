@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,22 @@ pytestmark = pytest.mark.server
 GRAPHS = {name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*graph_builders(), "stubborn")}
 
 
-@pytest.fixture
-async def server(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevServer]:
-    """A server that is quick where it is slow; it keeps what it has in files."""
-    with DevServer(tmp_path, env=model_env(model), config={"graphs": GRAPHS}) as server:
+@pytest.fixture(scope="module")
+def shared_hasty(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    folder = tmp_path_factory.mktemp("saving")
+    with DevServer(folder, env=model_env(shared_model), config={"graphs": GRAPHS}) as server:
         yield server
-        await server.close_clients()
-        (tmp_path / "let_go").touch()
+        (folder / "let_go").touch()
+
+
+@pytest.fixture
+async def server(shared_hasty: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    """A server that is quick where it is slow; it keeps what it has in files."""
+    if not shared_hasty.answers():  # a test has stopped it
+        shared_hasty.start()
+    (shared_hasty.folder / "let_go").unlink(missing_ok=True)
+    yield shared_hasty
+    await shared_hasty.close_clients()
 
 
 async def new_thread(client: LangGraphClient, **metadata: Any) -> str:
@@ -55,6 +64,8 @@ async def until(condition: Callable[[], object], seconds: float = 60) -> None:
 async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_after_a_stop(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
+    await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
+    await asyncio.sleep(2)  # a flush that finds nothing to save is not the last one
     secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "stateless", "kept")}
     clients = {how: server.as_user(f"{how} {alice}") for how in secrets}
     threads = {how: await new_thread(clients[how], temporary=how == "temporary") for how in secrets}
@@ -88,18 +99,6 @@ async def test_after_a_thread_s_state_was_read_everybody_s_conversations_are_sti
     server.start()
     await server.close_clients()
     assert said in str(await server.as_user(f"bob of {alice}").threads.get_state(bobs))
-
-
-async def test_what_is_said_after_a_quiet_while_is_saved(server: DevServer, alice: str) -> None:
-    """A flush that finds nothing to save is not the last one."""
-    client, said = server.as_user(alice), f"said later {uuid.uuid4()}"
-    await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
-    await asyncio.sleep(2)
-    thread = await new_thread(client)
-    await run_turn(client, thread, said)
-    await until(lambda: files_with(server, said, ".langgraph_checkpoint*"), 20)
-    await client.http.delete("/memory")
-    await until(lambda: not files_with(server, said), 20)
 
 
 async def test_after_a_disk_was_full_for_a_moment_saving_goes_on_and_the_log_says_both(server: DevServer, alice: str) -> None:

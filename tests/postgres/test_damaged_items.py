@@ -52,10 +52,10 @@ TOLD = {("/memory/file", 404), ("/memory/file", 409), ("/memory/file", 422), ("/
 
 @dataclass(frozen=True)
 class Damage:
-    """What is wrong in somebody's store: all values of a namespace, or one field of them, are this."""
+    """What is wrong in somebody's store: all values of a namespace (None: of each), or one field of them, are this."""
 
     user: str
-    place: str
+    place: str | None
     field: str | None
     value: Any
 
@@ -63,7 +63,7 @@ class Damage:
         return {**value, self.field: self.value} if self.field and isinstance(value, dict) else self.value
 
     def __str__(self) -> str:
-        return f"{self.place}{f'.{self.field}' if self.field else ''} is {self.value!r}"
+        return f"{self.place or 'everything'}{f'.{self.field}' if self.field else ''} is {self.value!r}"
 
 
 class Rows:
@@ -128,7 +128,7 @@ async def furnished(damaged: DevServer, model: ScriptedAnthropic, rows: Rows) ->
         await run_turn(client, consolidation, "consolidate", assistant="consolidation_agent")
         await http.post("/memory/consolidate")
     found = {place: rows.of(prefix) for place, prefix in places(user).items()}
-    assert {place for place, some in found.items() if some} >= {"memories", "journal.memories", "lease", "proposals", "usage"}
+    assert len([place for place, some in found.items() if some]) > len(found) // 2, found
     # What is there for a moment only, or after other work.
     seldom: dict[str, tuple[str, Any]] = {"forgotten": ("last", {"at": "2026-01-01"}), "recall_segments": ("a", {"format": 2})}
     for place in [place for place, some in found.items() if not some]:
@@ -152,7 +152,7 @@ def furnish(rows: Rows, damage: Damage, furnished: Mapping[str, list[tuple[str, 
         own = rows.of(places(damage.user)[place]) if place in {"memories", "journal.memories"} else []
         for prefix, key, value in own or json.loads(json.dumps(found).replace(PATTERN, name)):
             is_notes = place != "memories" or key == "/notes.md"
-            rows.put(prefix, key, damage.of(value) if place == damage.place and is_notes else value)
+            rows.put(prefix, key, damage.of(value) if damage.place in {place, None} and is_notes else value)
 
 
 async def asked(damaged: DevServer, damage: Damage, *door: Any) -> list[str]:
@@ -212,23 +212,18 @@ async def whole(damaged: DevServer, rows: Rows, damages: list[Damage], furnished
 STAY = {"forgotten", "usage"}
 
 
-@pytest.mark.parametrize(
-    "value", [VALUES[0], *(pytest.param(value, marks=pytest.mark.proof) for value in VALUES[1:])], ids=repr
-)
-async def test_whatever_is_in_place_of_a_value_is_its_persons_alone_and_goes_when_they_are_forgotten(
-    damaged: DevServer, rows: Rows, furnished: Any, value: Any
+async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forgotten(
+    damaged: DevServer, rows: Rows, furnished: Any
 ) -> None:
     """Items that are no objects fail no door of their person's, nor anybody else's; forgetting the person leaves no row."""
-    damages = [Damage(f"{type(value).__name__}{n}@example.com", place, None, value) for n, place in enumerate(furnished)]
+    damages = [Damage(f"all{n}@example.com", None, None, value) for n, value in enumerate(VALUES)]
     assert await whole(damaged, rows, damages, furnished, graphs=("agent", "consolidation_agent")) == []
 
 
 @pytest.mark.proof
-async def test_whatever_is_in_place_of_a_field_is_its_persons_alone_and_goes_when_they_are_forgotten(
-    damaged: DevServer, rows: Rows, furnished: Any
-) -> None:
-    """The same for each field of each item."""
+async def test_so_it_is_with_each_place_and_each_field(damaged: DevServer, rows: Rows, furnished: Any) -> None:
     fields = sorted({(place, field) for place, some in furnished.items() for _, _, value in some for field in value})
-    pairs = [(place, field, value) for place, field in fields for value in FIELDS]
+    pairs = [(place, None, value) for place in furnished for value in VALUES]
+    pairs += [(place, field, value) for place, field in fields for value in FIELDS]
     damages = [Damage(f"part{n}@example.com", *pair) for n, pair in enumerate(pairs)]
     assert await whole(damaged, rows, damages, furnished, graphs=()) == []
