@@ -151,10 +151,10 @@ async def test_with_one_s_own_thread_nobody_reaches_another_s_run_or_checkpoint(
                 is_own = f"/threads/{own}/" in path and any(part in path for part in OWN)
                 if not is_refused and not is_own and "event: error" not in answer.text:
                     faults[name] = f"{answer.status_code} {answer.text[:300]}"
-                now = await alice.everything()
-                if changed := [path for path in before if before[path] != now[path]]:
-                    faults[name] = f"{answer.status_code}, and changes {changed}"
-                    before = now
+            now = await alice.everything()
+            if changed := [path for path in before if before[path] != now[path]]:
+                faults[f"of {thread}"] = f"one of these requests changes {changed}"
+                before = now
     finally:
         go_on.set()
     assert faults == {}
