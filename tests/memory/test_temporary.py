@@ -248,9 +248,9 @@ async def test_the_conversations_that_a_cron_begins_are_temporary_where_it_says_
 async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str) -> None:
     client = server.as_user(alice)
     wrong: list[Any] = ["yes", 1, [True], {"temporary": True}]
-    for said in wrong:
+    for value in wrong:
         with pytest.raises(UnprocessableEntityError, match="send true"):
-            await new_thread(client, {"temporary": said})
+            await new_thread(client, {"temporary": value})
     said: Any = {"temporary": "yes"}
     for asked in ({"metadata": said}, {"config": {"metadata": said}}):
         with pytest.raises(UnprocessableEntityError, match="send true"):
