@@ -75,11 +75,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         policies = namespaces.policies(actor.org_id)
         temporary = in_temporary_conversation()
         reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
-        ops: list[Op] = [
-            SearchOp(policies, limit=MAX_POLICY_FILES),
-            *read_controls(actor),
-        ]
-        rules, paused, review, *files = await read_all(store, [*ops, *reads])
+        ops: list[Op] = [SearchOp(policies, limit=MAX_POLICY_FILES), *read_controls(actor), *reads]
+        rules, paused, review, *files = await read_all(store, ops)
         is_paused = controls_of((paused, review), self._settings).paused
         if is_paused and not temporary and not preview and identity.on_server():
             config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin

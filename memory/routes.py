@@ -56,45 +56,33 @@ def build_routes(
 ) -> dict[str, BackendProtocol]:
     """The three routes into the store, for `agent` or, with the store of drafts, for `consolidation_agent`."""
 
-    def memories(runtime: Runtime[Any]) -> namespaces.Namespace:
-        return namespaces.memories(identity.current_actor(settings, runtime), identity.current_assistant(runtime), settings)
-
-    def skills(runtime: Runtime[Any]) -> namespaces.Namespace:
-        return namespaces.skills(identity.current_assistant(runtime))
-
-    def policies(runtime: Runtime[Any]) -> namespaces.Namespace:
-        return namespaces.policies(identity.current_actor(settings, runtime).org_id)
-
-    def author() -> identity.Author:
-        return identity.current_author(settings, consolidating=consolidating)
-
-    def began() -> journal.Began | None:
-        return journal.began(identity.current_actor(settings))
+    def actor(runtime: Runtime[Any] | None = None) -> identity.Actor:
+        return identity.current_actor(settings, runtime)
 
     async def unpaused(store: BaseStore) -> None:
-        await check_not_paused(store, identity.current_actor(settings), settings)
+        await check_not_paused(store, actor(), settings)
 
-    def files(route: str, namespace: Callable[[Runtime[Any]], namespaces.Namespace]) -> ScopedFiles:
-        memory, writes = route == "/memories", rules[route]
-        return ScopedFiles(
+    def memory_store() -> BaseStore | None:
+        return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
+
+    owners: dict[str, Callable[[Runtime[Any]], namespaces.Namespace]] = {
+        "/memories": lambda run: namespaces.memories(actor(run), identity.current_assistant(run), settings),
+        "/skills": lambda run: namespaces.skills(identity.current_assistant(run)),
+        "/policies": lambda run: namespaces.policies(actor(run).org_id),
+    }
+    rules, routes = _rules(settings, consolidating=consolidating), dict[str, BackendProtocol]()
+    for route, namespace in owners.items():
+        memory = route == "/memories"
+        routes[f"{route}/"] = ScopedFiles(
             namespace=namespace,
-            gate=build_gate(writes, settings, memory=memory),
+            gate=build_gate(rules[route], settings, memory=memory),
             route=route,
-            author=author,
-            began=began,
+            author=lambda: identity.current_author(settings, consolidating=consolidating),
+            began=lambda: journal.began(actor()),
             unpaused=unpaused if memory else None,
-            override=(lambda: _memory_store(drafts)) if memory else None,
+            override=memory_store if memory else None,
         )
-
-    rules = _rules(settings, consolidating=consolidating)
-    folders = {"/memories": memories, "/skills": skills, "/policies": policies}
-    return {f"{route}/": files(route, namespace) for route, namespace in folders.items()}
-
-
-def _memory_store(drafts: StoreOverride | None) -> BaseStore | None:
-    if in_temporary_conversation():
-        return _EMPTY
-    return drafts() if drafts else None
+    return routes
 
 
 def _rules(settings: Settings, *, consolidating: bool) -> dict[str, SharedWrites]:

@@ -113,13 +113,9 @@ def check_content(path: str, content: str) -> None:
     """Raise `RefusedWriteError` for content that is not UTF-8, holds a NUL character (Postgres cannot keep one), or has more
     than `MAX_FILE_BYTES`.
     """
-    try:
-        size = len(content.encode())
-    except UnicodeEncodeError:
-        raise RefusedWriteError(f"{path} was not written: its text is not valid Unicode.") from None
-    if "\x00" in content:
-        raise RefusedWriteError(f"{path} was not written: its text holds a NUL character; remove it.")
-    if size > MAX_FILE_BYTES:
+    if "\x00" in content or _SURROGATE.search(content):
+        raise RefusedWriteError(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
+    if (size := len(content.encode())) > MAX_FILE_BYTES:
         raise RefusedWriteError(
             f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it by topic."
         )
@@ -207,9 +203,8 @@ def check_profile(content: str) -> None:
     try:
         Profile.model_validate_json(content)
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_context=False, include_input=False)
-        fields = [(".".join(map(str, part["loc"])) or "it")[:_FIELD_CHARS] for part in errors[:_ERRORS_TOLD]]
-        wrong = "; ".join(f"{field}: {part['msg']}" for field, part in zip(fields, errors, strict=False))
+        errors = error.errors(include_url=False, include_context=False, include_input=False)[:_ERRORS_TOLD]
+        wrong = "; ".join(f"{'.'.join(map(str, part['loc']))[:_FIELD_CHARS] or 'it'}: {part['msg']}" for part in errors)
         known = ", ".join(Profile.model_fields)
         raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
 

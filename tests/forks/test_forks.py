@@ -126,8 +126,7 @@ def knowledge(fork: Fork) -> None:
     both = "shown = {policies(actor.org_id), knowledge(actor.org_id)}\n    return namespace in shown or"
     fork.insert("memory/namespaces.py", KNOWLEDGE, "def person_label(")
     fork.edit("memory/namespaces.py", (shown, both))
-    fork.insert("memory/routes.py", KNOWLEDGE_OF_RUN, "    def author() ->")
-    fork.edit("memory/routes.py", ('"/policies": policies}', '"/policies": policies, "/knowledge": knowledge}'))
+    fork.insert("memory/routes.py", KNOWLEDGE_OF_RUN, '        "/policies": lambda run:')
     fork.insert("memory/routes.py", '        "/knowledge": "deny",\n', '        "/policies": "deny"')
 
 
@@ -137,10 +136,7 @@ KNOWLEDGE = '''def knowledge(org_id: str) -> Namespace:
 
 
 '''
-KNOWLEDGE_OF_RUN = """    def knowledge(runtime: Runtime[Any]) -> namespaces.Namespace:
-        return namespaces.knowledge(identity.current_actor(settings, runtime).org_id)
-
-"""
+KNOWLEDGE_OF_RUN = '        "/knowledge": lambda run: namespaces.knowledge(actor(run).org_id),\n'
 
 
 def semantic_search(fork: Fork) -> None:
