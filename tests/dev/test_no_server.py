@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import create_server
 
-import httpx
 import pytest
 
-from environment import check_server
 from testing.commands import run_command
 
 
@@ -50,14 +48,9 @@ def test_a_command_says_at_once_that_no_server_answers(refusing: tuple[str, list
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_address_that_is_none_is_said_in_one_line(command: str) -> None:
-    assert "http://[::1" in run(command, "http://[::1")
-
-
-@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:x", "ftp://127.0.0.1", "127.0.0.1", ""])
-def test_every_address_that_is_none_is_a_failure_to_reach(url: str) -> None:
-    with pytest.raises(httpx.TransportError):
-        check_server(url)
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:x", "ftp://127.0.0.1", "127.0.0.1"])
+def test_an_address_that_is_none_is_said_in_one_line(command: str, url: str) -> None:
+    assert url in run(command, url)
 
 
 @pytest.fixture(params=["redirects to", "something else"])
