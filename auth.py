@@ -159,7 +159,7 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
 def _begin_visit(user: User) -> None:
     """A person's first new conversation in a while deletes their expired temporary ones, in the background, as that user."""
     actor = acting(user, None, settings, on_server=True)
-    if ADMISSION.visits((actor.org_id, actor.user_id)):
+    if ADMISSION.is_first_visit((actor.org_id, actor.user_id)):
         task = asyncio.create_task(_delete_temporary(actor))
         _background.add(task)  # the event loop itself keeps no task alive
         task.add_done_callback(_background.discard)

@@ -190,7 +190,7 @@ class Admission:
                     raise HTTPException(429, share.full, _RETRY_AFTER)
                 share.thread_at = self._clock()
 
-    def visits(self, person: Person) -> bool:
+    def is_first_visit(self, person: Person) -> bool:
         """Whether this is the first such call in `_VISIT_SECONDS`. Never for who was not admitted, such as an operator."""
         share, now = self._shares.get(person), self._clock()
         if share is None or now - share.visited_at < _VISIT_SECONDS:
