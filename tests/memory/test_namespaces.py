@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Collection
 from uuid import uuid4
 
 import pytest
@@ -116,7 +117,7 @@ def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace(
 
 # --- What the store API shows ----------------------------------------------------------------------------------------
 
-PRIVATE, EVERY, NEVER = {"user", "user+assistant"}, set(SCOPES), set[str]()
+PRIVATE, EVERY, NEVER = ("user", "user+assistant"), SCOPES, ()
 # Whose memory, with which assistant, is shown under which scopes.
 MEMORIES = {
     "own": (ALICE, ASSISTANT, PRIVATE),
@@ -126,7 +127,7 @@ MEMORIES = {
     "an identity's that begins mine": (Actor("alic", "acme"), ASSISTANT, NEVER),
     "organization and identity swapped": (Actor("acme", "alice"), ASSISTANT, NEVER),
 }
-OTHERS: dict[Namespace, set[str]] = {
+OTHERS: dict[Namespace, Collection[str]] = {
     ("policies", "acme"): EVERY,
     ("memories", "acme:alice"): {"user"},
     ("memories", f"{ASSISTANT}:acme:alice"): {"user+assistant"},
