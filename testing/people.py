@@ -8,6 +8,7 @@ from urllib.parse import quote
 import httpx
 
 FILE = "/memories/notes.md"
+OPERATOR = {"x-auth-scheme": "langsmith"}  # how Studio comes in: the `headers` of an operator
 
 
 def dev_token(org: str, identity: str) -> str:

@@ -1,342 +1,411 @@
-"""Fuzz: whatever somebody sends to whatever route, nothing of another person's is shown or changed, and every run ends.
+"""Fuzz: whatever somebody sends to whatever route, nothing of another person's is shown or changed, and the server goes on.
 
-Black box: the requests come from the server's own document (`tests/fuzz/`), the verdict from what the attacker is answered,
-what the model is shown, and what the victim has before and after. A failure prints the smallest request that still fails.
+Black box: hypothesis makes the requests from the server's own document, with another person's ids wherever one could name a
+place, also under keys that the platform's source reads and no document has. The verdict comes from what attackers are answered,
+what the model is shown, and what the victim has before and after.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import re
+import uuid
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, Phase, given, seed
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
+from memory import namespaces
+from memory.identity import DEFAULT_AGENT_ASSISTANT as AGENT
+from memory.identity import Actor
+from settings import PROJECT, Settings
 from testing.dev_server import DevServer
-from testing.scripted_anthropic import ScriptedAnthropic, last_user_text
-from tests.access.matrix import ROWS
-from tests.access.world import ACCEPT, Answer, World, body_of, filled
-from tests.conftest import model_env
-from tests.fuzz.cases import Case
-from tests.fuzz.people import Attacker, Victim
-from tests.fuzz.requests import Requests
+from testing.people import OPERATOR, Person
+from testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text
 
 pytestmark = pytest.mark.server
 
-AT_ONCE = 40
-GROUP = 25  # cases on one victim: when she is changed, these are tried again one by one
-ANSWER_SECONDS = 60.0  # until an answer begins
-READ_SECONDS = 20.0  # of one that has begun; what it would go on to show is looked for in what it leaves behind
-LISTEN_SECONDS = 3.0  # of one that goes on with what happens next on a thread
-STUCK_SECONDS = 15.0  # without any run of an attacker's ending
-SHRUNK = 8  # findings of different kinds that are made small
-ROUNDS = 6  # of making one smaller
-ENDED = {"success", "error", "timeout", "interrupted"}
-Result = TypeVar("Result")
-_MARK = re.compile(r"\b(?:said|kept|rule|skill)-[0-9a-f]{32}\b")
-_TAG = re.compile(r"\bask-[0-9a-f]{32}\b")
+AT_ONCE = 30
+DEEPEST = 3  # nesting of objects in a schema, but for what is required
+CASES_OF_ONE = 10  # attackers are many: nobody is refused for asking too often
+READ_SECONDS = 10.0  # of an answer that does not end; what it would go on to show is looked for in what it leaves behind
+END_SECONDS = 60  # until the last of their runs has ended
+METHODS = {"get", "put", "post", "delete", "patch"}
+# Routes that are no person's: what only this machine may call wipes or deploys everything, and there is no graph's interface.
+LEFT_OUT = ("/internal/", "/deploy", "/ui/", "/docs")
+HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+FORGED = {"messages": [{"role": "user", "content": "forged"}]}
+
+# What a request of one's own says under these names. <names> are filled in when it is sent; those with "her" are the victim's.
+OWN: dict[str, Any] = {
+    "assistant_id": "agent", "graph_id": "agent", "thread_id": "<thread>", "thread_ids": ["<thread>"], "ids": ["<thread>"],
+    "run_id": "<run>", "run_ids": ["<run>"], "checkpoint_id": "<checkpoint>", "checkpoint_ns": "", "checkpoint_map": {},
+    "namespace": "<memory>", "namespace_prefix": "<memory>", "prefix": "<memory>", "input": HELLO, "values": FORGED,
+    "update": FORGED, "as_node": "model", "goto": "model", "path": "/memories/kept.md", "key": "/kept.md",
+    "supersteps": [{"updates": [{"values": FORGED, "as_node": "__input__"}]}], "schedule": "0 0 1 1 *", "after_seconds": 0,
+    "timezone": "UTC", "version": 1, "extract": {"x": "values.messages[0].content"}, "multitask_strategy": "enqueue",
+}  # fmt: skip
+# What of hers a key could take, by the end of its name.
+HERS: dict[str, list[Any]] = {
+    r"checkpoint(_id)?s?": ["<her checkpoint>", {"thread_id": "<her thread>", "checkpoint_id": "<her checkpoint>"}],
+    r"(threads?|context|tasks?)(_ids?)?": ["<her thread>", "<her THREAD>", "urn:uuid:<her thread>", ["<her thread>"]],
+    r"runs?(_ids?)?": ["<her run>", ["<her run>"]],
+    r"(assistants?|graphs?)(_ids?)?": ["<her assistant>", "consolidation_agent"],
+    r"namespaces?|prefix|ns|label": ["<her memory>", "<her memory.>", ["memories"], []],
+    r"permissions|(auth_)?user|owner|identity|sub|user_ids?": [
+        ["memory:operate"], "<her name>", {"identity": "<her name>", "org_id": "<her org>", "permissions": ["memory:operate"]},
+    ],
+    r"(org|organization|tenant)(_ids?)?": ["<her org>"],
+    r"__pregel_\w+|ids?|map": ["<her thread>", "<her run>", {"": "<her checkpoint>"}, {"thread_id": "<her thread>"}],
+}  # fmt: skip
+PLACES = {re.compile(rf"(.*_)?({kind})"): values for kind, values in HERS.items()}
+# Objects of a request that starts a run, or of any other, into which such keys are put, in the document or not.
+INTO = ["", "config", "config.configurable", "config.metadata", "context", "metadata", "command", "checkpoint", "input"]
 
 # 500s of the platform's own, whoever is named: it takes what its document describes, and then does not know what to do with it.
-PLATFORM_ERRORS: dict[str, Callable[[Any], bool]] = {
-    # An object, where langgraph wants one with "configurable" in it.
-    "POST /threads/{thread_id}/history": lambda body: isinstance(body.get("before"), dict),
-    # Optional in the document, required in the code.
-    "POST /store/items/search": lambda body: body.get("namespace_prefix") is None,
-    # A refusal of the run that a tool's call starts becomes a 500, whatever its status was.
-    "POST /mcp": lambda body: body["method"] == "tools/call" and body["params"].get("context") is not None,
+PLATFORM_ERRORS = {
+    "POST /threads/count",
+    "POST /threads/{thread_id}/history",
+    "POST /store/items/search",
+    "POST /mcp",
+    "POST /mcp/",
 }
 
-# Routes with a body on which people succeed with what is their own, by the matrix.
-OPEN = {row.route for row in ROWS if row.body is not None and row.rule[4].meaning == "yes" and not row.last}
+
+def hers_of(name: str) -> list[Any]:
+    """What of hers a key of this name could take; nothing where it could name no place."""
+    return [value for place, values in PLACES.items() if place.fullmatch(name) for value in values]
+
+
+def hidden_keys() -> list[st.SearchStrategy[tuple[str, Any]]]:
+    """Keys in the source of the platform and of this project that could name a place, each with something of hers, by kind."""
+    files = [file for folder in ("access", "api", "memory") for file in (PROJECT / folder).rglob("*.py")]
+    for package in ("langgraph_api", "langgraph_runtime_inmem", "langgraph", "langgraph_sdk"):
+        spec = importlib.util.find_spec(package)
+        folders = spec.submodule_search_locations if spec else None
+        files += [file for folder in folders or () for file in Path(folder).rglob("*.py")]
+    entry = re.compile(r"[\[({,]\s*[\"']([a-z]\w+|__pregel_\w+)[\"']")
+    names = {name for file in files for name in entry.findall(file.read_text("utf-8"))}
+    names -= {"assistant_id"}  # which assistant answers is everybody's to choose
+    kinds = [([name for name in sorted(names) if place.fullmatch(name)], values) for place, values in PLACES.items()]
+    return [st.tuples(st.sampled_from(those), st.sampled_from(values)) for those, values in kinds if those]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request: the method and path as documented, and its parts before <names> are filled in."""
+
+    route: str
+    path: dict[str, Any]
+    query: dict[str, Any]
+    body: Any
+
+    def spelled(self, names: dict[str, Any]) -> tuple[str, str, Any]:
+        """Method, URL and body, with these names."""
+        method, path = self.route.split(" ")
+        for name, value in filled(self.path, names).items():
+            path = path.replace(f"{{{name}}}", str(value))
+        query = {
+            name: value if isinstance(value, str) else json.dumps(value) for name, value in filled(self.query, names).items()
+        }
+        return method, str(httpx.URL(path, params=query)), filled(self.body, names)
+
+
+def filled(template: Any, names: dict[str, Any]) -> Any:
+    """The template with <name> replaced, in any depth; a text that is nothing else may become a list."""
+    if isinstance(template, dict):
+        return {key: filled(value, names) for key, value in template.items()}
+    if isinstance(template, list):
+        return [filled(value, names) for value in template]
+    if not isinstance(template, str):
+        return template
+    return names.get(template) or re.sub(r"<[\w .]+>", lambda name: str(names.get(name[0], name[0])), template)
+
+
+class Requests:
+    """Requests for every operation of the server's document.
+
+    With an app of one's own (`http.app`) the platform lays over its document one that describes no body. Where the served one
+    is silent, the document it was laid over speaks: the one that the platform checks bodies against.
+    """
+
+    def __init__(self, served: Any) -> None:
+        platform = json.loads(Path(str(metadata.distribution("langgraph-api").locate_file("openapi.json"))).read_text("utf-8"))
+        self.schemas = {**platform["components"]["schemas"], **served.get("components", {}).get("schemas", {})}
+        self.operations: dict[str, Any] = {}
+        for document in (served, platform):
+            for path, methods in document["paths"].items():
+                for method in METHODS & methods.keys():
+                    known = self.operations.setdefault(f"{method.upper()} {path}", {})
+                    known |= {key: value for key, value in methods[method].items() if value and not known.get(key)}
+        self.operations = {route: of for route, of in self.operations.items() if not route.split(" ")[1].startswith(LEFT_OUT)}
+        self.hers = st.lists(st.one_of(hidden_keys()), min_size=1, max_size=4).map(dict)
+
+    def cases(self, route: str) -> st.SearchStrategy[Case]:
+        """Requests of one operation: what it requires, some of what it takes, and things of hers anywhere in them."""
+        operation = self.operations[route]
+        schema = self.body_of(route)
+        body = st.none() if schema is None else self.values(schema)
+        if schema is not None:  # half of them with things of hers in one of their objects
+            body = st.one_of(body, st.builds(_put, body, st.sampled_from(INTO), self.hers))
+        asked = [of for of in operation.get("parameters", []) if of["in"] == "query"]
+        query = {of["name"]: self.values(of.get("schema", {}), of["name"]) for of in asked}
+        path = {}
+        for name in re.findall(r"{(\w+)", route):
+            own = {"assistant_id": AGENT, "namespace": "agent"}.get(name) or OWN.get(name, str(uuid.UUID(int=0)))
+            path[name] = st.one_of(st.just(own), st.sampled_from(texts(hers_of(name)) or [own]))
+        parts = (st.fixed_dictionaries(path), _some(query, {of["name"] for of in asked if of.get("required")}), body)
+        return st.builds(Case, st.just(route), *parts)
+
+    def body_of(self, route: str) -> Any:
+        """The schema of its body; None where it has none."""
+        content = self.operations[route].get("requestBody", {}).get("content", {})
+        return content.get("application/json", {}).get("schema")
+
+    def resolved(self, schema: Any) -> Any:
+        """The schema itself in place of a reference, and one in place of several that all hold."""
+        while "$ref" in schema:
+            schema = self.schemas[schema["$ref"].rsplit("/", 1)[-1]]
+        parts = [self.resolved(part) for part in schema.get("allOf", [])]
+        properties = {key: of for part in [*parts, schema] for key, of in part.get("properties", {}).items()}
+        required = [key for part in [*parts, schema] for key in part.get("required", [])]
+        return {**schema, "type": "object", "properties": properties, "required": required} if parts else schema
+
+    def values(self, schema: Any, name: str = "", depth: int = 0) -> st.SearchStrategy[Any]:
+        """Values that the schema takes; under a name of `OWN` mostly what is said there, else something of hers."""
+        if name in OWN:
+            hers = [] if name == "assistant_id" else hers_of(name)
+            fitting = hers if isinstance(OWN[name], list) else texts(hers)
+            return st.one_of(st.just(OWN[name]), st.sampled_from(fitting or [OWN[name]]))
+        schema = self.resolved(schema)
+        if "const" in schema or "enum" in schema:
+            return st.sampled_from(schema.get("enum") or [schema["const"]])
+        if choices := schema.get("anyOf") or schema.get("oneOf", [])[: 0 if "properties" in schema else None]:
+            return st.one_of([self.values(choice, "", depth) for choice in choices])
+        kinds = schema.get("type", "object")
+        return st.one_of([self._of(kind, schema, depth) for kind in ([kinds] if isinstance(kinds, str) else kinds)])
+
+    def _of(self, kind: str, schema: Any, depth: int) -> st.SearchStrategy[Any]:
+        if kind == "object":
+            needed = {*schema.get("required", []), *schema.get("oneOf", [{}])[0].get("required", []), "input"}
+            known = [(key, of) for key, of in schema.get("properties", {}).items() if depth < DEEPEST or key in needed]
+            return _some({key: self.values(of, key, depth + 1) for key, of in known if key != "webhook"}, needed)
+        if kind == "array":
+            return st.lists(self.values(schema.get("items", {}), "", depth + 1), min_size=1, max_size=2)
+        if kind in {"integer", "number"}:
+            return st.integers(int(schema.get("minimum", 0)), min(int(schema.get("maximum", 50)), 50))
+        texts = {"uuid": "<thread>", "date-time": "2999-01-01T00:00:00Z"}.get(schema.get("format", ""), "x")
+        return {"boolean": st.booleans(), "null": st.none()}.get(kind, st.sampled_from([texts, texts, "", "\u2028 %00 '"]))
+
+    def make(self, times: int, number: int) -> list[Case]:
+        """Requests of every operation, the same for the same number: most of those that could start a run."""
+        made: list[Case] = []
+        for route in sorted(self.operations):
+            schema = json.dumps(self.body_of(route))
+            starts = "RunCreate" in schema or route.endswith(("/commands", "/mcp/", "/a2a/{assistant_id}"))
+
+            @seed(number)
+            @hypothesis_settings(
+                max_examples=times * (1 if schema == "null" else 6 if starts else 3),
+                database=None,
+                phases=[Phase.generate],
+                suppress_health_check=[*HealthCheck],
+                deadline=None,
+            )
+            @given(self.cases(route))
+            def collect(case: Case) -> None:
+                made.append(case)
+
+            collect()
+        return made
+
+
+def texts(values: list[Any]) -> list[str]:
+    return [value for value in values if isinstance(value, str)]
+
+
+def _some(values: dict[str, st.SearchStrategy[Any]], needed: set[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """What is needed, and at most two of the others: with more, something is wrong in most of them."""
+    required = st.fixed_dictionaries({key: value for key, value in values.items() if key in needed})
+    others = [st.fixed_dictionaries({key: value}) for key, value in values.items() if key not in needed]
+    if not others:
+        return required
+    more = st.lists(st.one_of(others), max_size=2)
+    return st.builds(lambda some, rest: {key: value for part in [*rest, some] for key, value in part.items()}, required, more)
+
+
+def _put(body: Any, where: str, hers: dict[str, Any]) -> Any:
+    """The body with things of hers in it; what is on the way becomes an object."""
+    if isinstance(body, list):
+        return [_put(body[0], where, hers), *body[1:]] if body else body
+    if not isinstance(body, dict):
+        return body
+    step, _, rest = where.partition(".")
+    return (
+        {**body, step: _put(body.get(step) if isinstance(body.get(step), dict) else {}, rest, hers)}
+        if step
+        else {**body, **hers}
+    )
+
+
+class Victim:
+    """Somebody with a conversation, memory, policies and an assistant with a skill, as `names`, and what must not be shown."""
+
+    def __init__(self, server: DevServer) -> None:
+        mark = uuid.uuid4().hex[:8]
+        self.server, self.person = server, server.person(f"alice-{mark}@example.com", f"acme-{mark}")
+        self.operator = server.person("", headers=OPERATOR)
+        self.marks = {kind: f"{kind}-{uuid.uuid4().hex}" for kind in ("said", "kept", "skill", "rule")}
+        self.names: dict[str, Any] = {}
+
+    async def settle_in(self) -> None:
+        self.names = await settled(self.person, self.marks["said"], self.marks["kept"])
+        assistant = await self.operator.made("POST", "/assistants", {"graph_id": "agent", "name": "hers"})
+        self.names |= {"<assistant>": assistant["assistant_id"]}
+        skill = f"---\nname: hers\ndescription: {self.marks['skill']}\n---\n"
+        items = {namespaces.skills(assistant["assistant_id"]): skill, namespaces.policies(self.person.org): self.marks["rule"]}
+        for (kind, whose), content in items.items():
+            key = "/hers/SKILL.md" if kind == "skills" else "/rule.md"
+            value = {"content": content, "encoding": "utf-8"}
+            await self.operator.made("PUT", "/store/items", {"namespace": [kind, whose], "key": key, "value": value})
+        # Another conversation, which no request names.
+        hidden = await settled(self.person, self.marks["said"], self.marks["kept"])
+        self.secrets = [*(self.marks[kind] for kind in ("said", "kept", "skill")), hidden["<thread>"], hidden["<run>"]]
+
+    def secrets_from(self, attacker: Person) -> list[str]:
+        """Her organization's rules are her colleagues', too."""
+        return [*self.secrets, *[self.marks["rule"]] * (attacker.org != self.person.org)]
+
+    def spelled(self) -> dict[str, Any]:
+        hers = {f"<her {name[1:-1]}>": value for name, value in self.names.items()}
+        return {**hers, "<her THREAD>": self.names["<thread>"].upper().replace("-", "")}
+
+    async def everything(self) -> dict[str, Any]:
+        """All that she has, as an operator sees it."""
+        mine = {"metadata": {"user_id": self.person.name, "org_id": self.person.org}, "limit": 100}
+        views = {"threads": await self.operator.made("POST", "/threads/search", mine)}
+        for thread in [thread["thread_id"] for thread in views["threads"]]:
+            for part in ("history?limit=100", "runs?limit=100"):
+                views[f"{thread} {part}"] = await self.operator.made("GET", f"/threads/{thread}/{part}")
+        for namespace in (self.names["<memory>"], ["policies", self.person.org], ["skills", self.names["<assistant>"]]):
+            items = await self.operator.made("POST", "/store/items/search", {"namespace_prefix": namespace, "limit": 100})
+            views[str(namespace)] = sorted(map(json.dumps, items["items"]))
+        views["assistant"] = await self.operator.made("GET", f"/assistants/{self.names['<assistant>']}")
+        return views
+
+
+async def settled(person: Person, said: str, kept: str) -> dict[str, Any]:
+    """A conversation that has ended and a memory, and their names."""
+    thread = await person.thread(note=said)
+    await person.turn(thread, said)
+    run = (await person.made("GET", f"/threads/{thread}/runs"))[0]["run_id"]
+    state = await person.made("GET", f"/threads/{thread}/state")
+    await person.write(kept, "/memories/kept.md")
+    memory = list(namespaces.memories(Actor(person.name, person.org), AGENT, Settings()))
+    names = {
+        "name": person.name,
+        "org": person.org,
+        "thread": thread,
+        "run": run,
+        "memory": memory,
+        "memory.": ".".join(memory),
+    }
+    return {f"<{name}>": value for name, value in {**names, "checkpoint": state["checkpoint"]["checkpoint_id"]}.items()}
 
 
 @dataclass
 class Trial:
-    """A case that was sent, by whom, and the answer; status 0 where none came."""
+    """A request that was sent, by whom, and the answer; status 0 where none came."""
 
     case: Case
-    attacker: Attacker
-    request: dict[str, Any] = field(default_factory=dict)
-    answer: Answer = field(default_factory=lambda: Answer(0, ""))
+    attacker: Person
+    request: tuple[str, str, Any]
+    status: int = 0
+    text: str = ""
 
-    @property
-    def accepted(self) -> bool:
-        """Whether the server did what it was asked for; some routes refuse with 200 and an error."""
-        refused = any(sign in body_of(self.answer) for sign in ('"type":"error"', '"id":"1","error"'))
-        return self.answer.status in range(100, 300) and not refused
-
-
-@dataclass
-class Finding:
-    """What is wrong, and which requests it may come from."""
-
-    what: str
-    suspects: Sequence[Trial]
-    detail: str = ""
-
-
-@dataclass
-class Fuzz:
-    """Sends cases to a server and judges them."""
-
-    server: DevServer
-    model: ScriptedAnthropic
-    http: httpx.AsyncClient
-
-    async def examine(self, cases: Sequence[Case], group: int = GROUP) -> tuple[list[Trial], list[Finding]]:
-        """Send all cases at the same time, `group` of them to one victim; the answers, and what is wrong."""
-        victims = [Victim(self.server, self.http) for _ in range(0, len(cases), group)]
-        await _each(victim.settle_in() for victim in victims)
-        before, asked = await self._snapshot(victims), len(self.model.requests)
-        trials = [Trial(case, self._attacker(case, victims[number // group])) for number, case in enumerate(cases)]
-        await _each(map(self._send, trials))
-        findings = await self._endless(trials)
-        findings += [finding for findings in await _each(map(self._shown, trials)) for finding in findings]
-        findings += self._told(trials, self.model.requests[asked:])
-        for number, (old, new) in enumerate(zip(before, await self._snapshot(victims), strict=True)):
-            suspects = trials[number * group : (number + 1) * group]
-            changed = [name for name in old if old[name] != new[name]]
-            findings += [
-                Finding(f"changed: {_anonymous(name)} of hers", suspects, _difference(old[name], new[name])) for name in changed
-            ]
-        return trials, findings
-
-    def _attacker(self, case: Case, victim: Victim) -> Attacker:
-        return Attacker(self.server, self.http, victim=victim, elsewhere=case.elsewhere)
-
-    async def _send(self, trial: Trial) -> None:
-        case, attacker = trial.case, trial.attacker
-        parts = case.parts()
-        await attacker.settle_in(json.dumps([case.route, parts]))
-        parts = filled(parts, {**attacker.victim.spelled(), **attacker.names})
-        # What is asked there, so that what the model is shown tells in which request's run.
-        parts = json.loads(json.dumps(parts).replace('"hello"', json.dumps(attacker.names["said"])))
-        method, route = case.route.split(" ")
-        path = filled(route.replace("{", "<").replace("}", ">"), parts["path"])
-        path = str(httpx.URL(path, params=_texts(parts["query"])))
-        trial.request = {"request": f"{method} {path}", "headers": parts["headers"], "body": parts["body"]}
-        headers = {**ACCEPT, **_texts(parts["headers"]), **attacker.headers("owner")}
-        if method == "WS":
-            trial.answer = await attacker._talk(path, parts["body"], headers, "")
-        else:
-            listens = route.endswith("/stream/events") or (method == "GET" and route.endswith("/stream"))
-            trial.answer = await self._answer(method, path, headers, parts["body"], LISTEN_SECONDS if listens else READ_SECONDS)
-        await attacker.clear_away()
-
-    async def _answer(self, method: str, path: str, headers: dict[str, str], body: Any, seconds: float) -> Answer:
-        """The answer, as far as it comes within `seconds` of its beginning."""
-        status, text = 0, ""
+    async def send(self, room: asyncio.Semaphore) -> None:
+        method, url, body = self.request
         try:
-            async with (
-                asyncio.timeout(ANSWER_SECONDS) as limit,
-                self.http.stream(method, path, json=body, headers=headers) as response,
-            ):
-                status, text = response.status_code, f"{response.headers}\n\n"
-                limit.reschedule(asyncio.get_running_loop().time() + seconds)
-                async for part in response.aiter_text():
-                    text += part
+            async with room, asyncio.timeout(READ_SECONDS), self.attacker.http.stream(method, url, json=body) as answer:
+                self.status = answer.status_code
+                async for part in answer.aiter_text():
+                    self.text += part
         except (TimeoutError, httpx.TransportError) as error:
-            text += repr(error) if status == 0 else ""
-        return Answer(status, text)
-
-    async def _snapshot(self, victims: Sequence[Victim]) -> list[dict[str, Any]]:
-        """What each has, as an operator sees it."""
-        items: list[dict[str, Any]] = []
-        while len(items) % 1000 == 0:
-            body = {"namespace_prefix": [], "limit": 1000, "offset": len(items)}
-            page = (await self._studio("/store/items/search", body))["items"]
-            items += page
-            if not page:
-                break
-        return await _each(victim.everything(items) for victim in victims)
-
-    async def _studio(self, path: str, body: dict[str, Any]) -> Any:
-        return await World(self.server, self.http).api("studio", "POST", path, body)
-
-    async def _endless(self, trials: Sequence[Trial]) -> list[Finding]:
-        """Wait until none of their runs goes on; those that still do when none has ended for a while."""
-        people = {(trial.attacker.owner, trial.attacker.org): trial for trial in trials}
-        planned = {trial.attacker.victim.names["planned thread"] for trial in trials}
-        busy: dict[str, Trial] = {}
-        quiet = 0.0
-        while quiet < STUCK_SECONDS:
-            threads = await self._studio(
-                "/threads/search", {"status": "busy", "limit": 1000, "select": ["thread_id", "metadata"]}
-            )
-            owners = {of["thread_id"]: (of["metadata"].get("user_id"), of["metadata"].get("org_id")) for of in threads}
-            now = {thread: people[owner] for thread, owner in owners.items() if owner in people and thread not in planned}
-            if quiet:  # a thread stays busy when its last run was rolled back before it began
-                now = {thread: trial for thread, trial in now.items() if await self._goes_on(thread)}
-            if not now:
-                return []
-            quiet = quiet + 0.25 if now.keys() <= busy.keys() else 0.0
-            busy = now
-            await asyncio.sleep(0.25)
-        return [Finding("a run never ends", [trial], f"thread {thread} is busy") for thread, trial in busy.items()]
-
-    async def _goes_on(self, thread: str) -> bool:
-        answer = await self.http.get(f"/threads/{thread}/runs?limit=1000", headers={"x-auth-scheme": "langsmith"})
-        return answer.is_success and any(run["status"] not in ENDED for run in answer.json())
-
-    async def _shown(self, trial: Trial) -> list[Finding]:
-        """What is wrong with an answer, and with what the attacker sees of their own afterwards."""
-        attacker, headers = trial.attacker, trial.attacker.headers("owner")
-        threads = await self.http.post("/threads/search", json={"limit": 1000}, headers=headers)
-        runs = await self.http.get(f"/threads/{attacker.names['mine']}/runs?limit=1000", headers=headers)
-        texts = {"the answer": trial.answer.text, "the attacker's threads": threads.text, "the attacker's runs": runs.text}
-        secrets = attacker.victim.secrets_from(trial.case.elsewhere)
-        shown = [(where, secret) for where, text in texts.items() for secret in secrets if secret in text]
-        findings = [Finding(f"shown in {where}: {_kind(secret)}", [trial], texts[where][-1500:]) for where, secret in shown]
-        if runs.is_success and any(run["status"] not in ENDED for run in runs.json()):
-            findings.append(Finding("a run never ends", [trial], runs.text[:1500]))
-        status, known = trial.answer.status, PLATFORM_ERRORS.get(trial.case.route)
-        if status == 0 or (status >= 500 and not (known and known(trial.request["body"]))):
-            findings.append(Finding(f"status {status} of {trial.case.route}", [trial], trial.answer.text[-1500:]))
-        return findings
-
-    def _told(self, trials: Sequence[Trial], prompts: Sequence[Any]) -> list[Finding]:
-        """What the model is shown of hers: in a run of a request's, which what was asked tells, or in nobody knows whose."""
-        by_tag = {trial.attacker.names["said"]: trial for trial in trials}
-        findings = []
-        for prompt in prompts:
-            tags = _TAG.findall(last_user_text(prompt)) or _TAG.findall(json.dumps(prompt["messages"]))
-            suspects = [by_tag[tag] for tag in tags[-1:] if tag in by_tag] if tags else list(trials)
-            secrets = {mark for of in suspects for mark in of.attacker.victim.secrets_from(of.case.elsewhere)}
-            marks = secrets & set(_MARK.findall(json.dumps(prompt)))
-            findings += [Finding(f"shown to the model: {_kind(mark)}", suspects) for mark in marks]
-        return findings
-
-    async def smallest(self, finding: Finding) -> str:
-        """The smallest request that still does what was found."""
-
-        async def again(cases: Sequence[Case]) -> list[Trial]:
-            _, findings = await self.examine(cases, group=1)
-            return [one.suspects[0] for one in findings if one.what == finding.what and len(one.suspects) == 1]
-
-        cases, smallest = [trial.case for trial in finding.suspects], None
-        for _ in range(ROUNDS):
-            failing = await again(cases) if cases else []
-            if not failing:
-                break
-            smallest = min(failing, key=lambda trial: len(trial.case.edits))
-            cases = list(_smaller(smallest.case))
-        return json.dumps(smallest.request) if smallest else f"none of {len(finding.suspects)} suspects does it alone"
+            self.text += repr(error) if self.status == 0 else ""
 
 
-async def _each(coroutines: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """The results of all, some of them at once."""
-    room = asyncio.Semaphore(AT_ONCE)
-
-    async def one(coroutine: Coroutine[Any, Any, Result]) -> Result:
-        async with room:
-            return await coroutine
-
-    return await asyncio.gather(*map(one, coroutines))
+def echo(body: Body) -> Reply:
+    """A model that says which marks it was shown."""
+    return [Text(" ".join(["shown", *re.findall(r"\b(?:said|kept|rule|skill)-[0-9a-f]{32}\b", json.dumps(body))]))]
 
 
-def _smaller(case: Case) -> Iterator[Case]:
-    """The case with nothing put into it, one thing, half of them, or all but one."""
-    edits, half = case.edits, len(case.edits) // 2
-    smaller = [(edit,) for edit in edits] + [edits[:half], edits[half:]]
-    smaller += [edits[:left] + edits[left + 1 :] for left in range(len(edits))] if len(edits) < 9 else []
-    yield from (case.only(*fewer) for fewer in [(), *smaller] if len(fewer) < len(edits))
+async def running(operator: Person, attackers: list[Person]) -> list[str]:
+    """Threads of theirs on which a run goes on."""
+    going = []
+    for attacker in attackers:
+        mine = {"metadata": {"user_id": attacker.name, "org_id": attacker.org}, "status": "busy", "limit": 1000}
+        for thread in await operator.made("POST", "/threads/search", mine):
+            runs = await operator.made("GET", f"/threads/{thread['thread_id']}/runs?limit=100")
+            going += [f"{attacker.name}: {run}" for run in runs if run["status"] in {"pending", "running"}]
+    return going
 
 
-def _anonymous(name: str) -> str:
-    return re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "...", name)
-
-
-def _difference(old: Any, new: Any) -> str:
-    """Both, from a little before the first character in which they differ."""
-    texts = json.dumps(old), json.dumps(new)
-    begin = max(0, next((n for n, pair in enumerate(zip(*texts, strict=False)) if len(set(pair)) > 1), 0) - 100)
-    return " became ".join(text[begin : begin + 600] for text in texts)
-
-
-def _kind(secret: str) -> str:
-    return f"what she has as {secret.partition('-')[0]!r}" if _MARK.fullmatch(secret) else "an id of hers that nobody was told"
-
-
-def _texts(values: dict[str, Any]) -> dict[str, str]:
-    """Values as a query or as headers hold them."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
-
-
-@pytest.fixture(scope="module")
-def scripted() -> Iterator[ScriptedAnthropic]:
-    with ScriptedAnthropic() as model:
-        yield model
-
-
-@pytest.fixture(scope="module")
-def fuzzed(scripted: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    """A server of the fuzz's own."""
-    with DevServer(tmp_path_factory.mktemp("fuzz"), env=model_env(scripted)) as server:
-        yield server
-
-
-def connection(server: DevServer) -> httpx.AsyncClient:
-    """A client with a connection for every request: the server may close one on which it refused a body unread."""
-    limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
-    return httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False, limits=limits)
-
-
-def rates(trials: Sequence[Trial]) -> dict[str, tuple[int, int]]:
-    """How many requests each route was sent, and how many of them it accepted."""
-    sent = Counter(trial.case.route for trial in trials)
-    accepted = Counter(trial.case.route for trial in trials if trial.accepted)
-    return {route: (sent[route], accepted[route]) for route in sorted(sent)}
-
-
-@pytest.fixture(scope="module")
-def document(fuzzed: DevServer) -> Any:
-    """What the running server says of itself."""
-    return httpx.get(f"{fuzzed.url}/openapi.json", trust_env=False).json()
-
-
-@pytest.mark.parametrize(("count", "seed"), [(150, 13), pytest.param(1500, 2, marks=pytest.mark.proof)])
-async def test_no_request_shows_or_changes_what_is_another_s_and_every_run_ends(
-    fuzzed: DevServer, scripted: ScriptedAnthropic, document: Any, count: int, seed: int
+@pytest.mark.parametrize(("times", "number"), [(2, 1), pytest.param(25, 2, marks=pytest.mark.proof)])
+async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes_on(
+    server: DevServer, model: ScriptedAnthropic, times: int, number: int
 ) -> None:
-    requests = Requests(document, seed)
-    async with connection(fuzzed) as http:
-        fuzz = Fuzz(fuzzed, scripted, http)
-        trials, findings = await fuzz.examine([*requests.cases(count), *requests.plain(OPEN)])
-        kinds = {finding.what: finding for finding in reversed(findings)}
-        order = sorted(kinds.values(), key=lambda finding: (finding.what.startswith("status"), len(finding.suspects)))
-        smallest = await asyncio.gather(*map(fuzz.smallest, order[:SHRUNK]))
-    lines = [f"{sum(finding.what == what for finding in findings)} times {what}" for what in kinds]
-    lines += [f"{of.what}\n  {request}\n  {of.detail[:1500]}" for of, request in zip(order, smallest, strict=False)]
-    if findings:
-        pytest.fail("\n".join(lines), pytrace=False)
-    # Else nothing was tried: the server takes most of what people may do, and of every such route something.
-    taken = rates(trials)
-    print(*(f"{accepted} of {sent} accepted: {route}" for route, (sent, accepted) in taken.items()), sep="\n")  # noqa: T201
-    sent, accepted = (sum(numbers) for numbers in zip(*(taken[route] for route in OPEN), strict=True))
-    assert accepted >= 0.6 * sent, taken
-    assert [route for route in OPEN if taken[route][1] == 0] == []
+    victim = Victim(server)
+    await victim.settle_in()
+    before, shown = await victim.everything(), len(model.requests)
+    model.script(lambda _: True, *[echo] * 100_000)
+    requests = Requests(await victim.operator.made("GET", "/openapi.json"))
+    assert sum("requestBody" in operation for operation in requests.operations.values()) > 30, "no bodies are described"
 
+    # Colleagues, and namesakes in another organization, for whom her organization's rules are secret, too.
+    cases, anew = requests.make(times, number), httpx.Limits(max_keepalive_connections=0)
+    attackers = []
+    for one in range(-(-len(cases) // CASES_OF_ONE)):
+        who = (f"mallory{one}", victim.person.org) if one % 2 else (victim.person.name, f"globex{one}-{uuid.uuid4().hex[:8]}")
+        attackers.append(server.person(*who, limits=anew))
+    own = await asyncio.gather(*(settled(attacker, "mine", "mine") for attacker in attackers))
+    names = [{**victim.spelled(), **mine} for mine in own]
+    turns = [(case, n % len(attackers)) for n, case in enumerate(cases)]
+    trials = [Trial(case, attackers[one], case.spelled(names[one])) for case, one in turns]
+    room = asyncio.Semaphore(AT_ONCE)
+    await asyncio.gather(*(trial.send(room) for trial in trials))
 
-def test_every_route_with_a_body_is_tried(document: Any) -> None:
-    requests = Requests(document, 1)
-    assert sum(operation.schema is not None for operation in requests.operations) > 30, "the document describes no bodies"
-    tried = {case.route for case in requests.cases(1500)}
-    assert {operation.route for operation in requests.operations} == tried
-
-
-def test_a_field_and_a_route_that_a_new_version_adds_are_tried(document: Any) -> None:
-    house = {"type": "object", "properties": {"within": {"type": "object", "properties": {"house_id": {"type": "string"}}}}}
-    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/House"}}}}
-    added = {
-        "paths": document["paths"] | {"/houses": {"post": {"requestBody": body}}},
-        "components": {"schemas": document["components"]["schemas"] | {"House": house}},
-    }
-    requests = Requests({**document, **added}, 1)
-    places = {edit.where for case in requests.cases(1500) if case.route == "POST /houses" for edit in case.edits}
-    assert {place[:-1] for place in places} >= {("body",), ("body", "within"), ("body", "config", "configurable"), ("headers",)}
-    assert any("house_id" in names for names in requests.keys.values())
+    going = list[str]()
+    for _ in range(END_SECONDS):
+        if not (going := await running(victim.operator, attackers)):
+            break
+        await asyncio.sleep(1)
+    wrong = [f"a run never ends: {run}" for run in going]
+    for trial in trials:
+        if trial.status == 0 or (trial.status >= 500 and trial.case.route not in PLATFORM_ERRORS):
+            wrong.append(f"status {trial.status}: {trial.request}: {trial.text[:300]}")
+        wrong += [f"{of} is shown: {trial.request}" for of in victim.secrets_from(trial.attacker) if of in trial.text]
+    for attacker in attackers:
+        threads = json.dumps(await attacker.made("POST", "/threads/search", {"limit": 1000}))
+        wrong += [f"{of} is in a thread of {attacker.name}'s" for of in victim.secrets_from(attacker) if of in threads]
+    prompts = json.dumps(model.requests[shown:])
+    wrong += [f"{mark} is shown to the model" for mark in victim.secrets if mark in prompts]
+    after = await victim.everything()
+    wrong += [f"{name} of hers changed" for name in before | after if before.get(name) != after.get(name)]
+    if wrong:
+        pytest.fail("\n".join(wrong[:20]), pytrace=False)
+    # Else nothing was tried.
+    taken = Counter(trial.case.route for trial in trials if 200 <= trial.status < 300)
+    assert len(taken) >= 0.6 * len(requests.operations), taken
+    assert sum(number for route, number in taken.items() if "/runs" in route) >= 20, taken
+    bob = server.person("bob")
+    async with asyncio.timeout(10):
+        assert (await bob.turn(await bob.thread(), "hello"))["messages"][-1]["content"] == "shown"
