@@ -36,7 +36,7 @@ from settings import Settings
 VERSION = 1
 _PAGE = 20
 # What waits for the person's decision in one memory, where there is consolidation.
-ShownProposals = Callable[[BaseStore, identity.Actor, namespaces.Namespace, journal.Began], Awaitable[list[dict[str, Any]]]]
+ShownProposals = Callable[[BaseStore, identity.Actor, namespaces.Namespace], Awaitable[list[dict[str, Any]]]]
 
 
 async def no_proposals(*_: object) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ async def document(
         "proposals": [
             {**proposal, **_assistant(namespace, settings)}
             for namespace in own
-            for proposal in await shown_proposals(store, actor, namespace, journal.began_now(actor))
+            for proposal in await shown_proposals(store, actor, namespace)
         ],
         "controls": asdict(await controls(store, actor, settings)),
     }

@@ -44,15 +44,15 @@ run_records = _of_person("consolidations")
 ALL_RUN_RECORDS: Namespace = ("consolidations",)
 # Whether a person paused memory or reviews changes; keys are the names in `memory/controls/`.
 controls = _of_person("controls")
-# The last accepted batch of consolidation; journaled, keyed by the memory it changes.
-lease = _of_person("lease")
-# Changes that wait for a person's decision; journaled, keyed by the memory they change.
+# The time before which nothing of a person is due; keys are assistants, or "all".
+reading = _of_person("reading")
+# Accepted batches of consolidation, until they are applied; keys are their ids.
+accepted = _of_person("accepted")
+# Changes that wait for a person's decision, and what was declined; keys are their ids.
 proposals = _of_person("proposals")
 # The time at which a person was forgotten last. It stays, so that writes of older runs are refused.
 forgotten = _of_person("forgotten")
 FORGOTTEN = "last"  # its key
-# Ids of a person's consolidation threads; keys are those of `memory/consolidation/trigger.py`.
-schedule = _of_person("schedule")
 # A person's tokens by day and run. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
 usage = _of_person("usage")
 
@@ -72,16 +72,6 @@ def sweep(threads: str) -> Namespace:
     return ("sweep", threads) if threads else ("sweep",)
 
 
-def due(threads: str) -> Namespace:
-    """Namespace of the threads that were due at the last sweep of a list; keys are their ids."""
-    return ("due", threads) if threads else ("due",)
-
-
-def operations() -> Namespace:
-    """Namespace of the deployment's consolidation counts by hour. They name nobody."""
-    return ("operations",)
-
-
 RecallPart = Literal["documents", "new", "segments", "texts"]
 RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
 
@@ -96,10 +86,10 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
 
     A new namespace of a person must be added here. `files` are the namespaces of their memory files.
     """
-    journaled = [*files, lease(actor), proposals(actor)]
-    of_files = [part for namespace in journaled for part in (namespace, journals(namespace))]
+    of_files = [part for namespace in files for part in (namespace, journals(namespace))]
     index = [recall(actor, part) for part in RECALL_PARTS]
-    return [*of_files, *index, positions(actor), run_records(actor), schedule(actor), controls(actor)]
+    of_consolidation = [of(actor) for of in (positions, reading, accepted, proposals, run_records)]
+    return [*of_files, *index, *of_consolidation, controls(actor)]
 
 
 def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:

@@ -37,7 +37,7 @@ class Platform:
         self.after: Callable[[str], Awaitable[None]] | None = None
         self.runs = Runs(self)
         self._ids = itertools.count(1)
-        self._order: list[str] | None = None
+        self._order: list[str] | None = None  # ids, newest first
 
     @property
     def threads(self) -> Self:
@@ -104,9 +104,11 @@ class Platform:
         await self.called("threads.search", metadata=metadata, ids=ids, limit=limit, offset=offset)
         if ids is not None:
             threads: Iterable[Thread] = [self.kept[thread_id] for thread_id in ids if thread_id in self.kept]
+        elif (sort_by, sort_order) != ("updated_at", "desc"):
+            threads = sorted(self.kept.values(), key=lambda thread: str(thread[sort_by]), reverse=sort_order == "desc")
         else:
             if self._order is None:
-                self._order = sorted(self.kept, key=lambda key: str(self.kept[key][sort_by]), reverse=sort_order == "desc")
+                self._order = sorted(self.kept, key=lambda key: str(self.kept[key]["updated_at"]), reverse=True)
             # Lazily, so that the first page does not cost a scan, as in a database with an index.
             threads = (self.kept[thread_id] for thread_id in self._order)
         wanted = (metadata or {}).items()
@@ -155,17 +157,22 @@ class Runs:
                 begun.append(due[0])
         return begun
 
-    async def list(self, thread_id: str, *, status: str | None = None, limit: int = 10, **_: Any) -> list[Run]:
+    async def list(self, thread_id: str, *, status: str | None = None, limit: int = 10, offset: int = 0, **_: Any) -> list[Run]:
         await self._platform.called("runs.list", thread_id=thread_id)
         if thread_id not in self.kept and thread_id not in self._platform.kept:
             raise _not_found()
-        return [dict(run) for run in self.kept[thread_id] if status in (None, run["status"])][:limit]
+        newest_first = [dict(run) for run in reversed(self.kept[thread_id]) if status in (None, run["status"])]
+        return newest_first[offset : offset + limit]
 
     async def create(
         self, thread_id: str, assistant: str, *, multitask_strategy: str = "enqueue", after_seconds: float = 0, **options: Any
     ) -> Run:
         given = {"assistant": assistant, "multitask_strategy": multitask_strategy, "after_seconds": after_seconds, **options}
         await self._platform.called("runs.create", thread_id=thread_id, **given)
+        if thread_id not in self._platform.kept:  # it takes the run's metadata
+            owner = Actor(options["context"]["user_id"], options["context"]["org_id"])
+            thread = self._platform.put(owner, thread_id, self._platform.now.isoformat())
+            thread["metadata"] |= {**options["metadata"], "graph_id": assistant}
         runs = self.kept[thread_id]
         if multitask_strategy == "rollback":  # those that wait are gone, and the one that runs is cancelled
             runs[:] = [

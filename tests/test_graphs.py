@@ -132,6 +132,6 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     if not CONSOLIDATION:
         return
     await operator.runs.wait(None, "consolidation_agent", input={"messages": []})
-    planned = await operator.store.search_items(list(namespaces.schedule(actor)), limit=10)
-    keys = {item["key"] for item in planned["items"]}
+    planned = await operator.threads.search(metadata={"user_id": actor.user_id, "graph_id": "consolidation_agent"}, limit=10)
+    keys = {(thread["metadata"] or {})["consolidates"] for thread in planned}
     assert keys == {"user": {"all"}, "user+assistant": {assistant_of(graph) for graph in GRAPHS}, "assistant": set()}[scope]

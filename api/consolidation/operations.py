@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api.requests import PersonRequest, RefusedRequestError, json_response, person_route
 from memory import identity
-from memory.consolidation import find_backlog, last_day
+from memory.consolidation import find_backlog
 from settings import Settings
 
 # Files that are counted, newest first; and people in the answer.
@@ -29,7 +29,7 @@ async def operations(request: PersonRequest) -> Response:
       "200":
         description: >
           `due` (people, conversations, oldest), `search_index` (conversations that the next search indexes first, oldest),
-          `last_day` (runs by status, model_calls, input_tokens, output_tokens, undone), `storage` (files, bytes, largest:
+          `storage` (files, bytes, largest:
           people with org_id, user_id, files and bytes). `complete` says whether all was looked at.
       "403": {description: It is for operators}
     """
@@ -39,14 +39,12 @@ async def operations(request: PersonRequest) -> Response:
         raise RefusedRequestError(400, "Operations are about everybody; leave user_id and org_id out.")
     async with get_client() as client:
         backlog = await find_backlog(request.settings, client, request.store)
-    runs, took = await last_day(request.store)
     due = {"people": len(backlog.people), "conversations": backlog.conversations, "oldest": backlog.oldest}
     index = {"conversations": backlog.unindexed, "oldest": backlog.oldest_unindexed}
     return json_response(
         {
             "due": {**due, "complete": backlog.complete},
             "search_index": {**index, "complete": backlog.complete},
-            "last_day": {"runs": runs, **took},
             "storage": await _storage(request.store, request.settings),
         }
     )

@@ -19,7 +19,7 @@ async def list_proposals(request: PersonRequest) -> Response:
         description: >
           `proposals`, oldest first: id, at, `files` (a diff each, by path), `threads` (ids of the conversations they come from)
     """
-    proposals = await shown_proposals(request.store, request.actor, request.namespace, request.began)
+    proposals = await shown_proposals(request.store, request.actor, request.namespace)
     return json_response({"proposals": proposals})
 
 

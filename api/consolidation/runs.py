@@ -49,7 +49,7 @@ async def consolidate(request: PersonRequest) -> Response:
     owner = Owner(request.actor, assistant if by_assistant else None)
     if not dry_run:
         async with langgraph_internals.acting_as_caller(request.http), get_client() as client:
-            await start(owner, client, request.store, asked=True)
+            await start(owner, client, asked=True)
         return json_response({"queued": True}, status=202)
     rehearsal = asyncio.create_task(_rehearse(request.http, owner))
     done, _ = await asyncio.wait({rehearsal}, timeout=HEARTBEAT_SECONDS)

@@ -27,7 +27,7 @@ from langgraph.store.memory import InMemoryStore
 from memory import identity, namespaces
 from memory.consolidation import sweep
 from settings import Settings
-from testing.fake_platform import FakePlatform
+from testing.platform import Platform
 
 CONVERSATIONS = 3
 SIZES = [(people, share) for people in (100, 1_000, 10_000) for share in (0.01, 1.0)] + [(100_000, 0.01)]
@@ -45,9 +45,9 @@ class Measured:
     peak: int = 0
 
 
-async def prepare(people: int) -> tuple[FakePlatform, InMemoryStore]:
+async def prepare(people: int) -> tuple[Platform, InMemoryStore]:
     """A deployment in which everything is consolidated and a sweep has been."""
-    platform, store = FakePlatform(), InMemoryStore()
+    platform, store = Platform(), InMemoryStore()
     platform.now -= timedelta(days=30)
     for number in range(people):
         for _ in range(CONVERSATIONS):
@@ -56,34 +56,36 @@ async def prepare(people: int) -> tuple[FakePlatform, InMemoryStore]:
         PutOp(
             namespaces.positions(identity.Actor(thread["metadata"]["user_id"], "acme")),
             thread["thread_id"],
-            {"message_id": "m", "updated_at": thread["updated_at"]},
+            {"updated_at": thread["updated_at"]},
         )
-        for thread in platform.threads
+        for thread in platform.kept.values()
     ]
     for first in range(0, len(ops), _BATCH):
         await store.abatch(ops[first : first + _BATCH])
     return platform, store
 
 
-async def night(platform: FakePlatform, store: InMemoryStore, people: int, share: float, measured: Measured) -> None:
+async def night(platform: Platform, store: InMemoryStore, people: int, share: float, measured: Measured) -> None:
     """Some people talk, then everybody sleeps and the sweep comes."""
     active = int(people * share)
-    one_each = {thread["metadata"]["user_id"]: thread["thread_id"] for thread in platform.threads}
+    one_each = {thread["metadata"]["user_id"]: thread["thread_id"] for thread in platform.kept.values()}
     platform.now += timedelta(days=1)
     for number in range(active):
-        platform.talk("", thread_id=one_each[f"user-{number}"])
-    platform.runs.clear()
+        platform.talk(f"user-{number}", thread_id=one_each[f"user-{number}"])
+    platform.runs.kept.clear()
     await store.aput(namespaces.sweep(""), "mark", {"began": (platform.now - timedelta(hours=12)).isoformat()})
-    for item in await store.asearch(namespaces.due(""), limit=people):  # who was due last night has been consolidated
-        await store.adelete(namespaces.due(""), item.key)
-    await platform.client.threads.search(metadata={"graph_id": "agent"}, limit=1)  # the fake sorts now
+    await platform.threads.search(metadata={"graph_id": "agent"}, limit=1)  # the fake sorts now
     platform.calls.clear()
     begun = time.perf_counter()
-    started = await sweep(Settings(), platform.client, store)
+    started = await sweep(Settings(), platform, store)  # type: ignore[arg-type]
     measured.seconds.append(time.perf_counter() - begun)
     measured.requests = sum(platform.calls.values())
     if started != active:
         raise RuntimeError(f"{active} of {people} people were active and {started} runs were created")
+    for number in range(active):  # until the next night they are consolidated
+        thread = platform.kept[one_each[f"user-{number}"]]
+        place = namespaces.positions(identity.Actor(f"user-{number}", "acme"))
+        await store.aput(place, thread["thread_id"], {"updated_at": thread["updated_at"]})
 
 
 async def measure(repetitions: int) -> dict[tuple[int, float], Measured]:

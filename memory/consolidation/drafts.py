@@ -1,121 +1,142 @@
-"""Drafts: each batch works on a private copy of the person's memory files until it is accepted.
+"""Drafts: each run works on a private copy of the person's memory files, which is committed at its end.
 
-A draft is in the memory of this process. Parallel tools lose no writes in it, and a run that dies has changed nothing. A run
-that goes on in another process has no draft, and begins its batch again.
+A draft is in the memory of this process, so a run that dies or is taken back has written nothing. A run without its draft, in
+another process, begins anew. A run also holds one of the process's slots until it ends, however it ends: there are few
+workers, and a conversation must always find one.
 """
 
-from collections import OrderedDict, defaultdict
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from uuid import uuid4
+from typing import Any
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, namespaces
+from memory.consolidation.commit import files_of
 from memory.consolidation.due import Due
-from memory.consolidation.positions import Position
+from memory.consolidation.guard import Changed, changes
 from memory.consolidation.run_records import Record
 from memory.consolidation.taken_back import Said
-from memory.journal import all_items
 from memory.validation import RefusedWriteError
-from settings import MAX_MEMORY_FILES
-
-# More runs than one process has at once. A run whose draft is dropped begins its batch again.
-_KEPT = 100
+from settings import CONSOLIDATIONS_AT_ONCE
 
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
     """One batch: the conversations that the model works on at once, and its copy of the files."""
 
-    origin: BaseStore  # to which accepted changes go; for a dry run its `rehearsal`
-    files: namespaces.Namespace  # the same in the copy and in the origin
+    files: namespaces.Namespace  # the same in the copy and in the real store
     base: Mapping[str, Item]  # the copied items, by key
-    follows: str  # id of the last accepted batch before the copy (`memory/consolidation/acceptance.py`)
     shown: Sequence[Due]
+    said: Sequence[Said]  # what the person said in these conversations since they first took something back
     text: str  # the conversations as the model reads them, with the files about them
     more: bool  # whether other conversations are due
-    reason: str  # why the first attempt was refused; "" in the first
-    skipped: Sequence[str]  # threads that the rest of the run leaves out, because their batch was refused twice
-    report: Record  # the run's record so far
-    said: Sequence[Said] = ()  # what the person said in these conversations since they first took something back
-    steps: int = 0  # model calls
+    report: Record
+    refused: str = ""  # why the first attempt was refused
+    steps: int = 0  # model calls of this attempt
     stuck: str = ""  # the call that the model repeats although it is refused
     given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
-    id: str = field(default_factory=lambda: str(uuid4()))
     store: BaseStore = field(default_factory=InMemoryStore)
 
-    async def copy(self) -> None:
-        """Fill the copy."""
+    async def begin(self, refused: str = "") -> None:
+        """Fill the copy: a first time, or again after a refusal."""
+        self.store, self.refused, self.steps = InMemoryStore(), refused, 0
+        self.given_up.clear()
         await self.store.abatch([_put(self.files, item) for item in self.base.values()])
 
-    async def now(self) -> dict[str, Item]:
-        """The copy's present files."""
-        return await files_of(self.store, self.files)
-
-    def positions(self) -> dict[str, Position]:
-        """The additions to the threads' positions once this batch is accepted, by thread id."""
-        return {item.conversation.thread_id: item.position() for item in self.shown}
-
-
-async def files_of(store: BaseStore, files: namespaces.Namespace) -> dict[str, Item]:
-    """All files of a namespace, by key."""
-    return {item.key: item for item in await store.asearch(files, limit=MAX_MEMORY_FILES + 1)}
-
-
-async def rehearsal(store: BaseStore, actor: identity.Actor, files: namespaces.Namespace) -> BaseStore:
-    """A copy in memory of all that a run changes, so that a dry run takes the same way and changes nothing."""
-    copy, kinds = InMemoryStore(), (namespaces.forgotten, namespaces.lease, namespaces.positions, namespaces.proposals)
-    for namespace in (files, *(kind(actor) for kind in kinds)):
-        await copy.abatch([_put(namespace, item) for item in await all_items(store, namespace)])
-    return copy
+    async def changes(self) -> list[Changed]:
+        return changes(self.base, await files_of(self.store, self.files))
 
 
 def _put(namespace: namespaces.Namespace, item: Item) -> PutOp:
-    """The item without its revision number, because a copy has no journal."""
+    """The item without its revision, because a copy has no journal."""
     return PutOp(namespace, item.key, {name: of for name, of in item.value.items() if not name.startswith("revision")})
 
 
-class Drafts:
-    """The drafts of this process, one a run."""
+@dataclass(slots=True)
+class _Slot:
+    actor: identity.Actor
+    dry: bool
+    draft: Draft | None = None
 
-    def __init__(self, kept: int = _KEPT) -> None:
-        self._drafts: OrderedDict[str, Draft] = OrderedDict()
-        self._kept = kept
+
+class Drafts:
+    """The runs of this process that are at work, each with its slot and its draft."""
+
+    def __init__(self, most: int = CONSOLIDATIONS_AT_ONCE) -> None:
+        self._most, self._slots = most, dict[str, _Slot]()
+
+    def take(self, actor: identity.Actor, *, dry: bool = False, asked: bool = False) -> bool:
+        """Take a slot for the current run, if one is free. One person leaves one to others. Dry runs have one of their own;
+        there is one more for runs that somebody `asked` for.
+        """
+        alike = [slot.actor for slot in self._slots.values() if slot.dry == dry]
+        free = len(alike) < (1 if dry else self._most + asked) and alike.count(actor) < max(1, self._most - 1)
+        if free:
+            self._slots[_run_id()] = _Slot(actor, dry)
+        return free
 
     def begin(self, draft: Draft) -> None:
-        """Put a draft in place of the current run's last one."""
-        self.end()
-        self._drafts[_run_id()] = draft
-        while len(self._drafts) > self._kept:
-            self._drafts.popitem(last=False)
+        self._slots[_run_id()].draft = draft
 
-    def current(self, batch: str) -> Draft | None:
-        """The current run's draft for this batch; None if it is gone, or belongs to another batch."""
-        draft = self._drafts.get(_run_id())
-        return draft if draft and draft.id == batch else None
+    def end(self, run_id: str) -> Draft | None:
+        """Free a run's slot. Returns its draft."""
+        slot = self._slots.pop(run_id, None)
+        return slot.draft if slot else None
 
-    def last(self) -> Draft | None:
-        """The current run's draft, whatever its batch."""
-        return self._drafts.get(_run_id())
-
-    def end(self) -> None:
-        """Drop the current run's draft."""
-        self._drafts.pop(_run_id(), None)
+    def current(self) -> Draft:
+        """The current run's draft. Raises `RefusedWriteError` in a process that has none."""
+        slot = self._slots.get(_run_id())
+        if slot is None or slot.draft is None:
+            raise RefusedWriteError("This consolidation was interrupted; start it again.")
+        return slot.draft
 
     def store(self) -> BaseStore | None:
-        """The store of the current run's memory files; None for the real store, which only scripts use.
-
-        Raises:
-            RefusedWriteError: the process that had the draft is gone.
-        """
-        if not identity.on_server():
-            return None
-        if draft := self._drafts.get(_run_id()):
-            return draft.store
-        raise RefusedWriteError("This consolidation was interrupted; it begins again.")
+        """The store of the current run's memory files; None for the real store, which only scripts use. Raises as `current`."""
+        return self.current().store if identity.on_server() else None
 
 
 def _run_id() -> str:
     return identity.current_run_id() or ""
+
+
+# It gets the error that ended the run, or None.
+Ending = Callable[[BaseException | None], Coroutine[Any, Any, None]]
+# By run id, with the context to call it in.
+_ENDINGS: dict[str, tuple[Ending, Context]] = {}
+
+
+def at_end(ending: Ending) -> None:
+    """Have this called when the current run of an `EndedGraph` ends."""
+    _ENDINGS[_run_id()] = ending, copy_context()
+
+
+class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A graph whose runs end as `at_end` says: also by an error in any node, by a limit, or by a cancellation. Middleware would
+    not do: no node runs after an error.
+    """
+
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
+        """Run the graph. Everything that a server runs or streams it with calls this."""
+        error: BaseException | None = None
+        try:
+            parts: Any = super().astream(input, config, **options)
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            run_id = str((config or {}).get("configurable", {}).get("run_id") or "")
+            if known := _ENDINGS.pop(run_id, None):
+                ending, context = known
+                # A task of its own: whoever cancels the run once more does not cancel this.
+                await asyncio.shield(asyncio.create_task(ending(error), context=context))

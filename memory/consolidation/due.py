@@ -1,64 +1,73 @@
-"""The new turns of a person's conversations since their last consolidation.
+"""What is new in a person's conversations since their last consolidation, and how far each is consolidated.
 
-No lookback window has to match a schedule: missed runs drop nothing, and a conversation that changes while it is read is due
-again.
+A position holds the hashes of a thread's consolidated messages, and its time stamp when they were read. A message without its
+hash there is new: forks, edits, deletions and equal times make no difference. The item in `namespaces.reading` holds the time
+before which nothing is due, so that a run reads no further back.
 """
 
 import asyncio
-import random
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from langchain_core.messages.utils import count_tokens_approximately
-from langgraph.store.base import BaseStore
-from langgraph_sdk import get_client
+from langgraph.store.base import BaseStore, GetOp, PutOp
 from langgraph_sdk.client import ThreadsClient
-from langgraph_sdk.schema import ThreadSelectField
 
-from memory import identity
-from memory.consolidation.positions import Position, commit, drop_positions, positions, positions_of, turn_hash
+from memory import identity, namespaces
 from memory.controls import stays_out
 from memory.recall import Conversation, Turn, conversation, owned_by, threads_by_id
 from settings import BATCH_TOKENS
 
 _PAGE = 100
 # Conversations that are read at once with all their messages.
-_READ = 20
+_READ_AT_ONCE = 20
+# Positions that one run looks at for deleted conversations.
+_CHECKED = 100
+# Turns commit late, and clocks differ.
+_MARGIN = timedelta(minutes=10)
 _CHARS_PER_TOKEN = 4
+_FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far one thread is consolidated."""
+
+    updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
+    seen: tuple[str, ...] = ()  # hashes of all consolidated messages: without its hash a message would be new for ever
+    undone: int = 0  # runs whose changes from its new messages were refused
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The new turns of one conversation.
-
-    `whole`: no new turn is left out. `undone`: number of runs whose changes from this conversation were refused.
-    """
+    """The new turns of one conversation, beyond its position. `whole`: no new turn is left out."""
 
     conversation: Conversation
+    position: Position = Position()
     whole: bool = True
-    undone: int = 0
 
-    def position(self) -> Position:
-        """The addition to the thread's position once these turns are consolidated."""
+    def advanced(self) -> Position:
+        """The position once these turns are consolidated."""
         talk = self.conversation
-        return Position(talk.updated_at if self.whole else "", talk.turns[-1].message_id, tuple(map(turn_hash, talk.turns)))
+        seen = dict.fromkeys((*self.position.seen, *map(_hash, talk.turns)))
+        return Position(talk.updated_at if self.whole else "", tuple(seen))
 
 
-def new_part(talk: Conversation, position: Position) -> Conversation:
-    """The turns without those already consolidated."""
-    seen = set(position.seen)
-    return replace(talk, turns=tuple(turn for turn in talk.turns if turn_hash(turn) not in seen))
+def _hash(turn: Turn) -> str:
+    return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
 
 
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
-    """The oldest conversations that fit into a batch, of the last one perhaps only its first turns. At least one turn.
+    """The oldest conversations that fit into a batch, of the last one perhaps only its first turns. At least one turn. Blocks.
 
     A conversation that was undone comes last and alone, so that its refusal does not block others.
     """
     taken: list[Due] = []
-    for item in sorted(due, key=lambda item: (item.undone, item.conversation.updated_at)):
-        if taken and item.undone:
+    for item in sorted(due, key=lambda item: (item.position.undone, item.conversation.updated_at)):
+        if taken and item.position.undone:
             break
         turns, fitting = item.conversation.turns, 0
         for turn in turns:
@@ -91,73 +100,119 @@ def _tokens(turn: Turn) -> int:
 
 
 async def find_due(
-    store: BaseStore,
-    actor: identity.Actor,
-    assistant_id: str | None,
-    skipped: Collection[str] = (),
-    platform: ThreadsClient | None = None,
+    store: BaseStore, threads: ThreadsClient, actor: identity.Actor, assistant_id: str | None, *, dry: bool = False
 ) -> list[Due]:
-    """A person's conversations with new turns, the longest unchanged first; more than fit into a batch, if there are more.
+    """A person's conversations with new turns; more than fit into a batch, if there are more.
 
-    A conversation without new turns is noted as read. Reading stops beyond the size of a batch, so that a backlog is read once
-    in all, not once a batch.
+    It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
+    noted as read, unless `dry`.
 
     Args:
         assistant_id: only conversations with this assistant.
-        skipped: ids of threads to ignore.
-        platform: the platform's threads; None for `get_client`'s.
     """
-    platform, known = platform or get_client().threads, await positions(store, actor)
-    with_it = {"assistant_id": assistant_id} if assistant_id else {}
-    owned = [{**metadata, **with_it} for metadata in owned_by(actor)]
-    stamps = {thread_id: at for metadata in owned for thread_id, at in await _threads(platform, metadata)}
-    await drop_positions(store, actor, await _gone(platform, actor, known.keys() - stamps.keys()))
-    changed = [key for key, at in stamps.items() if key not in skipped and known.get(key, Position()).updated_at != at]
-    changed.sort(key=lambda thread_id: (known.get(thread_id, Position()).undone, stamps[thread_id]))
-    due, read = list[Due](), 0
-    for start in range(0, len(changed), _READ):
-        ids = changed[start : start + _READ]
-        threads = await threads_by_id(platform, ids, owned, ["thread_id", "updated_at", "values"])
-        # Read again by key: while pages of a listing are read, another run's notes can move items from one page to the next.
-        exact = await positions_of(store, actor, ids)
-        new, old = await asyncio.to_thread(_new_parts, threads, exact)
+    metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor)]
+    mark = await _mark(store, actor, assistant_id)
+    changed, newest = list[tuple[int, str, str]](), mark["read_to"]
+    for owned in metadata:
+        async for page in changed_since(threads, owned, time_of(mark["read_to"])):
+            stamps = {str(thread["thread_id"]): str(thread["updated_at"]) for thread in page if not stays_out(thread)}
+            newest = max(newest, *stamps.values(), "")
+            known = await positions_of(store, actor, list(stamps))
+            changed += [(at.undone, stamps[key], key) for key, at in known.items() if at.updated_at != stamps[key]]
+    due, left, read = list[Due](), sorted(changed), 0
+    while left and (read <= BATCH_TOKENS or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
+        ids, left = [key for _, _, key in left[:_READ_AT_ONCE]], left[_READ_AT_ONCE:]
+        found = await threads_by_id(threads, ids, metadata, ["thread_id", "updated_at", "values"])
+        new, old = await asyncio.to_thread(_new_turns, found, await positions_of(store, actor, ids))
+        if not dry:
+            await put_positions(store, actor, old)
         due += new
-        await commit(store, actor, old)
         read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
-        if read > BATCH_TOKENS and len(due) > 1:
-            break
+    if not dry:
+        oldest = min((at for _, at, _ in changed), default=newest) if due or left else newest
+        read_to = (time_of(oldest) - _MARGIN).isoformat() if oldest else ""
+        checked = await _drop_deleted(store, threads, actor, mark["checked"])
+        if {"read_to": read_to, "checked": checked} != mark:
+            await store.aput(
+                namespaces.reading(actor), assistant_id or "all", {"read_to": read_to, "checked": checked}, index=False
+            )
     return due
 
 
-def _new_parts(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position]) -> tuple[list[Due], dict[str, Position]]:
-    """The new turns of these threads, and the positions of threads without any."""
+def _new_turns(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position]) -> tuple[list[Due], dict[str, Position]]:
+    """The new turns of these threads, and the positions of threads without any. Blocks."""
     due, old = list[Due](), dict[str, Position]()
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
         position = known.get(talk.thread_id, Position())
-        new = new_part(talk, position)
-        if new.turns:
-            due.append(Due(new, undone=position.undone))
+        seen = set(position.seen)
+        if new := tuple(turn for turn in talk.turns if _hash(turn) not in seen):
+            due.append(Due(replace(talk, turns=new), position))
         else:
-            old[talk.thread_id] = Position(talk.updated_at)
+            old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0)
     return due, old
 
 
-async def _gone(platform: ThreadsClient, actor: identity.Actor, thread_ids: Collection[str]) -> list[str]:
-    """The threads, of a random sample, that no longer belong to the person."""
-    ids = random.sample(sorted(thread_ids), min(len(thread_ids), _PAGE))  # others are there, with another assistant
-    threads = await threads_by_id(platform, ids, owned_by(actor), ["thread_id"]) if ids else []
-    return [*set(ids).difference(str(thread["thread_id"]) for thread in threads)]
-
-
-async def _threads(platform: ThreadsClient, metadata: dict[str, str]) -> list[tuple[str, str]]:
-    """Id and time stamp of all conversations with this metadata that may be consolidated."""
-    stamps: list[tuple[str, str]] = []
-    fields: list[ThreadSelectField] = ["thread_id", "updated_at", "metadata"]
-    read = 0
+async def changed_since(
+    threads: ThreadsClient, metadata: Mapping[str, Any], since: datetime, page_size: int = _PAGE
+) -> AsyncIterator[list[Any]]:
+    """Pages of the threads with this metadata that changed since then, newest first, without their messages."""
+    offset = 0
     while True:
-        page: Any = await platform.search(metadata=metadata, limit=_PAGE, offset=read, sort_by="thread_id", select=fields)
-        stamps += [(str(thread["thread_id"]), str(thread["updated_at"])) for thread in page if not stays_out(thread)]
-        read += len(page)
-        if len(page) < _PAGE:
-            return stamps
+        page: list[Any] = await threads.search(
+            metadata=dict(metadata), limit=page_size, offset=offset, sort_by="updated_at", sort_order="desc", select=_FIELDS
+        )
+        newer = [thread for thread in page if time_of(thread["updated_at"]) >= since]
+        if newer:
+            yield newer
+        if len(newer) < page_size:
+            return
+        offset += len(page)
+
+
+def time_of(stamp: object) -> datetime:
+    """A time stamp; the earliest time for anything else."""
+    try:
+        at = datetime.fromisoformat(str(stamp))
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC) + _MARGIN
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+async def _mark(store: BaseStore, actor: identity.Actor, assistant_id: str | None) -> dict[str, Any]:
+    """The time before which nothing is due, and how many positions were checked for deleted conversations."""
+    item = await store.aget(namespaces.reading(actor), assistant_id or "all")
+    read_to, checked = (item.value.get(name) if item else None for name in ("read_to", "checked"))
+    return {"read_to": read_to if isinstance(read_to, str) else "", "checked": checked if isinstance(checked, int) else 0}
+
+
+async def _drop_deleted(store: BaseStore, threads: ThreadsClient, actor: identity.Actor, checked: int) -> int:
+    """Delete positions of conversations that are gone, among the next few. Returns the number of those checked so far."""
+    items = await store.asearch(namespaces.positions(actor), limit=_CHECKED, offset=max(checked, 0))
+    ids = {item.key for item in items}
+    there = await threads_by_id(threads, sorted(ids), owned_by(actor), ["thread_id"]) if ids else []
+    gone = ids - {str(thread["thread_id"]) for thread in there}
+    await drop_positions(store, actor, gone)
+    return checked + len(items) - len(gone) if len(items) == _CHECKED else 0
+
+
+async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:
+    """The positions of these threads, by thread id."""
+    items = await store.abatch([GetOp(namespaces.positions(actor), thread_id) for thread_id in thread_ids])
+    return {thread_id: _position(getattr(item, "value", {})) for thread_id, item in zip(thread_ids, items, strict=True)}
+
+
+async def put_positions(store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position]) -> None:
+    namespace = namespaces.positions(actor)
+    await store.abatch([PutOp(namespace, thread_id, asdict(at), index=False) for thread_id, at in positions.items()])
+
+
+async def drop_positions(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str]) -> None:
+    """Delete the positions of missing threads."""
+    await store.abatch([PutOp(namespaces.positions(actor), thread_id, None) for thread_id in thread_ids])
+
+
+def _position(value: Mapping[str, Any]) -> Position:
+    seen, undone = value.get("seen"), value.get("undone")
+    known = tuple(map(str, seen)) if isinstance(seen, list | tuple) else ()
+    return Position(str(value.get("updated_at") or ""), known, undone if isinstance(undone, int) else 0)

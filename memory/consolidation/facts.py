@@ -1,13 +1,14 @@
 """The facts in memory files, and whether a change keeps them.
 
-A fact is a line of text that is no heading and no comment. A change keeps it if its words remain in one visible line
-(`memory/consolidation/visible.py`) of any file: with another bullet or emphasis, in another place, joined with another fact, or
-slightly reworded. A hidden fact may stay hidden. This module compares words, not meanings.
+A fact is a line of text that is no heading and no comment. A change keeps it if its words remain in one line of any file:
+with another bullet or emphasis, in another place, joined with another fact, or slightly reworded. A fact that a reader sees
+must stay outside of comments, code blocks and front matter. This module compares words, not meanings.
 """
 
 import json
 import math
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -15,7 +16,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from memory import recall
-from memory.consolidation.visible import is_printable, normal, texts
 from memory.validation import PROFILE_PATH
 from settings import FACT_WORDS_KEPT
 
@@ -31,6 +31,19 @@ _ROUNDING = 1e-9
 _SOURCE = re.compile(r"\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
 _WORD = re.compile(r"[^\W_]+")
 _HEADING = re.compile(r"#{1,6}(?:\s|$)")
+# What a reader of Markdown does not see. Every repetition is bounded, or ends where it matches.
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_HIDDEN = re.compile(
+    r"\A\ufeff?---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*$"
+    r"|^[ \t>*+-]{0,40}(?P<fence>`{3,}|~{3,}).*?(?:^[ \t>*+-]{0,40}(?P=fence)[`~]*[ \t]*$|\Z)"
+    r"|(?:!\[[^\[\]\n]{0,500})?\]\([^()\n]{0,2000}\)|^[ \t]{0,40}\[[^\[\]\n]{0,200}\]:[^\n]*",
+    re.DOTALL | re.MULTILINE,
+)
+# What a new line may not have: an element, or a comment. Addresses in angle brackets are text.
+_MARKUP = re.compile(r"<(?![^<>\s@]{1,200}@[^<>\s]{1,200}>|https?://[^<>\s]{1,2000}>)[a-z!?/]", re.IGNORECASE)
+_CODE = re.compile(r"`[^`]{0,2000}`")
+# Joiners and marks that Persian, Hindi, Hebrew and emoji need, and the soft hyphen.
+_JOINERS = dict.fromkeys(map(ord, "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"))
 
 
 class Fact(NamedTuple):
@@ -43,13 +56,24 @@ class Fact(NamedTuple):
 def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, Fact]:
     """The facts in files, given as path (as the agent sees it) and text. A repeated line is one fact."""
     facts = dict[Key, Fact]()
-    for path, text in files:
-        visible, whole = map(_lines, texts(_fields(text) if path == PROFILE_PATH else text))
-        for line in whole:
+    for path, content in files:
+        text = _COMMENT.sub("", _fields(content) if path == PROFILE_PATH else content)
+        visible = _HIDDEN.sub(lambda hidden: "\n" * hidden[0].count("\n"), text)
+        for line in _lines(text):
             facts.setdefault(_key(line), Fact(line, seen=False))
-        facts |= {_key(line): Fact(line, seen=True) for line in visible if is_printable(line)}
+        facts |= {_key(line): Fact(line, seen=True) for line in _lines(visible) if is_printable(line)}
     facts.pop((), None)
     return facts
+
+
+def is_plain(line: str) -> bool:
+    """Whether a line is text: without elements outside of backticks, and without invisible characters."""
+    return is_printable(line) and not _MARKUP.search(_CODE.sub("", line))
+
+
+def is_printable(line: str) -> bool:
+    """Whether a line has no invisible characters, and none that change its direction."""
+    return line.isprintable() or _normal(line).replace("\t", " ").isprintable()
 
 
 class Standing:
@@ -113,16 +137,20 @@ def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
     return defaultdict(lambda: rarest, {word: math.log(len(facts) / count) for word, count in frequency.items()})
 
 
+def words_of(key: Key, line: str, language: str) -> frozenset[str]:
+    """The stems of a line without stop words; all words if it has no others."""
+    return frozenset(recall.stems(_SOURCE.sub(" ", line), language) or key)
+
+
 def _key(line: str) -> Key:
     """A line's words without its source; for a line without words, its other characters."""
-    text = normal(line)
+    text = _normal(line)
     words = _WORD.findall(_SOURCE.sub(" ", text)) or _WORD.findall(text)
     return tuple(words) or (() if text.isascii() else (text.strip(),))
 
 
-def words_of(key: Key, line: str, language: str) -> frozenset[str]:
-    """The stems of a line without stop words; all words if it has no others."""
-    return frozenset(recall.stems(_SOURCE.sub(" ", line), language) or key)
+def _normal(line: str) -> str:
+    return unicodedata.normalize("NFKC", line.translate(_JOINERS)).casefold()
 
 
 def _lines(text: str) -> dict[str, None]:

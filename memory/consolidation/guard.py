@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 
-from memory.consolidation.facts import Standing, facts_of
+from memory.consolidation.facts import Standing, facts_of, is_plain
 from memory.journal import cut, diff, edits, revert_change
 from memory.validation import PROFILE_PATH, RefusedWriteError, check_profile, stored_file
 from settings import CONSOLIDATION_ADDS, CONSOLIDATION_REMOVES, CONSOLIDATION_UPDATES, MAX_SHRINKING
@@ -34,6 +34,11 @@ class Changed:
     def path(self) -> str:
         """The path as the agent sees it."""
         return f"/memories{self.key}"
+
+    @property
+    def growth(self) -> int:
+        """The characters that the change adds. Additions are applied before removals, and checked after them."""
+        return len(self.after) - len(self.before)
 
     def applied_to(self, file: FileData | None) -> FileData | None:
         """A file with this change merged into others' changes since the batch began.
@@ -85,7 +90,7 @@ def _file(item: Item | None) -> FileData | None:
 
 
 def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]) -> str | None:
-    """The reason to refuse a batch's changes, or None. A fact may move from one file to another.
+    """The reason to refuse a batch's changes, or None. A fact may move from one file to another. Blocks.
 
     `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`).
     """
@@ -97,9 +102,13 @@ def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]
 def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> str | None:
     if changed.key.startswith("/skills/"):
         return f"{changed.path} is the person's own skill, which consolidation must not change."
-    for kind, *_ in edits(changed.before.splitlines(), changed.after.splitlines()):
+    old = changed.before.splitlines()
+    for kind, *_ in edits(old, changed.after.splitlines()):
         if not _SWITCHES[kind]:
             return f"{changed.path}: {_NAMES[kind]} lines is switched off in this deployment."
+    known = set(old)
+    if hidden := next((line for line in changed.after.splitlines() if line not in known and not is_plain(line)), None):
+        return f"{changed.path}: only plain text, without HTML, comments and invisible characters: {hidden[:80]!r}."
     before = facts_of([(changed.path, changed.before)])
     given = facts_of((changed.path, line) for line in given_up)
     unexplained = after.lost(before, given)
@@ -108,7 +117,7 @@ def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> st
         lines = "; ".join(line[:80] for line in unexplained[:5])
         return (
             f"{changed.path} would lose {len(unexplained)} lines that were not given to forget_lines as outdated or "
-            f"contradicted: {lines}. Only plain text counts, no line in a comment, in HTML or in a code block."
+            f"contradicted: {lines}. Only plain text counts, no line in a comment or in a code block."
         )
     return None
 
@@ -131,8 +140,3 @@ def revert_file(key: str, current: str, before: str, after: str) -> str:
     if text:
         check_profile(text)
     return text
-
-
-def merged(earlier: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
-    """The diffs of two successive batches."""
-    return {path: cut("\n".join(filter(None, (earlier.get(path), later.get(path))))) for path in {**earlier, **later}}

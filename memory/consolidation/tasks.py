@@ -68,8 +68,7 @@ def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
     @tool(TOOL)
     async def search_recent_conversations(runtime: ToolRuntime[Context, Any]) -> str:
         """Read again what this person's conversations have had that is new since the last consolidation, oldest first."""
-        draft = drafts.current(runtime.state.get("batch"))
-        return draft.text if draft else NOTHING_NEW
+        return drafts.current().text if runtime.state.get("consolidating") else NOTHING_NEW
 
     @tool
     async def forget_lines(
@@ -89,8 +88,8 @@ def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
             return f"Error: {error}"
         if not path.startswith("/memories/"):
             return f"Error: '{path}' is not memory; use a path under /memories/."
-        if draft := drafts.current(runtime.state.get("batch")):
-            draft.given_up[path] += lines
+        if runtime.state.get("consolidating"):
+            drafts.current().given_up[path] += lines
         return f"Noted {len(lines)} lines; now change {path}."
 
     return [search_recent_conversations, forget_lines]

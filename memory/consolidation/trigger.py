@@ -1,47 +1,42 @@
-"""Triggers of consolidation: some time after a person's last turn (`IdleTrigger`), or at once (`start`, for the sweep).
+"""Triggers of consolidation: some time after a person's last turn (`IdleTrigger`), or soon (`start`).
 
 The platform's queue keeps and starts the runs. All runs of an owner are on one thread, of which the platform runs one at a
-time. So concurrent triggers never cause two runs at once; they may queue an extra one, which finds nothing new and ends without
-a model call. The thread's id is random and kept in the store: another person could create a predictable id first.
+time. The thread is found by its metadata, which only this server sets; it belongs to the person. `multitask_strategy`
+"rollback" takes back the run that was planned before: it has written nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import math
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
-from uuid import UUID, uuid4
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from uuid import uuid4
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.config import get_config
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import NotFoundError
-from langgraph_sdk.schema import Run, RunSelectField
+from langgraph_sdk.schema import Run
 
 from environment import CONSOLIDATION_GRAPH
-from memory import identity, journal, namespaces
-from memory.consolidation.begins import Begins, utc_now
+from memory import identity, journal
 from memory.controls import creating_run, in_temporary_conversation
-from memory.journal import file_lock
 from settings import MAX_CONSOLIDATION_WAIT_SECONDS, Settings
 
 logger = logging.getLogger(__name__)
 
-# A planned run that begins sooner than this is not cancelled: it could begin before its cancellation arrives.
-_MARGIN = timedelta(seconds=2)
 # What the metadata of a run says that its person asked for; a run that they created themselves says nothing.
 ASKED = "asked"
+# Metadata of an owner's consolidation thread.
+CONSOLIDATES = "consolidates"
+# More runs than wait on one thread.
+_LISTED = 20
 # Planning waits until the turn's checkpoint and answer are out.
 _DELAY_SECONDS = 0.2
 
@@ -54,18 +49,14 @@ class Owner:
     assistant_id: str | None = None
 
     @property
-    def key(self) -> str:
-        """Key of the consolidation thread's id in `namespaces.schedule`."""
-        return self.assistant_id or "all"
+    def assistant(self) -> str:
+        """The assistant whose namespace the memory is in, where assistants have their own."""
+        return self.assistant_id or identity.DEFAULT_AGENT_ASSISTANT
 
     def context(self) -> dict[str, str]:
         """A context that names this owner. It counts in operators' runs; other people's runs are always their own."""
         named = {"user_id": self.actor.user_id, "org_id": self.actor.org_id}
         return named | ({"assistant_id": self.assistant_id} if self.assistant_id else {})
-
-
-_BEGINS = Begins()
-PlanOn = Callable[[Owner, int, BaseStore], Awaitable[None]]
 
 
 def current_owner(settings: Settings, runtime: Runtime[Any] | None = None) -> Owner:
@@ -81,10 +72,9 @@ def current_owner(settings: Settings, runtime: Runtime[Any] | None = None) -> Ow
 class IdleTrigger(AgentMiddleware[Any, Any, Any]):
     """Plans a consolidation when a turn ends. For the main agent only, because subagents end no turn."""
 
-    def __init__(self, settings: Settings, plan_on: PlanOn | None = None, delay: float = _DELAY_SECONDS) -> None:
+    def __init__(self, settings: Settings, delay: float = _DELAY_SECONDS) -> None:
         super().__init__()
         self._settings, self._delay = settings, delay
-        self._plan_on: PlanOn = plan_on or (lambda owner, seconds, store: plan(owner, seconds, get_client(), store))
         self._planning: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
 
     async def awrap_model_call(
@@ -113,137 +103,96 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
     async def _plan(self, owner: Owner, store: BaseStore, delay: float) -> None:
         try:
             await asyncio.sleep(delay)
-            if await journal.is_forgotten(store, journal.began(owner.actor)):
-                return
-            await self._plan_on(owner, self._settings.consolidate_after_seconds, store)
+            if not await journal.is_forgotten(store, journal.began(owner.actor)):
+                await plan(owner, self._settings.consolidate_after_seconds, get_client())
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)
 
 
-async def plan(owner: Owner, seconds: int, client: LangGraphClient, store: BaseStore, begins: Begins = _BEGINS) -> None:
+def agent_hooks(settings: Settings) -> list[AgentMiddleware[Any, Any, Any]]:
+    """The middleware of an agent whose conversations are consolidated."""
+    # Private conversations must not flow into shared memory.
+    plans = settings.consolidate_after_seconds and settings.memory_scope != "assistant"
+    return [IdleTrigger(settings)] if plans else []
+
+
+async def plan(owner: Owner, seconds: int, client: LangGraphClient) -> None:
     """Plan the owner's next consolidation in `seconds`, in place of the one planned before.
 
-    A run that has begun, is about to, or was asked for is not cancelled; the new one waits behind it. Turns without a pause
+    A run that is at work, or that somebody asked for, is not taken back: the new one waits behind it. Turns without a pause
     postpone a run for `MAX_CONSOLIDATION_WAIT_SECONDS` at most.
     """
-    async with file_lock(namespaces.schedule(owner.actor), owner.key):
-        thread_id, pending = await _queue(owner, client, store)
-        now = begins.clock()
-        planned = [run for run in pending if _begins(run) > now + _MARGIN and not _is_asked(run)]
-        since = min((_since(run, now) for run in planned), default=now)
-        latest = since + timedelta(seconds=seconds + MAX_CONSOLIDATION_WAIT_SECONDS)
-        begin = min(now + timedelta(seconds=seconds), latest)
-        if begin == latest and any(_begins(run) >= latest - _MARGIN for run in planned):
-            return  # it cannot be postponed any further
-        begin = begins.book(owner, begin, now)
-        # Create, then cancel: a crash in between leaves an extra run, which finds nothing new and ends.
-        wait = max(0, math.ceil((begin - now).total_seconds()))
-        await _create(owner, thread_id, client, store, after_seconds=wait, since=since)
-        await _cancel(client, thread_id, planned)
+    thread_id, runs = await _runs(owner, client)
+    planned = [run for run in runs if run["status"] == "pending" and not _is_asked(run)]
+    busy, now = len(planned) < len(runs), datetime.now(UTC)
+    since = min((_since(run, now) for run in planned), default=now)
+    if planned and (busy or now - since > timedelta(seconds=MAX_CONSOLIDATION_WAIT_SECONDS)):
+        return
+    await _create(owner, thread_id, client, seconds, "enqueue" if busy else "rollback", trigger="idle", since=since)
 
 
 async def start(
-    owner: Owner, client: LangGraphClient, store: BaseStore, wait: Callable[[], int] = lambda: 0, *, asked: bool = False
+    owner: Owner, client: LangGraphClient, *, asked: bool = False, after_seconds: int = 0, inside: bool = False
 ) -> bool:
     """Queue a consolidation for the owner, unless one is waiting, which will read everything. Returns whether it queued one.
 
     Args:
-        wait: gives the seconds until it may begin; it is called only if a run is queued.
-        asked: the person asked for it, so it takes the place of one that was planned for later, and no sweep's comes first.
+        asked: the person asked for it, so it takes the place of one that was planned for later.
+        inside: a run of the owner calls this, and goes on.
     """
-    async with file_lock(namespaces.schedule(owner.actor), owner.key):
-        thread_id, pending = await _queue(owner, client, store)
-        planned = [run for run in pending if asked and _begins(run) > utc_now() + _MARGIN]
-        if any(not asked or (_is_asked(run) and run not in planned) for run in pending):
-            return False
-        trigger = ASKED if asked else "sweep"
-        await _create(owner, thread_id, client, store, after_seconds=wait(), since=utc_now(), trigger=trigger)
-        await _cancel(client, thread_id, planned)
-        return True
-
-
-async def is_stray(owner: Owner, store: BaseStore, config: RunnableConfig | None = None) -> bool:
-    """Whether a trigger created a run, by default the current one, but not on the owner's present consolidation thread.
-
-    That happens to people forgotten meanwhile, and where two processes planned a person's first consolidation at once: the
-    store has no compare-and-set, so the later thread id replaced the earlier one.
-    """
-    config = config or get_config()
-    if "trigger" not in config.get("metadata", {}):
+    thread_id, runs = await _runs(owner, client)
+    waiting = [run for run in runs if run["status"] == "pending"]
+    if any(not asked or _is_asked(run) for run in waiting):
         return False
-    thread_id = await _thread_id(owner, store)
-    return thread_id is None or thread_id != str(config.get("configurable", {}).get("thread_id"))
+    busy = inside or len(waiting) < len(runs)
+    trigger = ASKED if asked else "sweep"
+    await _create(owner, thread_id, client, after_seconds, "enqueue" if busy else "rollback", trigger=trigger)
+    return True
 
 
-async def _queue(owner: Owner, client: LangGraphClient, store: BaseStore) -> tuple[str, list[Run]]:
-    """Id of the owner's consolidation thread, which its first run creates, and its pending runs."""
-    thread_id = await _thread_id(owner, store)
-    if thread_id is None or not _is_uuid(thread_id):
-        return await _new_thread(owner, store), []
-    try:
-        select: list[RunSelectField] = ["run_id", "created_at", "metadata"]
-        return thread_id, await client.runs.list(thread_id, status="pending", limit=100, select=select)
-    except NotFoundError:  # its first run could not be created, or the owner has deleted it
-        return thread_id, []
-
-
-async def _thread_id(owner: Owner, store: BaseStore) -> str | None:
-    """Id of the owner's consolidation thread, or None."""
-    item = await store.aget(namespaces.schedule(owner.actor), owner.key)
-    thread_id = item.value.get("thread_id") if item else None
-    return thread_id if isinstance(thread_id, str) else None
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return bool(UUID(text))
-    except ValueError:
-        return False
-
-
-async def _new_thread(owner: Owner, store: BaseStore) -> str:
-    thread_id = str(uuid4())
-    await store.aput(namespaces.schedule(owner.actor), owner.key, {"thread_id": thread_id}, index=False)
-    return thread_id
+async def _runs(owner: Owner, client: LangGraphClient) -> tuple[str, list[Run]]:
+    """Id of the owner's consolidation thread, which its first run creates, and its pending and running runs."""
+    metadata = {"user_id": owner.actor.user_id, "org_id": owner.actor.org_id, CONSOLIDATES: owner.assistant_id or "all"}
+    known = await client.threads.search(
+        metadata=metadata, limit=1, sort_by="created_at", sort_order="asc", select=["thread_id"]
+    )
+    if not known:
+        return str(uuid4()), []
+    thread_id = str(known[0]["thread_id"])
+    listed = [await client.runs.list(thread_id, limit=_LISTED, status=status) for status in ("pending", "running")]
+    return thread_id, [run for runs in listed for run in runs]
 
 
 async def _create(
     owner: Owner,
     thread_id: str,
     client: LangGraphClient,
-    store: BaseStore,
+    seconds: int,
+    strategy: Literal["enqueue", "rollback"],
     *,
-    after_seconds: int,
-    since: datetime,
-    trigger: str = "idle",
+    trigger: str,
+    since: datetime | None = None,
 ) -> None:
-    options: dict[str, Any] = {
-        "input": {"messages": []},
-        "context": owner.context(),
-        "metadata": {"trigger": trigger, "since": since.isoformat()},
-        "multitask_strategy": "enqueue",
-        "durability": "exit",  # only the last checkpoint is kept, which holds no conversations
-        "if_not_exists": "create",  # the new thread belongs to the run's person, also if an operator creates it
-        "after_seconds": after_seconds,
+    metadata = {
+        "trigger": trigger,
+        "since": (since or datetime.now(UTC)).isoformat(),
+        CONSOLIDATES: owner.assistant_id or "all",
     }
     token = creating_run.set(True)
     try:
-        await client.runs.create(thread_id, CONSOLIDATION_GRAPH, **options)
-    except NotFoundError:  # the thread with that id is another person's
-        await client.runs.create(await _new_thread(owner, store), CONSOLIDATION_GRAPH, **options)
+        await client.runs.create(
+            thread_id,
+            CONSOLIDATION_GRAPH,
+            input={"messages": []},
+            context=owner.context(),
+            metadata=metadata,
+            multitask_strategy=strategy,
+            durability="exit",  # only the last checkpoint is kept, which holds no conversations
+            if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
+            after_seconds=seconds,
+        )
     finally:
         creating_run.reset(token)
-
-
-async def _cancel(client: LangGraphClient, thread_id: str, planned: Iterable[Run]) -> None:
-    for run in planned:
-        with contextlib.suppress(NotFoundError):  # another process has replaced it too
-            await client.runs.cancel(thread_id, run["run_id"], action="rollback")
-
-
-def _begins(run: Run) -> datetime:
-    """The begin of a pending run: the platform adds `after_seconds` to `created_at`."""
-    return datetime.fromisoformat(str(run["created_at"]))
 
 
 def _is_asked(run: Run) -> bool:

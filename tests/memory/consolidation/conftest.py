@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 from langgraph.store.base import BaseStore
 
-from testing.fake_platform import FakePlatform
+from memory.consolidation import run as run_module
+from testing.platform import Platform
 from tests.conftest import BuildGraph
 from tests.memory.consolidation.runs import Runs
 
 
 @pytest.fixture
-def run(graph: BuildGraph, store: BaseStore) -> Runs:
-    """Runs consolidation for Alice, whose conversations are `due` as far as they were not consolidated."""
-    return Runs(graph, store)
+def run(graph: BuildGraph, store: BaseStore, platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """Runs consolidation for Alice."""
+    monkeypatch.setattr(run_module, "get_client", lambda: platform)
+    return Runs(graph, store, platform)
 
 
 @pytest.fixture
@@ -25,6 +27,5 @@ def built(run: Runs) -> Any:
 
 
 @pytest.fixture
-def platform() -> FakePlatform:
-    """A platform whose clock is the triggers' clock, too."""
-    return FakePlatform()
+def platform() -> Platform:
+    return Platform()

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
 
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
-from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.base import BaseStore
 
 from consolidation_agent import build_consolidation_agent
 from environment import CONSOLIDATION_GRAPH
 from memory import identity, journal, namespaces
 from memory.consolidation import Consolidation, Drafts
-from memory.consolidation.drafts import Draft
-from memory.consolidation.due import Due, new_part
-from memory.consolidation.positions import Position, positions
-from memory.consolidation.run import ConsolidationRun
-from memory.consolidation.run_records import Record
-from memory.consolidation.slots import Slots
 from memory.consolidation.taken_back import Said
 from memory.identity import Author, Context
-from memory.recall.conversations import Conversation, Turn
 from settings import Settings
+from testing.platform import Platform
 from testing.scripted_anthropic import Text, ToolCall
 from tests.conftest import BuildGraph
 
@@ -38,9 +33,15 @@ A_BATCH = "x" * 40_000
 EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
 
 
-def talk(thread_id: str, *texts: str) -> Due:
-    turns = tuple(Turn("user", text, f"{thread_id}-{number}") for number, text in enumerate(texts))
-    return Due(Conversation(thread_id, "2026-01-01", turns, updated_at=thread_id))
+class Talk(NamedTuple):
+    """What the person said in one conversation."""
+
+    thread_id: str
+    texts: tuple[str, ...]
+
+
+def talk(thread_id: str, *texts: str) -> Talk:
+    return Talk(thread_id, texts)
 
 
 def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
@@ -55,127 +56,50 @@ class User(dict[str, Any]):
         return str(self["identity"])
 
 
-class Unlimited(Slots):
-    """Slots for any number of runs."""
-
-    def take(self, *_: Any, **__: Any) -> bool:
-        return True
-
-
 @dataclass
 class Runs:
-    """Consolidation for Alice on a graph of her own, called as a server would. Her conversations are given with each run.
-
-    Args:
-        graph: builds graphs on the test's store and model.
-        store: the test's store.
-        dies_after: the step of a run, and its number, after which the process is gone, once.
-    """
+    """Consolidation for Alice on a graph of her own, called as a server would. Her conversations are given with each run."""
 
     graph: BuildGraph
     store: BaseStore
-    drafts_kept: int = 256
-    dies_after: tuple[str, int] | None = None
-    due: list[Due] = field(default_factory=list)
+    platform: Platform
     said: list[Said] = field(default_factory=list)  # when she said what, where it matters
     built: Any = None
 
     def __post_init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        """A process without the drafts of the one before. The threads stay."""
-        graph = self.graph(build=self._build).graph
-        if self.built is None:
-            self.built = graph
-        self.built.nodes = graph.nodes
+        self.built = self.graph(build=self._build).graph
 
     def _build(self, settings: Settings, model: Any) -> Any:
-        consolidation = AlicesConsolidation(settings, Drafts(self.drafts_kept), Unlimited())
-        consolidation.runs = self
-        return build_consolidation_agent(settings, model, consolidation=consolidation)
-
-    async def left(self, store: BaseStore) -> list[Due]:
-        """What is due beyond her positions in this store."""
-        return _left(self.due, await positions(store, ALICE))
-
-    def step(self, name: str) -> None:
-        """Die, if this is the step to die after."""
-        if self.dies_after and self.dies_after[0] == name:
-            left = self.dies_after[1] - 1
-            self.dies_after = (name, left) if left else None
-            if not left:
-                raise ConnectionError
+        return build_consolidation_agent(settings, model, consolidation=Consolidation(settings, Drafts(most=1_000)))
 
     async def __call__(
         self,
         run_id: str,
-        due: Sequence[Due],
+        due: Sequence[Talk],
         *,
         dry: bool = False,
         thread: str | None = None,
-        resumed: bool = False,
         permissions: Sequence[str] = (),
         steps: int = 9_999,
+        store: BaseStore | None = None,
     ) -> str:
         """Run consolidation; the text of the last message."""
-        self.due[:] = due
+        for number, (thread_id, texts) in enumerate(due):
+            messages = [{"type": "human", "id": f"{thread_id}-{n}", "content": text} for n, text in enumerate(texts)]
+            self.platform.put(ALICE, thread_id, (self.platform.now + timedelta(seconds=number)).isoformat(), messages)
+            for n, said in enumerate(self.said):
+                asked = {"input": {"messages": [{"role": "user", "content": said.text}]}}
+                told = {"run_id": str(UUID(int=n)), "status": "success", "created_at": said.at, "kwargs": asked}
+                self.platform.runs.kept[thread_id].append(told)
         user = User(identity="alice", org_id="acme", permissions=permissions)
         ids = {"thread_id": thread or run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
-        given = None if resumed else {"messages": [{"role": "user", "content": "store X"}]}
+        self.built.store = store or self.store
         result = await self.built.ainvoke(
-            given,
+            {"messages": [{"role": "user", "content": "store X"}]},
             {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": steps},
             context=Context(dry_run=dry),
         )
         return str(result["messages"][-1].text)
-
-
-class AlicesRun(ConsolidationRun):
-    runs: Runs
-
-    async def find_due(self, store: BaseStore, skipped: Sequence[str]) -> list[Due]:
-        return [item for item in await self.runs.left(store) if item.conversation.thread_id not in skipped]
-
-    async def begin(self, *args: Any, **options: Any) -> Draft | None:
-        batch = await super().begin(*args, **options)
-        self.runs.step("begin")
-        return batch
-
-    async def finish(self, report: Record) -> Record:
-        report = await super().finish(report)
-        self.runs.step("finish")
-        return report
-
-    async def said(self, shown: Sequence[Due], since: str) -> list[Said]:
-        return [each for each in self.runs.said if each.at > since]
-
-    async def fail(self, error: BaseException, report: Record) -> None:
-        """A process that is gone says nothing more. Tests end one by a cancellation, or by this error."""
-        if isinstance(error, Exception) and not isinstance(error, ConnectionError):
-            await super().fail(error, report)
-
-    async def index(self) -> None:
-        """There are no threads to index."""
-
-
-class AlicesConsolidation(Consolidation):
-    runs: Runs
-
-    def run(self, runtime: Runtime[Any]) -> ConsolidationRun:
-        run = AlicesRun(self._settings, runtime, self.drafts)
-        run.runs = self.runs
-        return run
-
-
-def _left(due: Sequence[Due], known: Mapping[str, Position]) -> list[Due]:
-    """What is due beyond these positions."""
-    left = []
-    for item in due:
-        position = known.get(item.conversation.thread_id, Position())
-        if (new := new_part(item.conversation, position)).turns:
-            left.append(replace(item, conversation=new, undone=max(item.undone, position.undone)))
-    return left
 
 
 async def text(store: BaseStore, key: str = "/topics/food.md") -> str:
@@ -185,7 +109,7 @@ async def text(store: BaseStore, key: str = "/topics/food.md") -> str:
 
 async def consolidated(store: BaseStore) -> set[str]:
     """Ids of Alice's threads of which something was consolidated."""
-    return {thread_id for thread_id, position in (await positions(store, ALICE)).items() if position.seen}
+    return {item.key for item in await store.asearch(namespaces.positions(ALICE), limit=100) if item.value["seen"]}
 
 
 async def everything(store: BaseStore) -> set[str]:
@@ -198,8 +122,8 @@ async def remembered(store: BaseStore, content: str, key: str = "/topics/food.md
 
 async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", encoding: str = "utf-8") -> None:
     """A file saved by the person, by way of the journal."""
-    file = {**create_file_data(content), "encoding": encoding}
-    await journal.change(store, FILES, key, lambda _: file, Author("person", "alice"))  # type: ignore[arg-type,return-value]
+    file = FileData(content=content, encoding=encoding)
+    await journal.change(store, FILES, key, lambda _: file, Author("person", "alice"))
 
 
 async def write(store: BaseStore, key: str, line: str) -> None:
@@ -209,19 +133,3 @@ async def write(store: BaseStore, key: str, line: str) -> None:
         return FileData(content=f"{file['content'] if file else ''}{line}\n", encoding="utf-8")
 
     await journal.change(store, FILES, key, added, Author("person", "alice"))
-
-
-class Mortal(BaseStore):
-    """A store whose user is gone after some batches of operations: from then on nothing reaches it."""
-
-    def __init__(self, store: BaseStore, batches: int) -> None:
-        self._store, self.left = store, batches
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        raise NotImplementedError
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        if not self.left:
-            raise ConnectionError
-        self.left -= 1
-        return await self._store.abatch(ops)

@@ -11,22 +11,23 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from memory import identity, journal, namespaces
-from memory.consolidation.guard import Changed
-from memory.consolidation.proposals import (
+from memory.consolidation.commit import (
     MAX_PROPOSALS,
+    Batch,
     DecidedError,
-    Proposal,
     decide,
+    is_full,
     proposals,
     propose,
     with_proposals,
 )
+from memory.consolidation.guard import Changed
+from memory.consolidation.run_records import Record
 from memory.controls import controls
 from memory.validation import RefusedWriteError
 from settings import Settings
 from testing.dev_server import DevServer, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
-from tests.memory.consolidation.runs import Mortal
 from tests.memory.test_paused import control, status
 from tests.memory.test_temporary import new_thread
 
@@ -36,8 +37,10 @@ AUTHOR = identity.Author("consolidation", "alice", "run", "thread")
 FOOD, TEA = "/food.md", "/tea.md"
 
 
-def proposal(number: int, *changes: Changed) -> Proposal:
-    return Proposal(f"{number:032}", f"2026-01-0{number}T00:00:00+00:00", AUTHOR, list(changes), ["t"])
+async def proposed(store: BaseStore, number: int, *changes: Changed) -> None:
+    at = f"2026-01-01T00:{number:02}:00+00:00"
+    batch = Batch(f"{number:032}", at, FILES[-1], AUTHOR, list(changes), {}, Record("run", at))
+    await propose(store, ALICE, batch, None)
 
 
 async def answer(store: BaseStore, number: int, accept: bool, *paths: str) -> dict[str, str]:
@@ -58,30 +61,26 @@ async def text(store: BaseStore, key: str = FOOD) -> str | None:
 
 
 async def waiting(store: BaseStore) -> list[list[str]]:
-    known = await proposals(store, ALICE, FILES, None)
-    return [[change.path for change in each.changes] for each in known.waiting]
+    known = await proposals(store, ALICE, FILES)
+    return [[change.path for change in each.changes] for each in known if each.changes]
 
 
 async def test_each_file_is_decided_once_and_what_was_written_meanwhile_stays(store: BaseStore) -> None:
     await put(store, "- dill\n", FOOD)
-    made = proposal(1, Changed(FOOD, "- dill\n", "- dill\n- leek\n"), Changed(TEA, "", "- green\n"))
-    await propose(store, ALICE, FILES, made, None)
-    await propose(store, ALICE, FILES, made, None)
+    await proposed(store, 1, Changed(FOOD, "- dill\n", "- dill\n- leek\n"), Changed(TEA, "", "- green\n"))
     await put(store, "- kale\n- dill\n", FOOD)
     assert await waiting(store) == [["/memories/food.md", "/memories/tea.md"]]
     assert await answer(store, 1, True, "/memories/food.md") == {}
     assert await text(store) == "- kale\n- dill\n- leek\n"
     assert (await journal.history(store, FILES, FOOD))[0].author == AUTHOR
     for accept in (True, False):
-        with pytest.raises(DecidedError, match=r"food\.md was decided already"):
+        with pytest.raises(DecidedError, match="was decided already"):
             await answer(store, 1, accept, "/memories/food.md")
     await answer(store, 1, False)
     assert await text(store, TEA) is None
     assert await waiting(store) == []
     with pytest.raises(DecidedError, match="was decided already"):
         await answer(store, 1, True)
-    await propose(store, ALICE, FILES, made, None)  # by a run that finishes what another left behind
-    assert await waiting(store) == []
 
 
 @pytest.mark.parametrize("decisions", [{1: True, 2: True}, {1: False, 2: True}, {2: True, 1: True}, {2: True, 1: False}])
@@ -90,12 +89,10 @@ async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
 ) -> None:
     await put(store, "- dill\n", FOOD)
     base = {item.key: item for item in await store.asearch(FILES)}
-    older = proposal(1, Changed(FOOD, "- dill\n", "- dill\n- lives in Paris\n"))
-    after = with_proposals(base, [older])
+    await proposed(store, 1, Changed(FOOD, "- dill\n", "- dill\n- lives in Paris\n"))
+    after = with_proposals(base, await proposals(store, ALICE, FILES))
     assert after[FOOD].value["content"] == "- dill\n- lives in Paris\n"
-    newer = proposal(2, Changed(FOOD, "- dill\n- lives in Paris\n", "- dill\n- lives in Paris\n- likes leek\n"))
-    for each in (older, newer):
-        await propose(store, ALICE, FILES, each, None)
+    await proposed(store, 2, Changed(FOOD, "- dill\n- lives in Paris\n", "- dill\n- lives in Paris\n- likes leek\n"))
     for number, accept in decisions.items():
         await answer(store, number, accept)
     lines = ["- dill", *(["- lives in Paris"] if decisions[1] else []), "- likes leek"]
@@ -103,7 +100,7 @@ async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
 
 
 async def test_of_two_who_decide_at_once_one_is_told_and_it_is_applied_once(store: BaseStore) -> None:
-    await propose(store, ALICE, FILES, proposal(1, Changed(FOOD, "", "- leek\n")), None)
+    await proposed(store, 1, Changed(FOOD, "", "- leek\n"))
     told = await asyncio.gather(*(answer(store, 1, accept) for accept in (True, False) * 3), return_exceptions=True)
     assert sum(one == {} for one in told) >= 1
     assert {type(one) for one in told} <= {dict, DecidedError}
@@ -112,33 +109,8 @@ async def test_of_two_who_decide_at_once_one_is_told_and_it_is_applied_once(stor
     assert await waiting(store) == []
 
 
-async def test_whoever_dies_while_accepting_is_finished_by_the_next_who_looks(store: BaseStore) -> None:
-    made = proposal(1, Changed(FOOD, "- dill\n", "- dill\n- leek\n"), Changed(TEA, "", "- green\n"))
-    for steps in range(1, 60, 3):
-        for namespace in (FILES, namespaces.proposals(ALICE)):
-            for prefix in (namespace, namespaces.journals(namespace)):
-                for item in await store.asearch(prefix, limit=1_000):
-                    await store.adelete(item.namespace, item.key)
-        await put(store, "- dill\n", FOOD)
-        await propose(store, ALICE, FILES, made, None)
-        try:
-            await answer(Mortal(store, steps), 1, True)
-            break
-        except (DecidedError, RefusedWriteError):
-            raise
-        except Exception:  # noqa: BLE001  # it died
-            left = await waiting(store)
-            again = await asyncio.gather(answer(store, 1, True), return_exceptions=True)
-            assert not left or list(again) == [{}], (steps, left, again)
-        assert await text(store) == "- dill\n- leek\n"
-        assert await text(store, TEA) == "- green\n"
-        assert len(await journal.history(store, FILES, FOOD)) == 2
-    else:
-        pytest.fail("it never came to its end")
-
-
 async def test_what_cannot_be_merged_any_more_is_refused_and_waits(store: BaseStore) -> None:
-    await propose(store, ALICE, FILES, proposal(1, Changed("/x.bin", "QQ==", "QUE=", binary=True)), None)
+    await proposed(store, 1, Changed("/x.bin", "QQ==", "QUE=", binary=True))
     await put(store, "text", "/x.bin")
     with pytest.raises(RefusedWriteError, match="somebody else has changed it"):
         await answer(store, 1, True)
@@ -220,10 +192,10 @@ async def test_with_review_nothing_changes_before_the_person_accepts_it(
     assert await listed(client) == []
 
 
-async def test_what_is_declined_is_not_read_again_and_as_many_wait_as_may(store: BaseStore) -> None:
+async def test_as_many_wait_as_may(store: BaseStore) -> None:
     for number in range(MAX_PROPOSALS):
-        assert not (await proposals(store, ALICE, FILES, None)).is_full
-        await propose(store, ALICE, FILES, proposal(number, Changed(f"/{number}.md", "", "x")), None)
-    assert (await proposals(store, ALICE, FILES, None)).is_full
+        assert not is_full(await proposals(store, ALICE, FILES))
+        await proposed(store, number, Changed(f"/{number}.md", "", "x"))
+    assert is_full(await proposals(store, ALICE, FILES))
     await answer(store, 3, False)
-    assert not (await proposals(store, ALICE, FILES, None)).is_full
+    assert not is_full(await proposals(store, ALICE, FILES))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
+from memory.consolidation import records
 from memory.consolidation.guard import Changed
-from memory.consolidation.run_records import records
 from memory.consolidation.taken_back import Declined, Said, returning, taken_back, without
 from memory.identity import Author
 from memory.journal import Revision
@@ -174,11 +174,11 @@ async def test_the_corrected_line_may_grow(run: Runs, store: BaseStore, model: S
 async def test_what_was_said_again_later_may_return(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
     await saved(store, "- Likes tea\n")
     await saved(store, "")
-    run.said.append(Said("You know what? I do like tea.", "9999"))
+    run.said.append(Said("You know what? I do like tea.", "2999-01-01T00:00:00+00:00"))
     model.script(TASK, [append("- Likes tea")], READY)
     await run("r1", [talk("t", "You know what? I do like tea.")])
     assert await text(store) == "- Likes tea\n"
-    assert "Said since:\n\n- 9999: You know what?" in tool_results(model.requests[0])[0]
+    assert "Said since:\n\n- 2999-01-01 00:00: You know what?" in tool_results(model.requests[0])[0]
 
 
 # --- The measure -----------------------------------------------------------------------------------------------------
