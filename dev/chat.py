@@ -62,11 +62,10 @@ class Chat:
                 await self.say(line)
 
     async def say(self, text: str) -> None:
-        """Send a message and print the streamed answer, tool calls dimmed. The first message begins a conversation."""
+        """Send a message and print the streamed answer, tools dimmed. The first message begins a conversation."""
         if self._thread is None:
             self._thread = str((await self._client.threads.create())["thread_id"])
         message: Any = {"messages": [{"role": "user", "content": text}]}
-        seen: set[str] = set()
         async for part in self._client.runs.stream(
             self._thread, self._graph, input=message, stream_mode=["messages-tuple", "updates"], on_disconnect="cancel"
         ):
@@ -76,27 +75,18 @@ class Chat:
                 self._print_piece(part.data[0])
             elif part.event == "updates" and "__interrupt__" in part.data:
                 out.print("\nThis waits for an operator's approval.", style="yellow")
-            elif part.event == "updates":
-                self._print_tool_calls(part.data, seen)
         out.print()
 
     def _print_piece(self, message: dict[str, Any]) -> None:
         content = message.get("content")
         text = content if isinstance(content, str) else message_text(content)  # the white space of a piece counts
-        if message.get("type") in {"ai", "AIMessageChunk"} and text:
-            out.print(text, end="", markup=False)
-        elif message.get("type") == "tool" and text:
+        if message.get("type") == "tool":
             out.print(f"  {' '.join(text.split())[:200]}", style="dim", markup=False)
-
-    def _print_tool_calls(self, update: dict[str, Any], seen: set[str]) -> None:
-        for node in update.values():
-            messages = node.get("messages") if isinstance(node, dict) else None
-            for message in messages if isinstance(messages, list) else []:
-                for call in message.get("tool_calls") or []:
-                    if call["id"] not in seen:
-                        seen.add(call["id"])
-                        args = json.dumps(call["args"], ensure_ascii=False)[:200]
-                        out.print(f"\n  {call['name']} {args}", style="dim", markup=False)
+        elif message.get("type") in {"ai", "AIMessageChunk"}:
+            out.print(text, end="", markup=False)
+            for call in message.get("tool_call_chunks") or message.get("tool_calls") or []:
+                if call.get("name"):
+                    out.print(f"\n  {call['name']}", style="dim", markup=False)
 
 
 def converse(chat: Chat, runner: asyncio.Runner) -> None:

@@ -22,7 +22,7 @@ from memory import langgraph_internals
 
 logger = logging.getLogger("memory")
 
-# Ended runs whose status the runtime has surely saved, at which the older ones are dropped from their file.
+# Ended runs whose status the runtime has surely saved, beyond which the older ones are dropped at a start.
 _ENDED_KEPT = 10_000
 # What a run that has ended leaves of its thread.
 _ENDS = {"success": "idle", "error": "error", "timeout": "error", "interrupted": "interrupted"}
@@ -127,36 +127,30 @@ def _remember_ended_runs() -> None:
     """It saves its list of runs every ten seconds, and after a kill takes up what the list calls running: a run that had
     reported its success was run again. Each end is a line in a file of its own, too.
     """
-    file, lines, is_read = Path.cwd() / ".langgraph_api" / "ended_runs", list[str](), False
+    file = Path.cwd() / ".langgraph_api" / "ended_runs"
+    lines = file.read_text("utf-8", "replace").splitlines(keepends=True) if file.exists() else []
+    if len(lines) > _ENDED_KEPT:
+        file.write_text("".join(lines[-_ENDED_KEPT:]), "utf-8")
+    pairs = [line.split() for line in lines]
+    ended = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[1] in _ENDS}  # noqa: PLR2004
     take_next, set_status = ops.Runs.next, ops.Threads.set_joint_status
 
-    def note(run_id: str, status: str) -> None:
-        lines.append(f"{run_id} {status}\n")
+    def note(line: str) -> None:
         try:
-            if len(lines) > _ENDED_KEPT:
-                del lines[: _ENDED_KEPT // 2]
-                file.write_text("".join(lines), "utf-8")
-            else:
-                with file.open("a", encoding="utf-8") as ends:
-                    ends.write(lines[-1])
+            with file.open("a", encoding="utf-8") as ends:
+                ends.write(line)
         except OSError as error:
             logger.warning("%s cannot be written: %r. A run that has ended may run again after a kill.", file, error)
-
-    def read() -> dict[str, str]:
-        pairs = [line.split() for line in file.read_text("utf-8", "replace").splitlines()] if file.exists() else []
-        return {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and pair[1] in _ENDS}  # noqa: PLR2004
 
     async def set_status_and_note(conn: Any, thread_id: Any, run_id: Any, status: str, *args: Any, **named: Any) -> None:
         await set_status(conn, thread_id, run_id, status, *args, **named)
         if status in _ENDS:
-            await asyncio.to_thread(note, str(run_id), status)
+            await asyncio.to_thread(note, f"{run_id} {status}\n")
 
     async def next_not_ended(*args: Any, **named: Any) -> AsyncIterator[Any]:
-        nonlocal is_read
-        ended = {} if is_read else await asyncio.to_thread(read)
-        is_read = True
-        if ended:
+        if ended:  # the list is loaded by now
             _end(ended)
+            ended.clear()
         async for run in take_next(*args, **named):
             yield run
 

@@ -8,7 +8,8 @@ import argparse
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -20,7 +21,6 @@ AGENT = agent_graphs()[0]
 MARK = "/memories/smoke-test.md"
 # Seconds for a model's answer.
 TURN_SECONDS = 180.0
-NOT_TRIED = "not tried: memory is shared here"
 
 
 class FailedError(Exception):
@@ -28,116 +28,93 @@ class FailedError(Exception):
 
 
 class Smoke:
-    """The claims, in their order; some return a note. `client` signs in as the person."""
+    """The claims in their order, and whether one has failed. `client` signs in as the person."""
 
     def __init__(self, client: httpx.Client) -> None:
         self._client = client
-        self._word = f"smoke{uuid.uuid4().hex[:8]}"
-        self._thread = ""
-        self._shared = False  # MEMORY_SCOPE=assistant: nobody has files of their own
+        self.failed = False
 
-    def health(self) -> None:
-        """The server and its database answer, and refuse whoever has no token."""
-        self._ask("GET", "/ok", check_db="1")
-        answer = httpx.get(self._client.base_url.join("/memory"), timeout=30)
-        if answer.status_code not in {401, 403}:
-            raise FailedError(f"/memory without a token answered {answer.status_code}, not 401.")
+    def test(self) -> None:
+        """Try everything. Once the person is known to have no memory, the deletion follows whatever fails, also Ctrl-C."""
+        with self._claim("health"):
+            self._ask("GET", "/ok", check_db="1")
+            answer = httpx.get(self._client.base_url.join("/memory"), timeout=30)
+            _hold(answer.status_code in {401, 403}, f"/memory without a token answered {answer.status_code}, not 401.")
+        with self._claim("newcomer"):
+            shared = self._ask("GET", "/memory/me")["memory_scope"] == "assistant"  # nobody has files of their own
+            paths = [] if shared else [file["path"] for file in self._ask("GET", "/memory")["files"]]
+            talked = self._ask("POST", "/threads/search", {"limit": 1, "metadata": {"graph_id": AGENT}})
+            reason = "TOKEN is of somebody who has memory, and all of it would be deleted; use another person's."
+            _hold(not (paths or talked) or MARK in paths, reason)
+        if self.failed:
+            return
+        word = f"smoke{uuid.uuid4().hex[:8]}"
+        try:
+            if not shared:
+                self._files(word)
+            self._conversations(word)
+        finally:
+            with self._claim("deletion"):
+                self._ask("DELETE", "/memory")
+                left = self._ask("POST", "/threads/search", {"limit": 1}) or (
+                    not shared and self._ask("GET", "/memory")["files"]
+                )
+                _hold(not left, "Something of the person's is still there; DELETE /memory deletes it.")
 
-    def newcomer(self) -> None:
-        """The person has no memory that the test could delete."""
-        self._shared = self._ask("GET", "/memory/me")["memory_scope"] == "assistant"
-        paths = [] if self._shared else [file["path"] for file in self._ask("GET", "/memory")["files"]]
-        talked = self._ask("POST", "/threads/search", {"limit": 1, "metadata": {"graph_id": AGENT}})
-        if (paths or talked) and MARK not in paths:
-            raise FailedError("TOKEN is of somebody who has memory, and all of it would be deleted; use another person's.")
+    def _files(self, word: str) -> None:
+        with self._claim("write"):
+            self._ask("PUT", "/memory/file", {"content": f"- {word}\n"}, path=MARK)
+            _hold(word in self._ask("GET", "/memory/file", path=MARK)["content"], f"{MARK} lacks what was written.")
+            _hold(self._ask("GET", "/memory/history", path=MARK)["revisions"], f"{MARK} has no revisions.")
+        with self._claim("consolidation"):
+            report = self._ask("POST", "/memory/consolidate", none=404, dry_run="true") or {}  # it may be taken off
+            _hold(report.get("status") != "failed", str(report.get("reason")))
 
-    def write(self) -> str | None:
-        """A file is written, is there, and has a history."""
-        if self._shared:
-            return NOT_TRIED
-        self._ask("PUT", "/memory/file", {"content": f"- {self._word}\n"}, path=MARK)
-        if self._word not in self._ask("GET", "/memory/file", path=MARK)["content"]:
-            raise FailedError(f"{MARK} has another content than was written.")
-        return f"{len(self._ask('GET', '/memory/history', path=MARK)['revisions'])} revisions"
+    def _conversations(self, word: str) -> None:
+        first = self._ask("POST", "/threads", {})["thread_id"]
+        with self._claim("turn"):
+            self._say(first, f"My word of today is {word}. Answer with OK.")
+        with self._claim("search"):
+            question = f"What did we say about {word}? Use the tool search_past_conversations."
+            messages = self._say(self._ask("POST", "/threads", {})["thread_id"], question)
+            results = [message for message in messages if message.get("name") == "search_past_conversations"]
+            _hold(results, "The model did not search.")
+            _hold(any(first in str(message["content"]) for message in results), "The search did not find the turn.")
+        with self._claim("export"):
+            conversations = self._ask("GET", "/memory/export")["conversations"]
+            _hold(first in [conversation["thread_id"] for conversation in conversations], "It lacks the conversation.")
 
-    def turn(self) -> str:
-        """The model answers."""
-        self._thread = str(self._ask("POST", "/threads", {})["thread_id"])
-        return f"{len(self._say(self._thread, f'My word of today is {self._word}. Answer with OK.'))} messages"
-
-    def search(self) -> None:
-        """The agent finds that conversation from another one."""
-        question = f"What did we say about {self._word}? Use the tool search_past_conversations."
-        messages = self._say(str(self._ask("POST", "/threads", {})["thread_id"]), question)
-        results = [message for message in messages if message.get("name") == "search_past_conversations"]
-        if not any(self._thread in str(message["content"]) for message in results):
-            raise FailedError("search_past_conversations did not find the turn." if results else "The model did not search.")
-
-    def consolidation(self) -> str:
-        """A consolidation that applies nothing reads the conversations."""
-        if self._shared:
-            return NOT_TRIED
-        report = self._ask("POST", "/memory/consolidate", none=404, dry_run="true")
-        if report is None:
-            return "not tried: consolidation is taken off"
-        if report.get("status") == "failed":
-            raise FailedError(str(report.get("reason")))
-        return f"{report.get('model_calls', 0)} model calls"
-
-    def deletion(self) -> str:
-        """Everything that was made is in the export, and then deleted."""
-        exported = {conversation["thread_id"] for conversation in self._ask("GET", "/memory/export")["conversations"]}
-        deleted = self._ask("DELETE", "/memory")["deleted"]
-        if self._ask("POST", "/threads/search", {"limit": 1}) or (not self._shared and self._ask("GET", "/memory")["files"]):
-            raise FailedError("Something of the person's is still there; DELETE /memory deletes it.")
-        if self._thread and self._thread not in exported:
-            raise FailedError("The export lacks the conversation.")
-        return ", ".join(f"{count} {what}" for what, count in deleted.items() if count)
+    @contextmanager
+    def _claim(self, name: str) -> Iterator[None]:
+        """Prints the claim with its duration, or with the reason why it fails."""
+        began = time.monotonic()
+        try:
+            yield
+            print(f"ok      {name}, {time.monotonic() - began:.1f} s")
+        except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
+            self.failed = True
+            print(f"FAILED  {name}: {error if isinstance(error, FailedError) else repr(error)}", file=sys.stderr)
 
     def _say(self, thread: str, text: str) -> list[dict[str, Any]]:
         body = {"assistant_id": AGENT, "input": {"messages": [{"role": "user", "content": text}]}}
         values = self._ask("POST", f"/threads/{thread}/runs/wait", body)
         messages: list[dict[str, Any]] = values.get("messages") or []
-        if "__error__" in values or not messages or messages[-1].get("type") != "ai":
-            raise FailedError(f"The run ended without an answer: {str(values.get('__error__', values))[:200]}")
+        answered = "__error__" not in values and messages and messages[-1].get("type") == "ai"
+        _hold(answered, f"The run ended without an answer: {str(values.get('__error__', values))[:200]}")
         return messages
 
     def _ask(self, method: str, url: str, body: Any = None, none: int | None = None, **parameters: str) -> Any:
         """The JSON of the answer; None if its status is `none`. Raises `FailedError` for an error."""
-        answer = self._client.request(method, url, json=body, params=parameters, timeout=TURN_SECONDS)
+        answer = self._client.request(method, url, json=body, params=parameters)
         if answer.status_code == none:
             return None
-        if answer.is_error:
-            raise FailedError(f"{method} {url} answered {answer.status_code}: {answer.text[:200]}")
+        _hold(not answer.is_error, f"{method} {url} answered {answer.status_code}: {answer.text[:200]}")
         return answer.json()
 
 
-def _hold(*claims: Callable[[], str | None]) -> bool:
-    """Whether all claims hold. Prints of each its name, duration and note, or the reason why it fails."""
-    failed = 0
-    for claim in claims:
-        began, name = time.monotonic(), claim.__name__
-        try:
-            note = claim()
-        except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
-            failed += 1
-            print(f"FAILED  {name}: {error if isinstance(error, FailedError) else repr(error)}", file=sys.stderr)
-        else:
-            print(f"ok      {name}, {time.monotonic() - began:.1f} s{f' ({note})' if note else ''}")
-    return not failed
-
-
-def run(url: str, token: str) -> bool:
-    """Test all claims; returns whether all hold. The deletion runs unless one of the first two fails."""
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
-        smoke = Smoke(client)
-        if not _hold(smoke.health, smoke.newcomer):
-            return False
-        try:
-            held = _hold(smoke.write, smoke.turn, smoke.search, smoke.consolidation)
-        finally:  # also after Ctrl-C
-            deleted = _hold(smoke.deletion)
-    return held and deleted
+def _hold(holds: object, reason: str) -> None:
+    if not holds:
+        raise FailedError(reason)
 
 
 def main() -> None:
@@ -148,7 +125,9 @@ def main() -> None:
         sys.exit("TOKEN is empty, or no header can carry it; give one of somebody without memory, e.g. TOKEN=dev:acme:smoke")
     if not url.startswith(("http://", "https://")):
         sys.exit(f"URL is {url!r}; use the deployment's address, e.g. http://127.0.0.1:2024")
-    sys.exit(0 if run(url, token) else 1)
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS) as client:
+        (smoke := Smoke(client)).test()
+    sys.exit(smoke.failed)
 
 
 if __name__ == "__main__":
