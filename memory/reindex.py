@@ -9,6 +9,7 @@ LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants no
 
 import argparse
 import asyncio
+import json
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -19,9 +20,9 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
 from environment import SettingsError, check_server, dev_address
-from memory import identity, namespaces
+from memory import identity
 from memory.recall import rebuild
-from settings import load_settings, local_environ
+from settings import PROJECT, load_settings, local_environ
 
 # Requests to the server at once.
 _AT_ONCE = 8
@@ -33,7 +34,8 @@ class RemoteStore(BaseStore):
 
     def __init__(self, client: LangGraphClient) -> None:
         self._store = client.store
-        self.index_config = False  # whether it ranks by meaning
+        config = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+        self.index_config = bool(config.get("store", {}).get("index"))  # whether it ranks by meaning
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -47,14 +49,6 @@ class RemoteStore(BaseStore):
             places = [place for place, op in enumerate(given) if isinstance(op, PutOp) is writes]
             done |= dict(zip(places, await asyncio.gather(*(self._do(given[place]) for place in places)), strict=True))
         return [done[place] for place in range(len(given))]
-
-    async def look_for_index(self, actor: identity.Actor) -> None:
-        """Note whether the server's store ranks by meaning: then its results have scores."""
-        namespace, probe = namespaces.recall(actor, "texts"), "probe"
-        await self.aput(namespace, probe, {"text": probe}, index=["text"])
-        hits = await self.asearch(namespace, query=probe, limit=1)
-        self.index_config = bool(hits) and hits[0].score is not None
-        await self.adelete(namespace, probe)
 
     async def _do(self, op: Op) -> Result:
         async with self._turn:
@@ -109,8 +103,7 @@ async def main() -> int:
         check_server(args.url)
         actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
-            await (store := RemoteStore(client)).look_for_index(actor)
-            count = await rebuild(store, client.threads, actor, restart=args.restart, progress=show_progress)
+            count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
     except (SettingsError, identity.IdentityError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

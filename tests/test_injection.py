@@ -104,26 +104,13 @@ async def everything(store: BaseStore) -> Stored:
     return {(tuple(item.namespace), item.key): item.value for item in items}
 
 
-def own(namespace: namespaces.Namespace) -> bool:
-    """Alice's memory in acme, and its journal."""
-    memory = memories_of("alice", "acme")
-    places = (memory, namespaces.journals(memory))
-    return any(namespace[: len(place)] == place for place in places)
-
-
 def changed(before: Stored, after: Stored) -> tuple[set[namespaces.Namespace], set[str]]:
-    """The namespaces that changed though they are not Alice's, and her files that have another text.
-
-    A refused write may leave a mark of its own in a journal: it notes what the file was before.
-    """
+    """The namespaces that changed though they are neither Alice's memory in acme nor its journal, and her files that did."""
+    memory = memories_of("alice", "acme")
+    own = (memory, namespaces.journals(memory))
     places = {place for place in before.keys() | after.keys() if before.get(place) != after.get(place)}
-    files = {key for namespace, key in places if namespace == memories_of("alice", "acme")}
-    texts = {key for key in files if _text(before, key) != _text(after, key)}
-    return {namespace for namespace, _ in places if not own(namespace)}, texts
-
-
-def _text(stored: Stored, key: str) -> str:
-    return str(stored.get((memories_of("alice", "acme"), key), {}).get("content"))
+    others = {namespace for namespace, _ in places if all(namespace[: len(place)] != place for place in own)}
+    return others, {key for namespace, key in places if namespace == memory}
 
 
 def outside_memory(system: str) -> str:
