@@ -5,13 +5,11 @@ Each limit is middleware around calls of models or tools. `merged` makes one of 
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import takewhile
-from threading import get_ident
 from typing import Any
 from uuid import uuid4
 
@@ -19,10 +17,10 @@ from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, Mod
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
-from langgraph.store.base import BaseStore, Item, PutOp
+from langgraph.store.base import BaseStore, PutOp
 
 from memory import identity, namespaces
-from memory.journal import all_items, file_lock
+from memory.journal import all_items
 from settings import Settings
 
 Handler = Callable[[Any], Awaitable[Any]]
@@ -206,49 +204,3 @@ def _around(handler: Handler, hooks: Sequence[Callable[[Any, Any], Awaitable[Any
     for hook in hooks:
         handler = lambda request, hook=hook, inner=handler: hook(request, inner)  # type: ignore[misc]  # noqa: E731  # bound now
     return handler
-
-
-# --- Until consolidation needs them no more
-
-_PROCESS = uuid4().hex
-
-
-async def count(
-    store: BaseStore,
-    namespace: namespaces.Namespace,
-    period: str,
-    added: Mapping[str, int],
-    keep: str,
-    *,
-    writer: str | None = None,
-) -> None:
-    """Add numbers, by name, to the counts of a period.
-
-    Args:
-        namespace: of these counts alone.
-        period: such as a day. Periods sort as texts.
-        keep: the first period to keep; a new period deletes the counts of earlier ones.
-        writer: such as a run; this thread of this process by default, because a lock holds in one event loop.
-    """
-    key = f"{period}/{writer or f'{_PROCESS}-{get_ident()}'}"
-    async with file_lock(namespace, key):
-        item = await store.aget(namespace, key)
-        total = _numbers(item) if item else Counter()
-        total.update(added)
-        await store.aput(namespace, key, dict(total), index=False)
-    if item is None:
-        old = [each.key for each in await all_items(store, namespace) if each.key < keep]
-        await store.abatch([PutOp(namespace, each, None) for each in old])
-
-
-async def counted(store: BaseStore, namespace: namespaces.Namespace, since: str) -> Counter[str]:
-    """The counts of all periods from `since` on, added up."""
-    total = Counter[str]()
-    # By key: an item that is counted up while pages are read may be in two of them.
-    for item in {item.key: item for item in await all_items(store, namespace) if item.key >= since}.values():
-        total.update(_numbers(item))
-    return total
-
-
-def _numbers(item: Item) -> Counter[str]:
-    return Counter({name: of for name, of in item.value.items() if isinstance(of, int)})

@@ -22,7 +22,7 @@ from memory.consolidation import run as run_module
 from memory.consolidation.run_records import MAX_CONSOLIDATIONS_BYTES, Record, keep
 from memory.consolidation.tasks import shorten
 from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
-from memory.usage import TokenBudgetError, count
+from memory.usage import TokenBudgetError
 from settings import MAX_CONSOLIDATION_STEPS, MAX_DIFF_CHARS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, Settings
 from testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
 from testing.stores import WrappedStore
@@ -322,7 +322,7 @@ async def test_a_consolidation_beyond_the_budget_fails_so_that_it_stays_due(
     graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
 ) -> None:
     today = datetime.now(UTC).date().isoformat()
-    await count(store, namespaces.usage(ALICE), today, {"tokens": 9}, keep=today)
+    await store.aput(namespaces.usage(ALICE), f"{today}/run", {"tokens": 9})
     with pytest.raises(TokenBudgetError, match="Today's 5 tokens are used up"):
         await graph(Settings(daily_tokens=5), build=build_consolidation_agent).turn("consolidate")
     assert model.requests == []
