@@ -12,16 +12,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import httpx
 import pytest
 
-from testing.dev_server import DevServer, dev_token
+from testing.dev_server import DevServer
 from testing.parts import ON_POSTGRES, stores
+from testing.people import OPERATOR, Person
 from testing.scripted_anthropic import ScriptedAnthropic, Text, after
 from tests.conftest import model_env
 
 SECRET = "the-safe-opens-with-4711"
-OPERATOR = {"x-auth-scheme": "langsmith"}
 
 
 @pytest.fixture(scope="module", params=stores())
@@ -34,32 +33,23 @@ def door(request: pytest.FixtureRequest, shared_model: ScriptedAnthropic) -> Ite
         yield server
 
 
-class Person:
-    """Somebody's requests, and all that the platform shows them of their conversations."""
+class Talker(Person):
+    """Somebody with conversations, and all that the platform shows of them."""
 
     def __init__(self, server: DevServer, name: str) -> None:
-        headers = {"Authorization": f"Bearer {dev_token('acme', name)}"}
-        self.http = httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=60)
+        super().__init__(server.url, name)
         self.threads: list[str] = []
 
-    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return await self.http.request(method, path, json=body)
-
-    async def made(self, path: str, body: Any) -> dict[str, Any]:
-        answer = await self.ask("POST", path, body)
-        assert answer.is_success, answer.text
-        return dict(answer.json())
-
-    async def thread(self) -> str:
-        self.threads.append((await self.made("/threads", {}))["thread_id"])
+    async def thread(self, **metadata: Any) -> str:
+        self.threads.append(await super().thread(**metadata))
         return self.threads[-1]
 
-    async def turn(self, thread: str, text: str) -> str:
-        await self.made(f"/threads/{thread}/runs/wait", asked(text))
-        return str((await self.ask("GET", f"/threads/{thread}/runs")).json()[0]["run_id"])
+    async def run(self, thread: str, text: str) -> str:
+        await self.turn(thread, text)
+        return str((await self.made("GET", f"/threads/{thread}/runs"))[0]["run_id"])
 
     async def state(self, thread: str) -> dict[str, Any]:
-        return dict((await self.ask("GET", f"/threads/{thread}/state")).json())
+        return dict(await self.made("GET", f"/threads/{thread}/state"))
 
     async def everything(self) -> dict[str, str]:
         """Every byte of the answers about one's conversations, as an operator is shown them: nobody slows operators down."""
@@ -68,9 +58,8 @@ class Person:
 
 
 @pytest.fixture
-async def people(door: DevServer, model: ScriptedAnthropic, alice: str) -> AsyncIterator[tuple[Person, Person]]:
-    hers, other = Person(door, alice), Person(door, f"mallory of {alice}")
-    async with hers.http, other.http:
+async def people(door: DevServer, model: ScriptedAnthropic, alice: str) -> AsyncIterator[tuple[Talker, Talker]]:
+    async with Talker(door, alice) as hers, Talker(door, f"mallory of {alice}") as other:
         yield hers, other
 
 
@@ -123,18 +112,18 @@ OWN = ("/state", "/history", "/runs/wait")
 
 @pytest.mark.server
 async def test_with_one_s_own_thread_nobody_reaches_another_s_run_or_checkpoint(
-    people: tuple[Person, Person], model: ScriptedAnthropic
+    people: tuple[Talker, Talker], model: ScriptedAnthropic
 ) -> None:
     """Of a conversation that rests and of one whose run goes on: state, history and runs are byte-equal afterwards."""
     alice, mallory = people
     rests, busy, own = await alice.thread(), await alice.thread(), await mallory.thread()
-    run = await alice.turn(rests, f"remember {SECRET}")
-    await alice.turn(rests, f"and again {SECRET}")
-    await alice.turn(busy, SECRET)
-    await mallory.turn(own, "hello")
+    run = await alice.run(rests, f"remember {SECRET}")
+    await alice.run(rests, f"and again {SECRET}")
+    await alice.run(busy, SECRET)
+    await mallory.run(own, "hello")
     go_on = threading.Event()
     model.script("goes on", after(go_on, [Text("done")]))
-    going = (await alice.made(f"/threads/{busy}/runs", asked("goes on")))["run_id"]
+    going = (await alice.made("POST", f"/threads/{busy}/runs", asked("goes on")))["run_id"]
     while not model.requests_for("goes on"):  # noqa: ASYNC110  # the scripted server's thread sets no event
         await asyncio.sleep(0.05)
     faults = dict[str, str]()
@@ -164,12 +153,12 @@ async def test_with_one_s_own_thread_nobody_reaches_another_s_run_or_checkpoint(
 
 
 @pytest.mark.server
-async def test_a_run_is_deleted_with_its_own_thread_alone(people: tuple[Person, Person]) -> None:
+async def test_a_run_is_deleted_with_its_own_thread_alone(people: tuple[Talker, Talker]) -> None:
     """Not with another thread of the same person, which answers 404, nor from a copy that has the same run in its history."""
     alice, _ = people
     first, second = await alice.thread(), await alice.thread()
-    run, _ = await alice.turn(first, SECRET), await alice.turn(second, "hello")
-    copy = (await alice.made(f"/threads/{first}/copy", None))["thread_id"]
+    run, _ = await alice.run(first, SECRET), await alice.run(second, "hello")
+    copy = (await alice.made("POST", f"/threads/{first}/copy", None))["thread_id"]
     alice.threads.append(copy)
     before = await alice.everything()
     for thread in (second, copy):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -17,7 +16,8 @@ from access.request_bounds import MAX_REQUEST_VALUES
 from access.run_requests import MAX_JUMPS, MAX_LISTED, MAX_METADATA_CHARS
 from memory import identity, namespaces
 from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES, MAX_INPUT_BYTES
-from testing.dev_server import DevServer, dev_token
+from testing.dev_server import DevServer
+from testing.people import OPERATOR, Person
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.access.decided_fields import CONFIG, CONFIGURABLE, OPERATORS_CONFIGURABLE
 
@@ -27,52 +27,20 @@ Body = dict[str, Any]
 EMPTY: Body = {"messages": [{"type": "remove", "id": "__remove_all__", "content": ""}]}
 
 
-@dataclass
-class Caller:
-    """Somebody who calls the server with bare requests."""
-
-    http: httpx.AsyncClient
-    headers: dict[str, str]
-
-    async def send(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        return await self.http.request(method, path, json=body, headers=self.headers)
-
-    async def post(self, path: str, body: Any = None) -> Any:
-        """The answer to a request that must succeed."""
-        answer = await self.send("POST", path, body)
-        assert answer.is_success, (path, answer.text)
-        return answer.json()
-
-    async def get(self, path: str) -> Any:
-        answer = await self.send("GET", path)
-        assert answer.is_success, (path, answer.text)
-        return answer.json()
-
-    async def thread(self) -> str:
-        return str((await self.post("/threads", {}))["thread_id"])
-
-    async def everything(self, thread: str) -> list[Any]:
-        """A thread as it is stored, with its runs and history."""
-        path = f"/threads/{thread}"
-        history = await self.get(f"{path}/history?limit=100")
-        return [await self.get(path), await self.get(f"{path}/runs?limit=100"), history]
-
-
-Callers = Callable[[str], Caller]
+Callers = Callable[[str], Person]
 
 
 @pytest.fixture
-async def callers(server: DevServer) -> AsyncIterator[Callers]:
+def callers(server: DevServer) -> Callers:
     """Gives callers by name; `root` and `studio` are operators."""
     # A connection for every request: the server may close one on which it refused a body unread.
     limits = httpx.Limits(max_keepalive_connections=0)
-    async with httpx.AsyncClient(base_url=server.url, timeout=30, trust_env=False, limits=limits) as http:
+    return lambda name: server.person(name, limits=limits, headers=OPERATOR if name == "studio" else None)
 
-        def caller(name: str) -> Caller:
-            token = {"Authorization": f"Bearer {dev_token('acme', name)}"}
-            return Caller(http, {"x-auth-scheme": "langsmith"} if name == "studio" else token)
 
-        yield caller
+async def everything(caller: Person, thread: str) -> list[Any]:
+    """A thread as it is stored, with its runs and history."""
+    return [await caller.made("GET", f"/threads/{thread}{of}") for of in ("", "/runs?limit=100", "/history?limit=100")]
 
 
 def asked(text: str, **more: Any) -> Body:
@@ -97,21 +65,21 @@ on_every_route = pytest.mark.parametrize(
 )
 
 
-async def run_ends(caller: Caller, thread: str) -> None:
+async def run_ends(caller: Person, thread: str) -> None:
     """Wait until nothing runs on the thread."""
     async with asyncio.timeout(60):
-        while (await caller.get(f"/threads/{thread}"))["status"] == "busy":  # noqa: ASYNC110  # the server's state
+        while (await caller.made("GET", f"/threads/{thread}"))["status"] == "busy":  # noqa: ASYNC110  # the server's state
             await asyncio.sleep(0.05)
 
 
-async def try_run(caller: Caller, route: str, body: Body) -> tuple[httpx.Response, str]:
+async def try_run(caller: Person, route: str, body: Body) -> tuple[httpx.Response, str]:
     """The answer, and the caller's own thread, on which nothing runs any more."""
     thread = await caller.thread()
-    answer = await caller.send("POST", route.replace("<thread>", thread), ROUTES[route](body))
+    answer = await caller.ask("POST", route.replace("<thread>", thread), ROUTES[route](body))
     if "<thread>" in route:
         await run_ends(caller, thread)
     async with asyncio.timeout(60):
-        while await caller.post("/threads/count", {"status": "busy"}):  # noqa: ASYNC110  # the server's state
+        while await caller.made("POST", "/threads/count", {"status": "busy"}):  # noqa: ASYNC110  # the server's state
             await asyncio.sleep(0.05)
     return answer, thread
 
@@ -123,8 +91,8 @@ async def test_a_thread_hidden_in_a_run_is_neither_shown_nor_changed(
 ) -> None:
     owner, mallory, secret = callers(alice), callers(f"mallory-{alice}"), f"secret-{uuid.uuid4().hex}"
     hers = await owner.thread()
-    await owner.post(f"/threads/{hers}/runs/wait", asked(secret))
-    before = await owner.everything(hers)
+    await owner.made("POST", f"/threads/{hers}/runs/wait", asked(secret))
+    before = await everything(owner, hers)
     checkpoint = before[2][0]["checkpoint"]
     question = f"ask-{uuid.uuid4().hex}"
     places: list[Body] = [
@@ -140,7 +108,7 @@ async def test_a_thread_hidden_in_a_run_is_neither_shown_nor_changed(
         assert secret not in answer.text, place
     await asyncio.sleep(1 if "<thread>" not in route else 0)  # what runs without a thread may not have begun
     assert secret not in json.dumps(model.requests_for(question))
-    assert await owner.everything(hers) == before
+    assert await everything(owner, hers) == before
 
 
 @pytest.mark.server
@@ -162,7 +130,7 @@ async def test_an_assistant_hidden_in_a_run_shows_none_of_its_skills(
             await asyncio.sleep(0.05)
     assert secret not in json.dumps(model.requests_for(question))
     studio = callers("studio")
-    await studio.post(f"/threads/{await studio.thread()}/runs/wait", asked(f"{question}2", assistant_id=tutor))
+    await studio.made("POST", f"/threads/{await studio.thread()}/runs/wait", asked(f"{question}2", assistant_id=tutor))
     assert secret in json.dumps(model.requests_for(f"{question}2")), "its own runs show it"
 
 
@@ -206,10 +174,13 @@ async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(ca
         "langsmith-trace": "t",
         "baggage": "langsmith-project=p,langsmith-metadata=%7B%22m%22:1%7D",
     }
-    stranger = Caller(caller.http, {**caller.headers, **headers})
-    run = await stranger.post(f"/threads/{thread}/runs", asked("hello", **HIDDEN))
+    caller.http.headers.update(headers)
+    run = await caller.made("POST", f"/threads/{thread}/runs", asked("hello", **HIDDEN))
     await run_ends(caller, thread)
-    stored, kept = await caller.get(f"/threads/{thread}/runs/{run['run_id']}"), await caller.get(f"/threads/{thread}")
+    stored, kept = (
+        await caller.made("GET", f"/threads/{thread}/runs/{run['run_id']}"),
+        await caller.made("GET", f"/threads/{thread}"),
+    )
     config = stored["kwargs"]["config"]
     allowed = OPERATORS_CONFIGURABLE if name == "root" else CONFIGURABLE
     assert set(config) == CONFIG
@@ -226,7 +197,7 @@ async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(ca
     assert kept["metadata"] == {**stamps, **({"user_id": "root"} if name == "root" else {})}
     expected = {**stamps, "note": "kept", "title": "kept too", "created_by": "system"}  # of the platform's assistant
     assert stored["metadata"] == expected
-    state = await caller.get(f"/threads/{thread}/state")
+    state = await caller.made("GET", f"/threads/{thread}/state")
     seen = state["metadata"]
     assert not seen.keys() & {"anything", "trigger", "ls_agent_type"}
     assert (seen["run_attempt"], seen["run_id"], seen["note"]) == (1, run["run_id"], "kept")
@@ -272,8 +243,8 @@ async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
         assert str(status) in answer.text
     else:
         assert answer.status_code == status, answer.text
-    assert await caller.get(f"/threads/{thread}/runs") == []
-    assert (await caller.get(f"/threads/{thread}"))["status"] == "idle"
+    assert await caller.made("GET", f"/threads/{thread}/runs") == []
+    assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
 
 
 @pytest.mark.server
@@ -286,7 +257,7 @@ async def test_nothing_that_an_event_stream_forges_leaves_a_run_running(callers:
     for forged in ("x", [1], {"x": 1}):
         config = {"configurable": {name: forged}}
         _, thread = await try_run(caller, "/threads/<thread>/commands", asked("hello", config=config))
-        for run in await caller.get(f"/threads/{thread}/runs"):
+        for run in await caller.made("GET", f"/threads/{thread}/runs"):
             assert run["status"] == "success"
 
 
@@ -297,14 +268,14 @@ async def test_a_graph_named_in_metadata_gets_nobody_past_the_limit(callers: Cal
     later = {"after_seconds": 3600, "metadata": {"graph_id": "consolidation_agent"}}
     named = {**later, "config": {"metadata": later["metadata"]}}
     statuses = []
-    threads = [await caller.post("/threads", {"metadata": later["metadata"]}) for _ in range(MAX_BUSY_THREADS + 3)]
+    threads = [await caller.made("POST", "/threads", {"metadata": later["metadata"]}) for _ in range(MAX_BUSY_THREADS + 3)]
     for thread in (thread["thread_id"] for thread in threads):
-        await caller.send("PATCH", f"/threads/{thread}", {"metadata": later["metadata"]})
-        answers = [await caller.send("POST", path, asked("hello", **named)) for path in ("/runs", f"/threads/{thread}/runs")]
+        await caller.ask("PATCH", f"/threads/{thread}", {"metadata": later["metadata"]})
+        answers = [await caller.ask("POST", path, asked("hello", **named)) for path in ("/runs", f"/threads/{thread}/runs")]
         statuses += [answer.status_code for answer in answers]
     accepted = len([status for status in statuses if status == 200])
-    for thread in await caller.post("/threads/search", {"limit": 100}):
-        await caller.send("DELETE", f"/threads/{thread['thread_id']}")
+    for thread in await caller.made("POST", "/threads/search", {"limit": 100}):
+        await caller.ask("DELETE", f"/threads/{thread['thread_id']}")
     assert (accepted, set(statuses)) == (MAX_BUSY_THREADS, {200, 429})
 
 
@@ -316,8 +287,8 @@ async def test_a_cron_holds_what_a_run_may_and_its_claims(callers: Callers, alic
     body = asked(
         "hello", schedule="0 0 1 1 *", config=hidden, anything=1, checkpoint={"thread_id": hers}, metadata={"title": "x"}
     )
-    cron = await studio.post("/runs/crons", body)
-    changed = await studio.send("PATCH", f"/runs/crons/{cron['cron_id']}", {"config": hidden, "metadata": {"run_id": "x"}})
+    cron = await studio.made("POST", "/runs/crons", body)
+    changed = await studio.ask("PATCH", f"/runs/crons/{cron['cron_id']}", {"config": hidden, "metadata": {"run_id": "x"}})
     assert changed.is_success, changed.text
     for kept in (cron, changed.json()):
         config = kept["payload"]["config"]
@@ -327,36 +298,36 @@ async def test_a_cron_holds_what_a_run_may_and_its_claims(callers: Callers, alic
         assert kept["metadata"] == {"title": "x"}
     bad: Body
     for bad in ({"context": {"graph_id": "agent"}}, {"config": {"metadata": [1]}}, {"metadata": {"x": {}}}):
-        assert (await studio.send("POST", "/runs/crons", {**body, **bad})).status_code == 422
-        assert (await studio.send("PATCH", f"/runs/crons/{cron['cron_id']}", bad)).status_code == 422
-    await studio.send("DELETE", f"/runs/crons/{cron['cron_id']}")
+        assert (await studio.ask("POST", "/runs/crons", {**body, **bad})).status_code == 422
+        assert (await studio.ask("PATCH", f"/runs/crons/{cron['cron_id']}", bad)).status_code == 422
+    await studio.ask("DELETE", f"/runs/crons/{cron['cron_id']}")
 
 
 @pytest.mark.server
 async def test_an_assistant_holds_what_a_run_may_and_names_nobody_for_its_runs(callers: Callers, alice: str) -> None:
     owner, studio = callers(alice), callers("studio")
     hers = await owner.thread()
-    before = await owner.everything(hers)
+    before = await everything(owner, hers)
     config = {"thread_id": hers, "run_name": "x", "recursion_limit": 50}
     body: Body = {"graph_id": "agent", "config": config, "metadata": {"title": "x", "graph_id": "x"}}
-    assistant = await studio.post("/assistants", {**body, "context": {"user_id": alice, "org_id": "acme"}})
+    assistant = await studio.made("POST", "/assistants", {**body, "context": {"user_id": alice, "org_id": "acme"}})
     path = f"/assistants/{assistant['assistant_id']}"
-    patched = await studio.send("PATCH", path, {"config": {**config, "recursion_limit": 60}})
+    patched = await studio.ask("PATCH", path, {"config": {**config, "recursion_limit": 60}})
     assert set(assistant["config"]) == {"recursion_limit", "configurable"}
     assert patched.json()["config"] == {"recursion_limit": 60}
     assert patched.json()["metadata"] == {"title": "x"}
     bad: Body
     for bad in ({"context": {"graph_id": "agent"}}, {"config": {"recursion_limit": 0}}):
-        assert (await studio.send("POST", "/assistants", {**body, **bad})).status_code == 422
-        assert (await studio.send("PATCH", path, bad)).status_code == 422
+        assert (await studio.ask("POST", "/assistants", {**body, **bad})).status_code == 422
+        assert (await studio.ask("PATCH", path, bad)).status_code == 422
     thread = await studio.thread()
-    run = await studio.post(f"/threads/{thread}/runs", {**asked("hello"), "assistant_id": assistant["assistant_id"]})
+    run = await studio.made("POST", f"/threads/{thread}/runs", {**asked("hello"), "assistant_id": assistant["assistant_id"]})
     await run_ends(studio, thread)
-    stored = await studio.get(f"/threads/{thread}/runs/{run['run_id']}")
+    stored = await studio.made("GET", f"/threads/{thread}/runs/{run['run_id']}")
     assert stored["status"] == "success"
     assert stored["kwargs"]["context"] == {"user_id": None, "org_id": None}, "it acts as whoever its metadata says"
     assert stored["kwargs"]["config"]["configurable"]["thread_id"] == thread
-    assert await owner.everything(hers) == before
+    assert await everything(owner, hers) == before
 
 
 @pytest.mark.server
@@ -364,9 +335,9 @@ async def test_a_thread_s_metadata_is_bounded_and_its_own(callers: Callers, alic
     caller = callers(alice)
     thread = await caller.thread()
     for bad in ({"x": {"y": 1}}, {"x": [1]}, {"x": "y" * (MAX_METADATA_CHARS + 1)}):
-        assert (await caller.send("POST", "/threads", {"metadata": bad})).status_code == 422
-        assert (await caller.send("PATCH", f"/threads/{thread}", {"metadata": bad})).status_code == 422
+        assert (await caller.ask("POST", "/threads", {"metadata": bad})).status_code == 422
+        assert (await caller.ask("PATCH", f"/threads/{thread}", {"metadata": bad})).status_code == 422
     # `temporary` is refused rather than ignored when it is not a boolean (tests/memory/test_temporary.py).
     forged = dict.fromkeys(run_requests.RESERVED_METADATA - {"temporary"}, "x") | {"title": "mine"}
-    created = await caller.post("/threads", {"metadata": forged})
+    created = await caller.made("POST", "/threads", {"metadata": forged})
     assert created["metadata"] == {"title": "mine", "user_id": alice, "org_id": "acme"}

@@ -14,6 +14,7 @@ def no_offline_model(fork: Fork) -> None:
         ("from offline_model import OfflineModel\n", ""),
         ("BaseChatModel] | None = OfflineModel", "BaseChatModel] | None = None"),
     )
+    fork.take("README.md", "offline_model.py          what answers on `langgraph dev` until AGENT_MODEL is set\n")
 
 
 def no_writer(fork: Fork) -> None:
