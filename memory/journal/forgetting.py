@@ -13,6 +13,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from memory import identity, namespaces
 from memory.validation import RefusedWriteError
 
+FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
 _UUID_WITH_TIME = 7
 
 
@@ -62,7 +63,7 @@ def forgotten_at(item: Item | None) -> str:
 def check_not_forgotten(item: Item | None, began: Began) -> None:
     """Raise `RefusedWriteError` if the person was forgotten since a run or request began."""
     if forgotten_at(item) >= began.at:
-        raise RefusedWriteError("What is remembered of this person was deleted since this run began; it writes nothing.")
+        raise RefusedWriteError(FORGOTTEN)
 
 
 def _time_of(run_id: str) -> str:

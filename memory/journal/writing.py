@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from memory import namespaces
 from memory.identity import Author
-from memory.journal.forgetting import Began, check_not_forgotten, forgotten_at, read_forgotten
+from memory.journal.forgetting import FORGOTTEN, Began, check_not_forgotten, forgotten_at, read_forgotten
 from memory.journal.revisions import NOTHING, Log, Revision, copied, copy, made_of, outside, put
 from memory.namespaces import Namespace
 from memory.validation import RefusedWriteError
@@ -26,12 +26,15 @@ Change = Callable[[FileData | None], FileData | None]
 # Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
 Room = Callable[[Sequence[Item], FileData], None]
 
-_ALL, _PAGE = 10_000, 200
-# Merges of one change. Beyond these, others are writing so fast that one of them makes the next merge.
-_ROUNDS = 20
-_TRIM_EVERY = 25
-# A writer looks at this many revisions before its own, too. Those of these seconds stay: somebody may be merging them.
-_BEFORE, _MERGING_SECONDS = 4, 10
+_ALL, _PAGE = 10_000, 50
+# Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
+# Beyond these, others are writing so fast that one of them makes the next merge.
+_ROUNDS, _WAIT = 50, 0.02
+# A writer looks at this many revisions before its own, too.
+_BEFORE = 4
+# How often everything is looked at while `MAX_STORED_BYTES` are written; and for how many seconds revisions stay, whatever room
+# there is, because somebody may be merging them.
+_TRIMS, _MERGING_SECONDS = 25, 3
 # An item's path, author, ids and times, beside its text.
 _OVERHEAD_BYTES = 1_000
 _LOCKS: WeakValueDictionary[tuple[int, Namespace, str], asyncio.Lock] = WeakValueDictionary()
@@ -42,30 +45,39 @@ class MovedError(Exception):
     """The file's revision is not the expected one."""
 
 
+class _Seen(NamedTuple):
+    """What a look at a file shows."""
+
+    log: Log
+    item: Item | None
+    is_forgotten: bool  # the person was, since the writer began
+
+
 class _File(NamedTuple):
-    """A file, and who changes it."""
+    """A file, and who looks at it or changes it."""
 
     store: BaseStore
     files: Namespace
     path: str
     began: Began | None = None
 
-    async def log(self, since: int = 0) -> tuple[Log, bool]:
-        """Its revisions from a number on; and whether the person was forgotten since the writer began."""
-        ops: list[Op] = [
-            SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
-        ]
-        ops += [read_forgotten(self.began)] if self.began else []
-        items, *marks = cast("list[Any]", await self.store.abatch(ops))
-        forgotten = forgotten_at(marks[0]) if marks else ""
-        return Log.of(items, forgotten), self.began is not None and forgotten >= self.began.at
+    async def look(self, since: int = 0) -> _Seen:
+        """The file, and its revisions from a number on."""
+        marks = [read_forgotten(self.began)] if self.began else []
+        listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
+        items, item, *mark = cast("list[Any]", await self.store.abatch([listed, GetOp(self.files, self.path), *marks]))
+        forgotten = forgotten_at(mark[0]) if mark else ""
+        return _Seen(Log.of(items, forgotten), item, self.began is not None and forgotten >= self.began.at)
 
-    async def put(self, revisions: Sequence[Revision], newest: Revision | None) -> None:
-        """Put revisions, and make the file a copy of the newest; None deletes it."""
+    async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
+        """Put revisions, and make the file a copy of the newest."""
         began = self.began.at if self.began else ""
         # The copy first: where a batch is not one step, a revision without its copy looks like a deletion.
-        ops = [copy(self.files, self.path, newest or NOTHING), *(put(self.files, self.path, each, began) for each in revisions)]
+        ops = [copy(self.files, self.path, newest), *(put(self.files, self.path, each, began) for each in revisions)]
         await self.store.abatch(ops)
+
+    def copied(self, item: Item | None) -> Revision | None:
+        return copied(self.files, self.path, item)
 
 
 async def change(
@@ -117,7 +129,7 @@ async def change(
             else:
                 break
         newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())], since)
-    if random.randrange(_TRIM_EVERY) == 0:  # noqa: S311
+    if random.random() * MAX_STORED_BYTES < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
             await trim(store, files)
         except Exception:  # the change is made; a later one trims
@@ -141,26 +153,25 @@ async def _read(file: _File, *, every: bool) -> tuple[Sequence[Item], Item | Non
 
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision], int]:
-    """The revision to change; revisions to put before it, for what was done around the journal; the first slot to look at."""
-    if base := copied(file.files, file.path, item):
+    """The revision to change; revisions to put before it, for what was done around the journal; the first number to look at."""
+    if base := file.copied(item):
         return base, [], max(base.number - _BEFORE, 0)
-    log, _ = await file.log()
+    log = (await file.look()).log
     if item or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
         item = await file.store.aget(file.files, file.path)
-    if base := copied(file.files, file.path, item):
+    if base := file.copied(item):
         return base, [], 0
     tips = log.tips()
     adopted = await log.merged(file.path, tips) if tips else []
-    base = [NOTHING, *tips, *adopted][-1]
-    if around := outside(base, item):
+    if around := outside([NOTHING, *tips, *adopted][-1], item):
         adopted.append(around)
-    return [base, *adopted][-1], adopted, 0
+    return [NOTHING, *tips, *adopted][-1], adopted, 0
 
 
 async def _has_moved(file: _File, base: Revision, since: int) -> bool:
     """Whether the file that was read lacks a change of somebody who is still merging it."""
-    log, _ = await file.log(since)
-    return bool(log.known) and [tip.id for tip in log.tips()] != [base.id] and base.id in {"", *log.known}
+    known, tips = (log := (await file.look(since)).log).known, log.tips()
+    return bool(known) and [tip.id for tip in tips] != [base.id] and base.id in {"", *known}
 
 
 async def _publish(file: _File, base: Revision, mine: list[Revision], since: int) -> Revision:
@@ -169,57 +180,67 @@ async def _publish(file: _File, base: Revision, mine: list[Revision], since: int
     try:
         await file.put(mine, newest)
     except Exception:  # the store may have done it before it failed
-        if newest.id not in (await file.log(since))[0].known:
+        if newest.id not in (await file.look(since)).log.known:
             raise
-    own = {each.id: each for each in [base, *mine] if each.id}
     try:
-        for _ in range(_ROUNDS):
-            log, is_forgotten = await file.log(since)
-            if is_forgotten:
-                await _withdraw(file, mine)
-                break
-            lost = [each for each in mine if each.id not in log.known]  # deleted to make room
-            log.known = {**own, **log.known}
-            tips = log.tips(own)
-            if [tip.id for tip in tips] == [newest.id]:
-                return newest
-            if since and log.lacks(tips):
-                since = 0
-                continue
-            made = await log.merged(file.path, tips)
-            newest = [*tips, *made][-1]
-            await file.put([*lost, *made], newest)
-        else:
-            return newest
+        return await _settled(file, base, mine, since)
+    except RefusedWriteError:
+        await _withdraw(file, mine)
+        raise
     except Exception:  # the change is made, and whoever looks next merges it
         logger.warning("The store failed at the end of a change of %r, which is made.", file.path, exc_info=True)
         return newest
-    raise RefusedWriteError("What is remembered of this person was deleted since this run began; it writes nothing.")
+
+
+async def _settled(file: _File, base: Revision, mine: Sequence[Revision], since: int) -> Revision:
+    """Merge newest revisions until there is one, of which the file is a copy."""
+    newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
+    for tries in range(_ROUNDS):
+        log, item, is_forgotten = await file.look(since)
+        if is_forgotten:
+            raise RefusedWriteError(FORGOTTEN)
+        lost = [each for each in mine if each.id not in log.known]  # deleted to make room
+        log.known = {**own, **log.known}
+        tips = log.tips(own)
+        shown = file.copied(item)
+        if len(tips) == 1 and (newest.id == tips[0].id or (shown and shown.id == tips[0].id)):
+            return tips[0]
+        if since and log.lacks(tips):
+            since = 0
+        elif len(tips) > 1 and tries % 2 == 0:
+            await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
+        else:
+            made = await log.merged(file.path, tips)
+            newest = [*tips, *made][-1]
+            await file.put([*lost, *made], newest)
+    return newest
 
 
 async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
     """Delete revisions again, and make the file what it is without them."""
     log = namespaces.journal(file.files, file.path)
     await file.store.abatch([PutOp(log, put(file.files, file.path, each, "").key, None) for each in mine])
-    seen, left = list[str](), [""]
-    while left != seen:
-        seen, (kept, _) = left, await file.log()
-        tips = kept.history()[:1]
-        left = [tip.id for tip in tips]
-        if left != seen:
-            await file.put([], tips[0] if tips else None)
+    newest: Revision | None = None
+    while newest is None or newest.id != (await _newest(file)).id:
+        newest = await _newest(file)
+        await file.put([], newest)
+
+
+async def _newest(file: _File) -> Revision:
+    return [NOTHING, *(await file.look()).log.history()[:1]][-1]
 
 
 async def history(store: BaseStore, files: Namespace, path: str) -> list[Revision]:
     """The last `REVISIONS_KEPT` revisions of a file, newest first. Finishes what a writer who died has left."""
     file = _File(store, files, path)
-    item, (log, _) = await store.aget(files, path), await file.log()
-    tips, shown = log.tips(), copied(files, path, item)
+    item = await store.aget(files, path)  # read before the log: at worst it is behind, and put again
+    log = (await file.look()).log
+    tips, shown = log.tips(), file.copied(item)
     is_behind = shown.id in log.known and [shown.id] != [tip.id for tip in tips] if shown else item is None and len(tips) > 1
     if is_behind:
         newest = max(tips, key=lambda tip: (tip.number, tip.id))
         await _publish(file, newest, await log.merged(path, tips), 0)
-        log, _ = await file.log()
+        log = (await file.look()).log
     return log.history()[:REVISIONS_KEPT]
 
 
@@ -275,9 +296,9 @@ async def trim(store: BaseStore, files: Namespace) -> None:
     while page := await store.asearch(namespaces.journals(files), limit=_PAGE, offset=read):
         read += len(page)
         for item in page:
-            logs[item.namespace].append(_Stored(item.updated_at, item.key, item.namespace, _bytes(item)))
+            logs[item.namespace].append(_Stored(item.updated_at, item.key, item.namespace, _size(item)))
     there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
-    living, room = {namespaces.journal(files, item.key) for item in there}, MAX_STORED_BYTES - sum(map(_bytes, there))
+    living, room = {namespaces.journal(files, item.key) for item in there}, MAX_STORED_BYTES - sum(map(_size, there))
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
     gone, spare, deleted = set[_Stored](), list[tuple[bool, _Stored]](), list[list[_Stored]]()
     for namespace, log in logs.items():
@@ -303,9 +324,13 @@ async def trim(store: BaseStore, files: Namespace) -> None:
         await store.abatch(ops[start : start + _PAGE])
 
 
-def _bytes(item: Item) -> int:
+def _size(item: Item) -> int:
     revision = item.value.get("revision")
-    content = revision.get("content") if isinstance(revision, dict) else item.value.get("content")
+    return _bytes(revision.get("content") if isinstance(revision, dict) else item.value.get("content"))
+
+
+def _bytes(content: object) -> int:
+    """Bytes that a text takes in the store, as a file or as a revision."""
     return len(str(content or "").encode(errors="replace")) + _OVERHEAD_BYTES
 
 

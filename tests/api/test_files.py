@@ -81,7 +81,7 @@ async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginnin
 async def test_the_history_says_how_many_revisions_were_removed_to_make_room(
     api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "_TRIM_EVERY", 1)
+    monkeypatch.setattr(writing, "_TRIMS", 10**6)
     monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
 
     async def dropped(path: str) -> tuple[int, int]:

@@ -123,7 +123,7 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
     """A world with everything drawn from one number, looked at when all is over. `connect` gives each writer its store."""
     dice, world, memory = random.Random(seed), World(), InMemoryStore()
     connect = connect or (lambda: nullcontext(memory))
-    deadly, every = dice.choice([0, 0, 0.01, 0.05]), dice.choice([1, 3, 1_000])
+    deadly, trims = dice.choice([0, 0, 0.01, 0.05]), dice.choice([0, 1_000, 10_000])
 
     async def live(name: str) -> None:
         own = random.Random(dice.random())
@@ -140,7 +140,8 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
         with patch.multiple(
             writing,
             file_lock=lambda *_: asyncio.Lock(),
-            _TRIM_EVERY=every,
+            _TRIMS=trims,
+            _WAIT=patience,
             MAX_STORED_BYTES=0 if tight else MAX_STORED_BYTES,
         ):
             writers = [asyncio.create_task(live(f"w{number}")) for number in range(dice.randint(2, 8))]
