@@ -142,7 +142,7 @@ class RequestBounds:
     """ASGI middleware around every route and WebSocket. It answers 413 to a body that is too long, otherwise 422 with a reason.
 
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. /memory
-    bounds its own bodies (`api/bodies.py`); their bytes are charged here.
+    bounds its own bodies (`api/requests.py`); their bytes are charged here.
     """
 
     def __init__(self, app: ASGIApp) -> None:

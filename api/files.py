@@ -5,19 +5,39 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 from deepagents.backends.protocol import FileData
+from fastapi import APIRouter, Depends, Header, Query
+from fastapi.responses import Response
 from langgraph.store.base import Item
-from starlette.responses import Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 
-from api.bodies import check_no_body, read_json
-from api.person import ROUTE, diff, revision_summary
-from api.requests import PersonRequest, RefusedRequestError, json_response, key_of, person_route, shown
+from api.person import ROUTE, PersonRequest, diff, revision_summary
+from api.requests import Caller, Key, Memory, OneFile, body_of, check_no_body, json_response, takes
 from memory.controls import usage_of
 from memory.journal import Revision, all_items, history, line_origins, lines_of
 from memory.validation import stored_file
 from settings import MAX_BODY_BYTES, REVISIONS_KEPT
+
+router = APIRouter(tags=["Memory"])
+# A revision's number.
+Number = Annotated[str, Field(pattern="^[0-9]+$")]
+IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
+
+
+class FileQuery(OneFile):
+    revision: Number | None = None
+
+
+class Content(BaseModel, extra="forbid"):
+    content: str
+
+
+class Undo(BaseModel, extra="forbid"):
+    path: Key
+    revision: Annotated[int, Field(ge=0)] | Number
 
 
 def _about(item: Item) -> dict[str, Any]:
@@ -30,58 +50,47 @@ def _about(item: Item) -> dict[str, Any]:
     return {"path": f"{ROUTE}{item.key}", **about, **{key: file[key] for key in file if key != "content"}}  # type: ignore[literal-required]
 
 
-@person_route("assistant_id")
-async def list_files(request: PersonRequest) -> Response:
+@router.get("/memory")
+async def list_files(caller: Caller, query: Annotated[Memory, Query()]) -> Response:
+    """The files that are remembered of you.
+
+    `files`: path, bytes, revision (null if put around the history), times; and `usage`: files, bytes, their limits, and
+    `nearly_full`, from 80% of one of them on.
     """
-    summary: The files that are remembered of you
-    responses:
-      "200":
-        description: >
-          `files`: path, bytes, revision (null if put around the history), times; and `usage`: files, bytes, their limits, and
-          `nearly_full`, from 80% of one of them on
-    """
-    items = await all_items(request.store, request.namespace)
+    items = await all_items(caller.store, caller.namespace)
     usage = usage_of(items)
     files = [_about(item) for item in items]
     return json_response({"files": files, "usage": {**asdict(usage), "nearly_full": usage.nearly_full}})
 
 
-@person_route("assistant_id", "path", "revision")
-async def read_file(request: PersonRequest) -> Response:
+@router.get("/memory/file")
+async def read_file(caller: Caller, query: Annotated[FileQuery, Query()]) -> Response:
+    """A file, as it is or as it was at a revision.
+
+    path, content (null if deleted then), encoding, revision; the revision is the ETag, too. Without `revision` also `lines`:
+    for each line of the content the revision, time (`at`) and author it came with, and `threads`, ids of the conversations it
+    may have been said in; null where that revision is not kept. Empty for more than 2,000 lines.
     """
-    summary: A file, as it is or as it was at a revision
-    parameters:
-      - {name: path, in: query, required: true, schema: {type: string}, example: /memories/preferences.md}
-      - {name: revision, in: query, schema: {type: integer}}
-    responses:
-      "200":
-        description: >
-          path, content (null if deleted then), encoding, revision; the revision is the ETag, too. Without `revision` also
-          `lines`: for each line of the content the revision, time (`at`) and author it came with, and `threads`, ids of the
-          conversations it may have been said in; null where that revision is not kept. Empty for more than 2,000 lines
-      "404": {description: There is no such file or revision}
-    """
-    key = request.key
-    if "revision" in request.parameters:
-        revision = await _revision(request, key, request.parameters["revision"])
-        return json_response(
-            {"path": f"{ROUTE}{key}", "content": revision.content, "encoding": revision.encoding, **revision_summary(revision)}
-        )
-    item = await _item(request, key)
+    key = query.path
+    if query.revision is not None:
+        revision = await _revision(caller, key, query.revision)
+        about = {"path": f"{ROUTE}{key}", "content": revision.content, "encoding": revision.encoding}
+        return json_response({**about, **revision_summary(revision)})
+    item = await _item(caller, key)
     try:
         content = stored_file(item)["content"]
     except ValueError as error:
-        raise RefusedRequestError(409, str(error)) from None
-    known = await history(request.store, request.namespace, key)
+        raise HTTPException(409, str(error)) from None
+    known = await history(caller.store, caller.namespace, key)
     lines = await asyncio.to_thread(_lines, content, known)
     return json_response({**_about(item), "content": content, "lines": lines}, item.value.get("revision"))
 
 
-async def _item(request: PersonRequest, key: str) -> Item:
-    """A stored file. Raises `RefusedRequestError` if there is none."""
-    item = await request.store.aget(request.namespace, key)
+async def _item(caller: PersonRequest, key: str) -> Item:
+    """A stored file. Raises `HTTPException` if there is none."""
+    item = await caller.store.aget(caller.namespace, key)
     if item is None:
-        raise RefusedRequestError(404, f"There is no file {ROUTE}{key}.")
+        raise HTTPException(404, f"There is no file {ROUTE}{key}.")
     return item
 
 
@@ -106,78 +115,54 @@ def _origin(line: str, revision: Revision) -> dict[str, Any]:
     return {"revision": revision.number, "at": revision.at, "author": asdict(author), "threads": threads}
 
 
-@person_route("assistant_id", "path")
-async def write_file(request: PersonRequest) -> Response:
+@router.put("/memory/file", openapi_extra=takes(Content))
+async def write_file(
+    caller: Caller,
+    query: Annotated[OneFile, Query()],
+    body: Annotated[Content, Depends(body_of(Content, MAX_BODY_BYTES))],
+    if_match: IfMatch = None,
+) -> Response:
+    """Create or replace a text file.
+
+    Answers with its path and new revision. 412: it is at another revision. 422: it must not be remembered (too large, a
+    credential, an invalid profile).
     """
-    summary: Create or replace a text file
-    parameters:
-      - {name: path, in: query, required: true, schema: {type: string}}
-      - {name: If-Match, in: header, schema: {type: string}, description: only if it is still at this revision}
-    requestBody:
-      content: {application/json: {schema: {type: object, required: [content], properties: {content: {type: string}}}}}
-    responses:
-      "200": {description: path and the new revision}
-      "412": {description: It is at another revision}
-      "422": {description: "It must not be remembered (too large, a credential, an invalid profile)"}
-    """
-    key, body = request.key, await read_json(request, MAX_BODY_BYTES)
-    content = body.get("content")
-    if set(body) != {"content"} or not isinstance(content, str):
-        raise RefusedRequestError(422, 'The body needs one field, a text: {"content": "..."}.')
-    return _revised(key, await request.revise(key, lambda _: FileData(content=content, encoding="utf-8")))
+    written = FileData(content=body.content, encoding="utf-8")
+    return _revised(query.path, await caller.revise(query.path, lambda _: written, if_match))
 
 
-@person_route("assistant_id", "path")
-async def delete_file(request: PersonRequest) -> Response:
-    """
-    summary: Delete a file (its history stays, and it can be undone)
-    parameters:
-      - {name: path, in: query, required: true, schema: {type: string}}
-      - {name: If-Match, in: header, schema: {type: string}, description: only if it is still at this revision}
-    responses:
-      "200": {description: path and the new revision}
-      "404": {description: There is no such file}
-      "422": {description: It has a body}
-    """
-    key = request.key
-    await check_no_body(request)
-    item = await _item(request, key)
+@router.delete("/memory/file", dependencies=[Depends(check_no_body)])
+async def delete_file(caller: Caller, query: Annotated[OneFile, Query()], if_match: IfMatch = None) -> Response:
+    """Delete a file. Its history stays, and it can be undone."""
+    key = query.path
+    item = await _item(caller, key)
     try:
         stored_file(item)
     except ValueError:  # a value of other code, not a file
-        await request.files.aremove(item)
+        await caller.files.aremove(item)
         return json_response({"path": f"{ROUTE}{key}", "revision": None})
 
     def deleted(before: FileData | None) -> None:
         if before is None:
-            raise RefusedRequestError(404, f"There is no file {ROUTE}{key}.")
+            raise HTTPException(404, f"There is no file {ROUTE}{key}.")
 
-    return _revised(key, await request.revise(key, deleted))
+    return _revised(key, await caller.revise(key, deleted, if_match))
 
 
-@person_route("assistant_id", "path")
-async def read_history(request: PersonRequest) -> Response:
+@router.get("/memory/history")
+async def read_history(caller: Caller, query: Annotated[OneFile, Query()]) -> Response:
+    """The last 50 revisions of a file, also of a deleted one.
+
+    `revisions`, newest first: revision, at, author (kind, user, run, thread), deleted, bytes, diff; and `revisions_dropped`:
+    how many more there would be, had they not been removed to make room. All files and their histories together take at most
+    twice what the files may take; those of deleted files go first.
     """
-    summary: The last 50 revisions of a file, also of a deleted one
-    description: >
-      Fewer where older ones were removed to make room: all files and their histories together take at most twice what the files
-      may take. Those of deleted files go first.
-    parameters:
-      - {name: path, in: query, required: true, schema: {type: string}}
-    responses:
-      "200":
-        description: >
-          `revisions`, newest first: revision, at, author (kind, user, run, thread), deleted, bytes, diff; and
-          `revisions_dropped`: how many more there would be, had they not been removed to make room
-      "404": {description: There is and was no such file}
-    """
-    key = request.key
-    known = await history(request.store, request.namespace, key)
+    known = await history(caller.store, caller.namespace, query.path)
     if not known:
-        await _item(request, key)
+        await _item(caller, query.path)
     revisions = await asyncio.to_thread(_with_diffs, known)
     dropped = min(REVISIONS_KEPT, known[0].number) - len(known) if known else 0
-    return json_response({"path": f"{ROUTE}{key}", "revisions": revisions, "revisions_dropped": dropped})
+    return json_response({"path": f"{ROUTE}{query.path}", "revisions": revisions, "revisions_dropped": dropped})
 
 
 def _with_diffs(known: Sequence[Revision]) -> list[dict[str, Any]]:
@@ -190,35 +175,22 @@ def _with_diffs(known: Sequence[Revision]) -> list[dict[str, Any]]:
     return revisions
 
 
-@person_route("assistant_id")
-async def undo(request: PersonRequest) -> Response:
-    """
-    summary: Make a file again what it was at a revision; this is a revision itself
-    requestBody:
-      content:
-        application/json:
-          schema: {type: object, required: [path, revision], properties: {path: {type: string}, revision: {type: integer}}}
-    responses:
-      "200": {description: path and the new revision}
-      "404": {description: There is no such revision}
-    """
-    body = await read_json(request, MAX_BODY_BYTES)
-    if set(body) != {"path", "revision"}:
-        raise RefusedRequestError(422, 'The body needs two fields: {"path": "/memories/...", "revision": 3}.')
-    key = key_of(body["path"])
-    file = (await _revision(request, key, body["revision"])).file()
-    return _revised(key, await request.revise(key, lambda _: file))
+@router.post("/memory/undo", openapi_extra=takes(Undo))
+async def undo(
+    caller: Caller, query: Annotated[Memory, Query()], body: Annotated[Undo, Depends(body_of(Undo, MAX_BODY_BYTES))]
+) -> Response:
+    """Make a file again what it was at a revision; this is a revision itself."""
+    file = (await _revision(caller, body.path, str(body.revision))).file()
+    return _revised(body.path, await caller.revise(body.path, lambda _: file))
 
 
-async def _revision(request: PersonRequest, key: str, wanted: object) -> Revision:
-    number = str(wanted) if isinstance(wanted, int) and not isinstance(wanted, bool) else wanted
-    if not isinstance(number, str) or not (number.isascii() and number.isdigit()):
-        raise RefusedRequestError(422, f"revision is {shown(wanted)}; use a whole number from the history.")
-    known = await history(request.store, request.namespace, key)
+async def _revision(caller: PersonRequest, key: str, number: str) -> Revision:
+    """A revision by its number. Raises `HTTPException` if the history does not have it."""
+    known = await history(caller.store, caller.namespace, key)
     revision = next((revision for revision in known if str(revision.number) == number), None)
     if revision is None:
         detail = f"{ROUTE}{key} has no revision {number[:20]} in its history; GET /memory/history lists them."
-        raise RefusedRequestError(404, detail)
+        raise HTTPException(404, detail)
     return revision
 
 

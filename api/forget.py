@@ -5,24 +5,29 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from typing import Annotated
 
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 from langgraph_sdk.schema import RunStatus
-from starlette.responses import Response
+from starlette.exceptions import HTTPException
 
 from access.admission import ADMISSION
-from api.bodies import check_no_body
 from api.person import memory_namespaces
-from api.requests import PersonRequest, RefusedRequestError, json_response, person_route
+from api.requests import About, Caller, check_no_body, json_response
 from memory import identity, journal, langgraph_internals
 from memory.namespaces import Namespace, memories, namespaces_of
 from settings import Settings
+
+logger = logging.getLogger("api")
+router = APIRouter(tags=["Memory"])
 
 # Seconds that cancelled runs have to end. A slower run writes no memory, because it began before.
 STOP_SECONDS = 10.0
@@ -81,12 +86,13 @@ async def forget(
             counts["runs"] += runs
             await journal.forget(store, actor)  # a run may have begun after the first
         counts["threads"] += await _delete_threads(client, actor, going)
-        counts += await _delete_items(store, actor, settings)
+        namespaces = await _namespaces(store, actor, settings)
+        counts += await _delete_items(store, namespaces)
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         await _delete_checkpoints(client, actor, stopped - going)
         if delete_checkpoints:
             counts["unlisted_threads"] += await delete_checkpoints(client, actor.user_id, actor.org_id)
-        if not await _is_anything_left(store, client, actor, settings):
+        if not await _is_anything_left(store, client, actor, namespaces):
             return +counts
     raise StillRunningError(going) if going else StillWrittenError
 
@@ -97,8 +103,9 @@ async def _namespaces(store: BaseStore, actor: identity.Actor, settings: Setting
     return namespaces_of(actor, sorted({private, *await memory_namespaces(store, actor, settings)}))
 
 
-async def _is_anything_left(store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings) -> bool:
-    namespaces = await _namespaces(store, actor, settings)
+async def _is_anything_left(
+    store: BaseStore, client: LangGraphClient, actor: identity.Actor, namespaces: Sequence[Namespace]
+) -> bool:
     items = await store.abatch([SearchOp(namespace, limit=1) for namespace in namespaces])
     return any(items) or bool(await client.threads.search(metadata=asdict(actor), limit=1, select=["thread_id"]))
 
@@ -166,10 +173,10 @@ async def _delete_checkpoints(client: LangGraphClient, actor: identity.Actor, th
                 await client.threads.delete(thread_id)
 
 
-async def _delete_items(store: BaseStore, actor: identity.Actor, settings: Settings) -> Counter[str]:
-    """Delete all items in all namespaces of a person; returns their numbers."""
+async def _delete_items(store: BaseStore, namespaces: Sequence[Namespace]) -> Counter[str]:
+    """Delete all items in these namespaces; returns their numbers."""
     counts = Counter[str]()
-    for namespace in await _namespaces(store, actor, settings):
+    for namespace in namespaces:
         seen = set[tuple[Namespace, str]]()
         while keys := {(item.namespace, item.key) for item in await store.asearch(namespace, limit=_PAGE)} - seen:
             await store.abatch([PutOp(*key, None) for key in keys])
@@ -178,31 +185,21 @@ async def _delete_items(store: BaseStore, actor: identity.Actor, settings: Setti
     return counts
 
 
-logger = logging.getLogger("api")
+@router.delete("/memory", dependencies=[Depends(check_no_body)])
+async def forget_me(caller: Caller, query: Annotated[About, Query()]) -> Response:
+    """Forget everything of yours, for good.
 
-
-@person_route()
-async def forget_me(request: PersonRequest) -> Response:
+    Memory files, their history, what was derived from conversations, conversations with their checkpoints, and runs that are
+    going or waiting. Runs that were going write nothing afterwards. Safe to repeat. `deleted`: how much of what; `kept`: what
+    stays, and why. 503: something came back each time that it was deleted, or runs could not be stopped, which `detail` names:
+    call again. All else is deleted.
     """
-    summary: Forget everything of yours, for good
-    description: >
-      Memory files, their history, what was derived from conversations, conversations with their checkpoints, and runs that are
-      going or waiting. Runs that were going write nothing afterwards. Safe to repeat.
-    responses:
-      "200": {description: "`deleted`: how much of what; `kept`: what stays, and why"}
-      "422": {description: It has a body}
-      "503":
-        description: >
-          Something came back each time that it was deleted, or runs could not be stopped, which `detail` names: call again.
-          All else is deleted
-    """
-    actor = request.actor
-    await check_no_body(request)
+    actor = caller.actor
     try:
         async with get_client() as client:
-            crowded = ADMISSION.crowded((actor.org_id, actor.user_id))
+            crowded = ADMISSION.crowded(caller.key)
             deleted = await forget(
-                request.store, client, actor, request.settings, langgraph_internals.delete_checkpoints, crowded=crowded
+                caller.store, client, actor, caller.settings, langgraph_internals.delete_checkpoints, crowded=crowded
             )
     except StillRunningError as error:
         detail = (
@@ -210,16 +207,17 @@ async def forget_me(request: PersonRequest) -> Response:
             f"{', '.join(error.thread_ids[:_SHOWN])}. They write nothing to your memory any more. "
             "All else is deleted; call again to delete these, too."
         )
-        raise RefusedRequestError(503, detail) from None
+        raise HTTPException(503, detail) from None
     except StillWrittenError:
-        detail = "Something of yours came back after each deletion; stop your clients and call again."
-        raise RefusedRequestError(503, detail) from None
+        raise HTTPException(
+            503, "Something of yours came back after each deletion; stop your clients and call again."
+        ) from None
     finally:
         # A warning, so that no usual log level hides it. Failed attempts are logged, too.
-        logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, request.author.user_id)
+        logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, caller.author.user_id)
     kept = ["The time at which you were forgotten, with your identity and nothing else: runs from before are known by it."]
-    query = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {json.dumps(actor.user_id)}))'
-    kept.append(f"Traces, where this deployment sends them to LangSmith. An operator finds them there, to delete, by {query}")
-    if request.settings.memory_scope == "assistant":
+    query_of_traces = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {json.dumps(actor.user_id)}))'
+    kept.append(f"Traces, where this deployment sends them to LangSmith. An operator finds them there by {query_of_traces}")
+    if caller.settings.memory_scope == "assistant":
         kept.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
     return json_response({"deleted": {"runs": 0, "threads": 0, "memories": 0, **deleted}, "kept": kept})

@@ -7,116 +7,120 @@ files stay as they are.
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 from deepagents.backends.protocol import FileData
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import Response
 from langgraph.store.base import Item
-from starlette.responses import Response
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from starlette.exceptions import HTTPException
 
-from api.bodies import read_json
-from api.export import VERSION
-from api.person import ROUTE, diff
-from api.requests import PersonRequest, RefusedRequestError, json_response, person_route, shown
+from api.person import ROUTE, PersonRequest, diff
+from api.requests import Caller, Memory, alone, body_of, json_response, takes
 from memory import identity
 from memory.journal import all_items, lines_of
 from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
 from settings import MAX_IMPORT_BYTES, MAX_MEMORY_FILES
 
-
-@person_route("assistant_id", "dry_run")
-async def import_files(request: PersonRequest) -> Response:
-    """
-    summary: Merge the files of an export into your memory
-    description: >
-      Nothing is taken away: what is not there is created, Markdown gets the lines it lacks at its end, every other file that is
-      there stays. Conversations are not imported. All is checked before anything is written, and it can be repeated.
-    parameters:
-      - {name: dry_run, in: query, schema: {type: boolean, default: true}, description: write only with dry_run=false}
-    requestBody: {content: {application/json: {schema: {type: object, required: [version, files]}}}}
-    responses:
-      "200": {description: "`dry_run`, and `files`: path, action (create, append, keep, same), diff"}
-      "409": {description: Memory changed meanwhile so that one of the files could not be written; call again}
-      "422": {description: One of the files could not be written; none was}
-      "429": {description: Another import of yours is under way}
-    """
-    with request.alone("import"):
-        return await _merge(request, dry_run=request.flag("dry_run", default=True))
+router = APIRouter(tags=["Memory"])
 
 
-async def _merge(request: PersonRequest, *, dry_run: bool) -> Response:
-    wanted = await asyncio.to_thread(entries, await read_json(request, MAX_IMPORT_BYTES))
-    if not dry_run:
-        await request.check_assistant()
-    items = await all_items(request.store, request.namespace)
-    planned = await asyncio.to_thread(plan, items, wanted, request.author)
-    for entry, step in zip(wanted, planned, strict=True):
-        if not dry_run and step["action"] in {"create", "append"}:
-            try:
-                await request.files.arevise(entry.key, entry.merged)
-            except ValueError as error:  # another write came after the plan
-                raise RefusedRequestError(409, f"{error} Files before it were imported; call again.") from None
-    return json_response({"dry_run": dry_run, "files": planned})
+class ImportQuery(Memory):
+    dry_run: Literal["true", "false"] = "true"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A file to import."""
+class Imported(BaseModel):
+    """A file to import. What else an export has of it is ignored."""
 
-    key: str
-    file: FileData
+    path: str
+    content: str
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.path.startswith(f"{ROUTE}/"):
+            raise ValueError(f"use paths under {ROUTE}/")
+        check_path(self.key)
+        if self.encoding == "base64":
+            file_bytes(self.file)
+        return self
+
+    @property
+    def key(self) -> str:
+        return self.path.removeprefix(ROUTE)
+
+    @property
+    def file(self) -> FileData:
+        return FileData(content=self.content, encoding=self.encoding)
 
     def merged(self, before: FileData | None) -> FileData:
         """The merged file, given the existing one."""
         if before is None:
             return self.file
-        if not self.key.endswith(".md") or {before["encoding"], self.file["encoding"]} != {"utf-8"}:
+        if not self.key.endswith(".md") or {before["encoding"], self.encoding} != {"utf-8"}:
             return before
         known = set(lines_of(before["content"]))
-        lacking = [line for line in lines_of(self.file["content"]) if line.strip() and line not in known]
+        lacking = [line for line in lines_of(self.content) if line.strip() and line not in known]
         gap = "\n" if before["content"] and not before["content"].endswith("\n") and lacking else ""
         return FileData(content=before["content"] + gap + "".join(f"{line}\n" for line in lacking), encoding="utf-8")
 
 
-def entries(document: object) -> list[Entry]:
-    """The files of a document; other parts are ignored. Blocks. Raises `RefusedWriteError`, which names the bad file."""
-    if not isinstance(document, dict) or document.get("version") != VERSION or not isinstance(document.get("files"), list):
-        raise RefusedWriteError(f'The document is not an export: it needs "version": {VERSION} and a list of "files".')
-    if len(document["files"]) > MAX_MEMORY_FILES:
-        raise RefusedWriteError(f"The document has {len(document['files'])} files, and {MAX_MEMORY_FILES} is the limit.")
-    files = [_entry(number, value) for number, value in enumerate(document["files"]) if not _is_damaged(value)]
-    (key, times), *_ = [*Counter(entry.key for entry in files).most_common(1), ("", 0)]
-    if times > 1:
-        raise RefusedWriteError(f"The document has {ROUTE}{key} {times} times; import one assistant's files at a time.")
-    return files
+def _readable(files: object) -> object:
+    """Without what an export named as no file, or as one that it could not read."""
+
+    def damaged(value: object) -> bool:
+        return isinstance(value, dict) and "content" not in value and not value.keys().isdisjoint({"value", "error"})
+
+    return [value for value in files if not damaged(value)] if isinstance(files, list) else files
 
 
-def _is_damaged(value: object) -> bool:
-    """Whether an export named this as no file, or as one that it could not read."""
-    return isinstance(value, dict) and "content" not in value and not value.keys().isdisjoint({"value", "error"})
+class Document(BaseModel):
+    """An export. Its other parts are ignored."""
+
+    version: Literal[1]  # `api.export.VERSION`
+    files: Annotated[list[Imported], Field(max_length=MAX_MEMORY_FILES), BeforeValidator(_readable)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        (path, times), *_ = [*Counter(file.path for file in self.files).most_common(1), ("", 0)]
+        if times > 1:
+            raise ValueError(f"{path} is there {times} times; import one assistant's files at a time")
+        return self
 
 
-def _entry(number: int, value: object) -> Entry:
-    if not isinstance(value, dict) or not isinstance(value.get("path"), str) or not isinstance(value.get("content"), str):
-        raise RefusedWriteError(f'files[{number}] is not a file: it needs a text "path" and a text "content".')
-    path, content, encoding = value["path"], value["content"], value.get("encoding", "utf-8")
-    if not path.startswith(f"{ROUTE}/"):
-        raise RefusedWriteError(f"files[{number}] is {path[:80]!r}; use paths under {ROUTE}/.")
-    check_path(path.removeprefix(ROUTE))
-    if encoding not in ("utf-8", "base64"):
-        raise RefusedWriteError(f"files[{number}] has the encoding {shown(encoding)}; use utf-8 or base64.")
-    file = FileData(content=content, encoding=encoding)
-    if encoding == "base64":
-        try:
-            file_bytes(file)
-        except ValueError:
-            message = f"files[{number}] is not valid base64, though its encoding says so; encode it again."
-            raise RefusedWriteError(message) from None
-    return Entry(path.removeprefix(ROUTE), file)
+@router.post("/memory/import", openapi_extra=takes(Document), dependencies=[alone("import")])
+async def import_files(
+    caller: Caller,
+    query: Annotated[ImportQuery, Query()],
+    body: Annotated[Document, Depends(body_of(Document, MAX_IMPORT_BYTES))],
+) -> Response:
+    """Merge the files of an export into your memory. Without dry_run=false it only says what would become of each.
+
+    Nothing is taken away: what is not there is created, Markdown gets the lines it lacks at its end, every other file that is
+    there stays. Conversations are not imported. All is checked before anything is written, and it can be repeated. `files` are
+    path, action (create, append, keep, same) and diff. 409: memory changed meanwhile so that one of the files could not be
+    written; call again. 429: another import of yours is under way.
+    """
+    return await _merge(caller, body.files, dry_run=query.dry_run == "true")
 
 
-def plan(stored: Sequence[Item], wanted: Sequence[Entry], author: identity.Author) -> list[dict[str, Any]]:
+async def _merge(caller: PersonRequest, wanted: Sequence[Imported], *, dry_run: bool) -> Response:
+    if not dry_run:
+        await caller.check_assistant()
+    items = await all_items(caller.store, caller.namespace)
+    planned = await asyncio.to_thread(plan, items, wanted, caller.author)
+    for file, step in zip(wanted, planned, strict=True):
+        if not dry_run and step["action"] in {"create", "append"}:
+            try:
+                await caller.files.arevise(file.key, file.merged)
+            except ValueError as error:  # another write came after the plan
+                raise HTTPException(409, f"{error} Files before it were imported; call again.") from None
+    return json_response({"dry_run": dry_run, "files": planned})
+
+
+def plan(stored: Sequence[Item], wanted: Sequence[Imported], author: identity.Author) -> list[dict[str, Any]]:
     """The effect on each file: `path`, `action` (create, append, keep, same) and `diff`. Blocks. Raises `RefusedWriteError` if
     one of the writes would be refused.
     """
@@ -138,9 +142,9 @@ def plan(stored: Sequence[Item], wanted: Sequence[Entry], author: identity.Autho
     return planned
 
 
-def _action(before: FileData | None, after: FileData, entry: Entry) -> str:
+def _action(before: FileData | None, after: FileData, entry: Imported) -> str:
     if before is None:
         return "create"
-    if before["content"] == entry.file["content"]:
+    if before["content"] == entry.content:
         return "same"
     return "keep" if after["content"] == before["content"] else "append"

@@ -1,29 +1,142 @@
-"""One person's namespaces and conversations.
+"""The person whom a request to /memory is about: their namespaces, and writes to their files.
 
 Outside of runs nothing is scoped: the client sees everybody's threads, and the store everything.
 """
 
-import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict
-from http import HTTPStatus
+from dataclasses import asdict, dataclass
 from typing import Any
+from uuid import UUID
 
-import httpx
+from deepagents.backends.protocol import FileData
+from fastapi import Request
 from langgraph.store.base import BaseStore
-from langgraph_sdk.client import LangGraphClient
+from starlette.exceptions import HTTPException
 
 from memory import identity, journal
-from memory.controls import is_temporary
-from memory.journal import Revision
+from memory.files import ScopedFiles
+from memory.journal import Change, Revision
 from memory.namespaces import Namespace, is_memory_of, journals, memories
-from memory.recall import owned_by
+from memory.validation import RefusedWriteError, stored_file
 from settings import Settings
 
 ROUTE = "/memories"
+# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
+MAX_ASSISTANTS = 20
 _IDS = 1_000
-# What damaged data makes of the code that reads it. An outage is none of these.
-UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRequest:
+    """A request by a caller who may make it. Its methods raise `HTTPException`."""
+
+    http: Request
+    settings: Settings
+    actor: identity.Actor  # the person whose memory it is about
+    author: identity.Author  # of its writes
+    store: BaseStore
+    began: journal.Began
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The person, for limits of `access.admission`."""
+        return self.actor.org_id, self.actor.user_id
+
+    @property
+    def namespace(self) -> Namespace:
+        """Namespace of the person's files. Raises where memory is shared."""
+        self.check_not_shared()
+        return memories(self.actor, self.assistant, self.settings)
+
+    def check_not_shared(self) -> None:
+        if self.settings.memory_scope == "assistant":
+            detail = "MEMORY_SCOPE=assistant: memory is shared by all users here, and nobody has files of their own."
+            raise HTTPException(409, detail)
+
+    def check_own(self) -> None:
+        """Raise for an operator's request about another person: it may read, and decide nothing."""
+        if self.author.kind == "operator":
+            raise HTTPException(403, "Only the person decides this; with user_id and org_id an operator can read it.")
+
+    @property
+    def assistant(self) -> str:
+        """The assistant whose memory it is about."""
+        given = self.http.query_params.get("assistant_id")
+        if given is None:
+            return identity.DEFAULT_AGENT_ASSISTANT
+        if self.settings.memory_scope != "user+assistant":
+            raise HTTPException(400, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
+        try:
+            return str(UUID(given))
+        except ValueError:
+            raise HTTPException(400, f"assistant_id is {given[:80]!r}; use an assistant's UUID.") from None
+
+    @property
+    def files(self) -> ScopedFiles:
+        """The person's files, for writing. MEMORY_WRITES limits agents, not the person."""
+        namespace, author = self.namespace, self.author
+        return ScopedFiles(
+            namespace=lambda _: namespace,
+            gate=lambda: None,
+            route=ROUTE,
+            author=lambda: author,
+            began=lambda: self.began,
+            store=self.store,
+        )
+
+    async def revise(self, key: str, change: Change, wanted: str | None = None) -> Revision:
+        """Change a file, provided that it still is at the wanted revision."""
+        await self.check_assistant()
+        try:
+            return await self.files.arevise(key, change if wanted is None else await self._if_unmoved(key, wanted, change))
+        except ValueError as error:
+            raise HTTPException(422, str(error)) from None
+
+    async def check_assistant(self) -> None:
+        """Raise if a write would begin memory with more than `MAX_ASSISTANTS`."""
+        if "assistant_id" not in self.http.query_params or await self.store.asearch(self.namespace, limit=1):
+            return
+        known = await memory_namespaces(self.store, self.actor, self.settings)
+        if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
+            limit = f"{MAX_ASSISTANTS} is the limit for beginning another."
+            raise RefusedWriteError(f"You have memory with {len(known)} assistants, and {limit}")
+
+    async def _if_unmoved(self, key: str, wanted: str, change: Change) -> Change:
+        """The change, refused if the file is not at the wanted revision."""
+        item = await self.store.aget(self.namespace, key)
+        now = (item.value.get("revision") if item else None) or 0
+        moved = HTTPException(412, f"{ROUTE}{key} is at revision {now}, not {wanted[:20]}; read it again.")
+        if wanted.strip('"') != str(now):
+            raise moved
+        expected = _mark(stored_file(item)) if item else None
+
+        def if_unmoved(before: FileData | None) -> FileData | None:
+            if (_mark(before) if before else None) != expected:
+                raise moved
+            return change(before)
+
+        return if_unmoved
+
+
+def _mark(file: FileData) -> tuple[str, str]:
+    """Identifies a revision within a change, which sees only files."""
+    return file["content"], file.get("modified_at", "")
+
+
+async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
+    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
+    if settings.memory_scope == "assistant":
+        return []
+    if settings.memory_scope == "user":
+        return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, settings)]
+    namespaces: set[Namespace] = set()
+    for prefix in (("memories",), journals(("memories",))):  # a deleted file has its history
+        offset, page = 0, [prefix]
+        while page:
+            page = await store.alist_namespaces(prefix=prefix, max_depth=len(prefix) + 1, limit=_IDS, offset=offset)
+            offset += len(page)
+            own = (("memories", namespace[-1]) for namespace in page if len(namespace) > len(prefix))
+            namespaces |= {namespace for namespace in own if is_memory_of(namespace, actor, settings)}
+    return sorted(namespaces)
 
 
 def revision_summary(revision: Revision) -> dict[str, Any]:
@@ -41,62 +154,3 @@ def diff(before: str | None, after: str | None) -> str:
     """A unified diff, cut where it is long. Blocks."""
     changed = journal.diff(before or "", after or "")
     return journal.cut(f"{changed}\n") if changed else ""
-
-
-async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
-    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
-    if settings.memory_scope == "assistant":
-        return []
-    if settings.memory_scope == "user":
-        return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, settings)]
-    namespaces: set[Namespace] = set()
-    for prefix in (("memories",), journals(("memories",))):
-        offset, page = 0, [prefix]
-        while page:
-            page = await store.alist_namespaces(prefix=prefix, max_depth=len(prefix) + 1, limit=_IDS, offset=offset)
-            offset += len(page)
-            own = (("memories", namespace[-1]) for namespace in page if len(namespace) > len(prefix))
-            namespaces |= {namespace for namespace in own if is_memory_of(namespace, actor, settings)}
-    return sorted(namespaces)
-
-
-async def conversations(client: LangGraphClient, actor: identity.Actor, page: int) -> AsyncIterator[bytes]:
-    """A person's conversations with all agents except temporary ones, `page` at a time: JSON objects with commas between.
-
-    The platform's JSON is passed on unread: decoding it would take several times as long, and a response that httpx has read
-    whole stays in memory until Python collects cycles.
-    """
-    for metadata in owned_by(actor):
-        threads = list[Any]()  # ids first: pages of a changing list would skip some
-        listed: dict[str, Any] = {"metadata": metadata, "sort_by": "thread_id", "sort_order": "asc", "limit": _IDS}
-        while some := await client.threads.search(**listed, offset=len(threads), select=["thread_id", "metadata"]):
-            threads += some
-        ids = [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
-        fields = ["thread_id", "created_at", "updated_at", "values"]
-        for start in range(0, len(ids), page):
-            wanted, query = ids[start : start + page], {"metadata": metadata, "limit": page, "select": fields}
-            try:
-                read = [await _threads(client, query, wanted)]
-            except _REFUSED:
-                read = [await _thread(client, query, thread_id) for thread_id in wanted]
-            for objects in filter(None, read):
-                yield objects
-
-
-_REFUSED = (httpx.HTTPStatusError, *UNREADABLE)
-
-
-async def _threads(client: LangGraphClient, query: Mapping[str, Any], ids: Sequence[str]) -> bytes:
-    async with client.http.client.stream("POST", "/threads/search", json={**query, "ids": ids}) as answer:
-        answer.raise_for_status()
-        return b"".join([part async for part in answer.aiter_bytes()]).strip()[1:-1]
-
-
-async def _thread(client: LangGraphClient, query: Mapping[str, Any], thread_id: str) -> bytes:
-    """One conversation, or the note that it cannot be read. Raises `HTTPStatusError` in an outage."""
-    try:
-        return await _threads(client, query, [thread_id])
-    except _REFUSED as error:
-        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            raise
-        return json.dumps({"thread_id": thread_id, "error": f"It cannot be read: {type(error).__name__}"}).encode()

@@ -1,248 +1,202 @@
-"""Requests to /memory, checked before anything is done: the person they are about, parameters, bodies within limits."""
+"""Requests to /memory, checked before anything is done: who asks about whom, parameters, bodies within limits.
 
-import functools
-import inspect
+A route takes a `Caller`, then its query as a model, then its body by `body_of`. Its order is the order of the checks but for
+the query's, which come last. Errors are `{"detail": "one line"}`.
+"""
+
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote_to_bytes
-from uuid import UUID
 
-from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore
+from fastapi import Depends, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, PlainValidator, ValidationError, WithJsonSchema
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from access.admission import ADMISSION
-from api.person import ROUTE, memory_namespaces
-from memory import identity, journal, namespaces
-from memory.files import ScopedFiles
-from memory.journal import Change, Revision
-from memory.validation import RefusedWriteError, check_path, stored_file
+from access.request_bounds import MAX_REQUEST_NESTING, shape
+from api.person import ROUTE, PersonRequest
+from memory import identity, journal
+from memory.validation import RefusedWriteError, check_path
 from settings import Settings
 
-# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
-MAX_ASSISTANTS = 20
 # No cache may keep an answer.
 PRIVATE = {"cache-control": "no-store"}
+# Bytes of a body for each of its values: what a client sends is text, and a parser stops the whole process meanwhile.
+_BYTES_A_VALUE = 16
+# Bytes that are read of a body where none belongs.
+_NO_BODY_BYTES = 1_024
+
+# --- Who asks --------------------------------------------------------------------------------------------------------
 
 
-class RefusedRequestError(Exception):
-    """A refused request: an HTTP status, and the reason in one line."""
-
-    def __init__(self, status: int, detail: str) -> None:
-        super().__init__(detail)
-        self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class PersonRequest:
-    """A request by a caller who may make it."""
-
-    http: Request
-    settings: Settings
-    actor: identity.Actor  # the person whose memory it is about
-    author: identity.Author  # of its writes
-    parameters: dict[str, str]  # of the query
-    store: BaseStore
-    began: journal.Began
-
-    @property
-    def namespace(self) -> namespaces.Namespace:
-        """Namespace of the person's files. Raises `RefusedRequestError` where memory is shared."""
-        self.check_not_shared()
-        return namespaces.memories(self.actor, self.assistant, self.settings)
-
-    def check_not_shared(self) -> None:
-        """Raise `RefusedRequestError` where memory is shared."""
-        if self.settings.memory_scope == "assistant":
-            detail = "MEMORY_SCOPE=assistant: memory is shared by all users here, and nobody has files of their own."
-            raise RefusedRequestError(409, detail)
-
-    @contextmanager
-    def alone(self, what: str) -> Iterator[None]:
-        """The only such request about the person that is under way. Raises `RefusedRequestError` if there is another."""
-        try:
-            with ADMISSION.alone((self.actor.org_id, self.actor.user_id), what):
-                yield
-        except HTTPException as refusal:
-            raise RefusedRequestError(refusal.status_code, refusal.detail) from None
-
-    def check_own(self) -> None:
-        """Raise `RefusedRequestError` for an operator's request about another person: it may read, and decide nothing."""
-        if self.author.kind == "operator":
-            raise RefusedRequestError(403, "Only the person decides this; with user_id and org_id an operator can read it.")
-
-    @property
-    def assistant(self) -> str:
-        """The assistant whose memory it is about. Raises `RefusedRequestError` if MEMORY_SCOPE has no such."""
-        given = self.parameters.get("assistant_id")
-        if given is None:
-            return identity.DEFAULT_AGENT_ASSISTANT
-        if self.settings.memory_scope != "user+assistant":
-            raise RefusedRequestError(400, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
-        try:
-            return str(UUID(given))
-        except ValueError:
-            raise RefusedRequestError(400, f"assistant_id is {given[:80]!r}; use an assistant's UUID.") from None
-
-    @property
-    def key(self) -> str:
-        """The key of the file that the query names."""
-        return key_of(self.required("path", f"{ROUTE}/preferences.md"))
-
-    def required(self, name: str, example: str) -> str:
-        """A parameter of the query. Raises `RefusedRequestError` if it is missing."""
-        if name not in self.parameters:
-            raise RefusedRequestError(400, f"The query parameter {name} is missing; add it, e.g. ?{name}={example}")
-        return self.parameters[name]
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        """A parameter that is true or false. Raises `RefusedRequestError` for other values."""
-        given = self.parameters.get(name, str(default).lower())
-        if given not in {"true", "false"}:
-            raise RefusedRequestError(400, f"{name} is {given[:20]!r}; use true or false.")
-        return given == "true"
-
-    @property
-    def files(self) -> ScopedFiles:
-        """The person's files, for writing. MEMORY_WRITES limits agents, not the person."""
-        namespace, author = self.namespace, self.author
-
-        return ScopedFiles(
-            namespace=lambda _: namespace,
-            gate=lambda: None,
-            route=ROUTE,
-            author=lambda: author,
-            began=lambda: self.began,
-            store=self.store,
-        )
-
-    async def revise(self, key: str, change: Change) -> Revision:
-        """Change a file, provided that it still is the revision in the header If-Match. Raises `RefusedRequestError` if it is
-        another one, or if `ScopedFiles.arevise` refuses the change.
-        """
-        await self.check_assistant()
-        wanted = self.http.headers.get("if-match")
-        try:
-            return await self.files.arevise(key, change if wanted is None else await self._if_unmoved(key, wanted, change))
-        except ValueError as error:
-            raise RefusedRequestError(422, str(error)) from None
-
-    async def check_assistant(self) -> None:
-        """Raise `RefusedWriteError` if a write would begin memory with more than `MAX_ASSISTANTS`."""
-        if "assistant_id" not in self.parameters or await self.store.asearch(self.namespace, limit=1):
-            return
-        known = await memory_namespaces(self.store, self.actor, self.settings)
-        if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
-            limit = f"{MAX_ASSISTANTS} is the limit for beginning another."
-            raise RefusedWriteError(f"You have memory with {len(known)} assistants, and {limit}")
-
-    async def _if_unmoved(self, key: str, wanted: str, change: Change) -> Change:
-        """The change, refused if the file is not at the wanted revision."""
-        item = await self.store.aget(self.namespace, key)
-        now = (item.value.get("revision") if item else None) or 0
-        moved = RefusedRequestError(412, f"{ROUTE}{key} is at revision {now}, not {wanted[:20]}; read it again.")
-        if wanted.strip('"') != str(now):
-            raise moved
-        expected = _mark(stored_file(item)) if item else None
-
-        def if_unmoved(before: FileData | None) -> FileData | None:
-            if (_mark(before) if before else None) != expected:
-                raise moved
-            return change(before)
-
-        return if_unmoved
-
-
-def _mark(file: FileData) -> tuple[str, str]:
-    """Identifies a revision within a change, which sees only files."""
-    return file["content"], file.get("modified_at", "")
-
-
-def shown(value: object) -> str:
-    """A value for a message: the beginning of a text or number; the type of others, which may nest at will."""
-    if value is None or isinstance(value, int | float):
-        return json.dumps(value)[:80]
-    return repr(value[:80] if isinstance(value, str) else type(value).__name__)
-
-
-def key_of(path: object) -> str:
-    """The key of a path such as /memories/preferences.md. Raises `RefusedRequestError` for other values."""
-    if not isinstance(path, str) or not path.startswith(f"{ROUTE}/"):
-        raise RefusedRequestError(400, f"path is {shown(path)}; name a file such as {ROUTE}/preferences.md.")
-    try:
-        check_path(path.removeprefix(ROUTE))
-    except RefusedWriteError as error:
-        raise RefusedRequestError(400, str(error)) from None
-    return path.removeprefix(ROUTE)
-
-
-Answer = Callable[[PersonRequest], Awaitable[Response]]
-
-
-def person_route(*parameters: str) -> Callable[[Answer], Callable[[Request], Awaitable[Response]]]:
-    """Makes an endpoint of a function that answers a `PersonRequest`. Its docstring is its entry in /openapi.json, as YAML.
-
-    Args:
-        parameters: of the query, beside `user_id` and `org_id`. Others are refused: a misspelled name must not widen a request.
-    """
-
-    def endpoint(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        @functools.wraps(answer)
-        async def answered(request: Request) -> Response:
-            try:
-                return await answer(await _person_request(request, {*parameters, "user_id", "org_id"}))
-            except RefusedRequestError as refusal:
-                return json_response({"detail": str(refusal)}, status=refusal.status)
-            except RefusedWriteError as error:
-                return json_response({"detail": str(error)}, status=422)
-
-        answered.__doc__ = f"---\ntags: [Memory]\n{inspect.cleandoc(answer.__doc__ or '')}"
-        return answered
-
-    return endpoint
-
-
-async def _person_request(request: Request, known: set[str]) -> PersonRequest:
+async def _caller(request: Request) -> PersonRequest:
     settings: Settings = request.app.state.settings
     user = request.scope.get("user")
     if user is None or not user.identity:  # Studio on `langgraph dev` has an identity, though it is not authenticated
         detail = 'Nobody is signed in; keep "enable_custom_route_auth": true in langgraph.json, and send a token.'
-        raise RefusedRequestError(401, detail)
-    parameters = _parameters(request, known)
-    named = {name: parameters[name] for name in ("user_id", "org_id") if name in parameters}
-    operator = identity.is_operator(user, settings)
-    if named and not operator:
-        raise RefusedRequestError(403, "user_id and org_id are for operators; leave them out, and the request is about you.")
+        raise HTTPException(401, detail)
+    _check_query(request)
+    named = {name: request.query_params[name] for name in About.model_fields if name in request.query_params}
+    if named and not identity.is_operator(user, settings):
+        raise HTTPException(403, "user_id and org_id are for operators; leave them out, and the request is about you.")
     try:
         actor = identity.acting(user, identity.Context(named.get("user_id"), named.get("org_id")), settings, on_server=True)
         identity.check_person(actor)
     except identity.IdentityError as error:
-        raise RefusedRequestError(400, str(error)) from None
+        raise HTTPException(400, str(error)) from None
     author = identity.Author("operator" if named else "person", user.identity)
     store = await request.app.state.store()
-    return PersonRequest(request, settings, actor, author, parameters, store, journal.began_now(actor))
+    return PersonRequest(request, settings, actor, author, store, journal.began_now(actor))
 
 
-def _parameters(request: Request, known: set[str]) -> dict[str, str]:
+Caller = Annotated[PersonRequest, Depends(_caller)]
+
+
+def _check_query(request: Request) -> None:
+    """Raise for parameters that could be read in two ways."""
     try:
         unquote_to_bytes(request.scope["query_string"]).decode()
     except UnicodeDecodeError:
-        raise RefusedRequestError(400, "The query is not percent-encoded UTF-8.") from None
-    given = request.query_params.multi_items()
-    names = [name for name, _ in given]
-    for name, value in given:
-        if name not in known:
-            raise RefusedRequestError(400, f"There is no parameter {name[:40]!r} here; use {', '.join(sorted(known))}.")
+        raise HTTPException(400, "The query is not percent-encoded UTF-8.") from None
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name, value in request.query_params.multi_items():
         if not value or names.count(name) > 1:
-            detail = f"The parameter {name} is empty, or there twice; give it one value, or leave it out."
-            raise RefusedRequestError(400, detail)
-    return dict(given)
+            detail = f"The parameter {name[:40]} is empty, or there twice; give it one value, or leave it out."
+            raise HTTPException(400, detail)
+
+
+def alone(what: str) -> Any:
+    """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
+
+    async def only(caller: Caller) -> AsyncIterator[None]:
+        with ADMISSION.alone(caller.key, what):
+            yield
+
+    return Depends(only)
+
+
+# --- What they ask for -----------------------------------------------------------------------------------------------
+
+
+def key_of(path: object) -> str:
+    """The key of a path such as /memories/preferences.md. Raises `HTTPException` 400 for other values."""
+    if not isinstance(path, str) or not path.startswith(f"{ROUTE}/"):
+        shown = repr(path[:80] if isinstance(path, str) else type(path).__name__)
+        raise HTTPException(400, f"path is {shown}; name a file such as {ROUTE}/preferences.md.")
+    try:
+        check_path(path.removeprefix(ROUTE))
+    except RefusedWriteError as error:
+        raise HTTPException(400, str(error)) from None
+    return path.removeprefix(ROUTE)
+
+
+# A path such as /memories/preferences.md, which is read as the file's key.
+Key = Annotated[str, PlainValidator(key_of), WithJsonSchema({"type": "string", "examples": [f"{ROUTE}/preferences.md"]})]
+
+
+class About(BaseModel, extra="forbid"):
+    """Parameters of every route; unknown ones are refused, because a misspelled name must not widen a request."""
+
+    user_id: str | None = None
+    org_id: str | None = None
+
+
+class Memory(About):
+    """Parameters of routes about one memory. `assistant_id` is for MEMORY_SCOPE=user+assistant."""
+
+    assistant_id: str | None = None
+
+
+class OneFile(Memory):
+    path: Key
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def body_of(model: type[Model], limit: int) -> Callable[[Request], Awaitable[Model]]:
+    """A dependency that reads a JSON object of at most `limit` bytes. Not FastAPI's own body, which is read before it is known
+    who asks, whole, and parsed whatever its shape.
+    """
+
+    def parsed(body: bytes) -> Model:
+        depth, values = shape(body)
+        if depth > MAX_REQUEST_NESTING:
+            raise HTTPException(400, f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it.")
+        if values > limit // _BYTES_A_VALUE:
+            raise HTTPException(422, f"The body has more than {limit // _BYTES_A_VALUE:,} values; send less.")
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            raise HTTPException(400, "The body is not JSON in UTF-8; send an object such as {...}.") from None
+        if not isinstance(value, dict):
+            raise HTTPException(400, "The body is JSON, but not an object; send {...}.")
+        try:
+            return model.model_validate(value, strict=True)
+        except ValidationError as error:
+            raise HTTPException(422, _first(error.errors(include_url=False, include_input=False), "The body")) from None
+
+    async def read(request: Request) -> Model:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise HTTPException(415, f"Content-Type is {kind[:80] or 'missing'}; send application/json.")
+        return await asyncio.to_thread(parsed, await _body(request, limit))
+
+    return read
+
+
+def takes(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of `body_of` in /openapi.json."""
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+
+
+async def check_no_body(request: Request) -> None:
+    """A dependency that refuses a request with a body. Ignoring it could widen the request."""
+    if (await _body(request, _NO_BODY_BYTES)).strip() not in {b"", b"{}"}:
+        raise HTTPException(422, "This takes no body; what it is about goes into the query. Leave the body out.")
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > limit:
+            raise HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
+    return bytes(body)
+
+
+# --- What they are told ----------------------------------------------------------------------------------------------
 
 
 def json_response(value: Any, revision: int | None = None, status: int = 200) -> JSONResponse:
     return JSONResponse(value, status, PRIVATE if revision is None else {**PRIVATE, "etag": f'"{revision}"'})
+
+
+def _first(errors: Any, what: str) -> str:
+    """One line of pydantic's errors. It quotes no value: that may be a credential, or long."""
+    place = ".".join(str(part) for part in errors[0]["loc"])[:80]
+    return f"{what} is refused: {place or 'it'}: {errors[0]['msg'].removeprefix('Value error, ')}"
+
+
+async def _refused_query(_: Request, error: RequestValidationError) -> Response:
+    return json_response({"detail": _first(error.errors(), "The request")}, status=400)
+
+
+async def _refused(_: Request, error: HTTPException) -> Response:
+    detail = error.detail if isinstance(error.detail, str) else "Refused."  # the platform's own routes raise it, too
+    return JSONResponse({"detail": detail}, error.status_code, {**PRIVATE, **(error.headers or {})})
+
+
+async def _refused_write(_: Request, error: Exception) -> Response:
+    return json_response({"detail": str(error)}, status=422)
+
+
+HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    RequestValidationError: _refused_query,
+    HTTPException: _refused,
+    RefusedWriteError: _refused_write,
+}

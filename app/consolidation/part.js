@@ -103,9 +103,7 @@ function Operations({ session: { client }, onClose }) {
   <//>`;
 }
 
-function Numbers({ due, search_index: index, last_day: day, storage }) {
-  const runs = Object.entries(day.runs).map(([of, count]) => `${count.toLocaleString()} ${of.replaceAll("_", " ")}`);
-  const used = `${plural(day.model_calls, "model call")}, ${plural(day.input_tokens + day.output_tokens, "token")}`;
+function Numbers({ due, search_index: index, storage }) {
   const since = (oldest) => (oldest ? `, the oldest since ${when(oldest)}` : "");
   const waiting = `${plural(due.conversations, "conversation")} of ${plural(due.people, "person", "people")}`;
   const stale = `${plural(index.conversations, "conversation")} to be indexed by the next search`;
@@ -114,7 +112,6 @@ function Numbers({ due, search_index: index, last_day: day, storage }) {
   const section = (name, text) => html`<section aria-label=${name}><h3>${name}</h3><p>${text}.</p>
     ${name === "Storage" && html`<ul>${storage.largest.map(holder)}</ul>`}</section>`;
   return html`${section("Due", `${waiting}${since(due.oldest)}`)}
-    ${section("The last day", `Runs: ${runs.join(", ") || "none"}. ${used}, ${day.undone.toLocaleString()} undone`)}
     ${section("Search index", `${stale}${since(index.oldest)}`)}
     ${section("Storage", `${plural(storage.files, "file")}, ${size(storage.bytes)} with their histories`)}
     ${!(due.complete && storage.complete) && html`<p class="quiet">Not everything was looked at; there is more.</p>`}`;

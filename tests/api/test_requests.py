@@ -11,7 +11,7 @@ import httpx
 import pytest
 from langgraph.store.base import BaseStore
 
-from api.requests import MAX_ASSISTANTS
+from api.person import MAX_ASSISTANTS
 from memory.identity import OPERATE
 from settings import (
     MAX_BODY_BYTES,

@@ -10,7 +10,7 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-import api.search
+import api.views
 from memory import journal
 from memory.identity import WRITE_POLICIES
 from settings import MEMORY_BUDGET_BYTES, Settings
@@ -137,7 +137,7 @@ async def test_a_search_of_somebody_forgotten_meanwhile_writes_no_index_back(
                 threads.remove(thread_id)
 
     threads.after = forget_alice
-    monkeypatch.setattr(api.search, "get_client", lambda: threads)
+    monkeypatch.setattr(api.views, "get_client", lambda: threads)
     async with calling() as client:
         for number in range(30):
             say(threads, f"t{number}", "a zebra", days=number)

@@ -60,9 +60,9 @@ def no_skills(fork: Fork) -> None:
         "    middleware.append(build_skills(settings, backend))\n",
     )
     fork.take(
-        "api/prompt.py",
+        "api/views.py",
         "from memory.skills import preview_skills\n",
-        "    shown.append(await preview_skills(request.store, actor, assistant, settings))\n",
+        "    shown.append(await preview_skills(caller.store, actor, assistant, settings))\n",
     )
     told = re.findall(r"- `/skills/` .*\n", fork.text("prompts/agent.md"))
     fork.take("prompts/agent.md", *told)
@@ -101,14 +101,15 @@ def no_consolidation(fork: Fork) -> None:
     fork.delete(*fork.folders("consolidation"))
     prompts = sorted((fork.folder / "prompts").glob("consolidation*.md"))
     fork.delete("consolidation_agent.py", *(f"prompts/{path.name}" for path in prompts))
-    fork.delete("docs/consolidation.md", "testing/fake_platform.py")
+    fork.delete("api/consolidation.py", "docs/consolidation.md", "testing/fake_platform.py")
     fork.take("agent.py", "from memory.consolidation import agent_hooks\n", "*agent_hooks(settings), ")
     graph = '    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"\n'
     fork.edit("langgraph.json", (f'agent.py:agent",\n{graph}', 'agent.py:agent"\n'))
     fork.take(
         "api/app.py",
-        "from api.consolidation import consolidation, shown_proposals\n",
-        "            *consolidation(),\n",
+        "from api.consolidation import router as consolidation\n",
+        "from api.consolidation import shown_proposals\n",
+        "            *consolidation.routes,\n",
     )
     fork.edit("api/app.py", ("export(shown_proposals)", "export()"))
     fork.take("README.md", " ([docs/consolidation.md](docs/consolidation.md))")

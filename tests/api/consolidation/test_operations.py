@@ -42,9 +42,6 @@ async def test_operators_see_what_is_due_what_runs_took_and_who_has_how_much(
     after: Any = (await operations(server)).json()
     assert after["due"]["people"] == before["due"]["people"]
     assert after["search_index"]["conversations"] == before["search_index"]["conversations"]
-    assert after["last_day"]["runs"]["done"] == before["last_day"]["runs"].get("done", 0) + 1
-    assert after["last_day"]["model_calls"] >= before["last_day"]["model_calls"] + 2
-    assert after["last_day"]["input_tokens"] > before["last_day"]["input_tokens"]
     (mine,) = [person for person in after["storage"]["largest"] if person["user_id"] == alice]
     assert (mine["org_id"], mine["files"]) == ("acme", 1)
     assert mine["bytes"] >= len("- metric units\n")

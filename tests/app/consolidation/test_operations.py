@@ -27,7 +27,6 @@ def test_operators_see_what_is_due_and_who_has_how_much(visit: Visit, elsewhere:
     visitor.say("hello")
     visitor.button("Operations").click()
     expect(page.get_by_role("region", name="Due")).to_contain_text("1 conversation of 1 person, the oldest since")
-    expect(page.get_by_role("region", name="The last day")).to_contain_text("Runs: none.")
     expect(page.get_by_role("region", name="Storage")).to_contain_text(f"{me} acme: 1 file")
 
 
