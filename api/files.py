@@ -22,13 +22,13 @@ from memory.validation import stored_file
 from settings import MAX_BODY_BYTES, REVISIONS_KEPT
 
 router = APIRouter(tags=["Memory"])
-# A revision's number.
-Number = Annotated[str, Field(pattern="^[0-9]+$")]
+# A revision's id, or its number.
+Wanted = Annotated[str, Field(pattern="^([0-9]+|[0-9a-f]{32})$", max_length=40)]
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
 class FileQuery(OneFile):
-    revision: Number | None = None
+    revision: Wanted | None = None
 
 
 class Content(BaseModel, extra="forbid"):
@@ -37,7 +37,7 @@ class Content(BaseModel, extra="forbid"):
 
 class Undo(BaseModel, extra="forbid"):
     path: Key
-    revision: Annotated[int, Field(ge=0)] | Number
+    revision: Annotated[int, Field(ge=0)] | Wanted
 
 
 def _about(item: Item) -> dict[str, Any]:
@@ -153,9 +153,9 @@ async def delete_file(caller: Caller, query: Annotated[OneFile, Query()], if_mat
 async def read_history(caller: Caller, query: Annotated[OneFile, Query()]) -> Response:
     """The last 50 revisions of a file, also of a deleted one.
 
-    `revisions`, newest first: revision, at, author (kind, user, run, thread), deleted, bytes, diff; and `revisions_dropped`:
-    how many more there would be, had they not been removed to make room. All files and their histories together take at most
-    twice what the files may take; those of deleted files go first.
+    `revisions`, newest first: revision (its number), id, at, author (kind, user, run, thread), deleted, bytes, diff; and
+    `revisions_dropped`: how many more there would be, had they not been removed to make room. All files and their histories
+    together take at most twice what the files may take; those of deleted files go first.
     """
     known = await history(caller.store, caller.namespace, query.path)
     if not known:
@@ -184,12 +184,12 @@ async def undo(
     return _revised(body.path, await caller.revise(body.path, lambda _: file))
 
 
-async def _revision(caller: PersonRequest, key: str, number: str) -> Revision:
-    """A revision by its number. Raises `HTTPException` if the history does not have it."""
+async def _revision(caller: PersonRequest, key: str, wanted: str) -> Revision:
+    """A revision by its id or number. Raises `HTTPException` if the history does not have it."""
     known = await history(caller.store, caller.namespace, key)
-    revision = next((revision for revision in known if str(revision.number) == number), None)
+    revision = next((revision for revision in known if wanted in {revision.id, str(revision.number)}), None)
     if revision is None:
-        detail = f"{ROUTE}{key} has no revision {number[:20]} in its history; GET /memory/history lists them."
+        detail = f"{ROUTE}{key} has no revision {wanted[:40]} in its history; GET /memory/history lists them."
         raise HTTPException(404, detail)
     return revision
 

@@ -143,6 +143,7 @@ def revision_summary(revision: Revision) -> dict[str, Any]:
     """A revision for HTTP, without its content."""
     return {
         "revision": revision.number,
+        "id": revision.id,
         "at": revision.at,
         "author": asdict(revision.author),
         "deleted": revision.content is None,

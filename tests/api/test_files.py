@@ -40,7 +40,9 @@ async def test_a_file_is_written_listed_read_changed_undone_deleted_and_brought_
     assert (await api.get("/memory/file", params={**NOTES, "revision": 4})).json()["content"] is None
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 2})).status_code == 200
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "two\n"
-    assert (await api.post("/memory/undo", json={**NOTES, "revision": 4})).status_code == 200
+    deleted = (await api.get("/memory/history", params=NOTES)).json()["revisions"][1]
+    assert deleted["deleted"]
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": deleted["id"]})).status_code == 200
     assert (await api.get("/memory/file", params=NOTES)).status_code == 404
 
 
