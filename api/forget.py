@@ -79,6 +79,7 @@ async def forget(
         their namespace (`memories`, `journal`, ...).
     """
     counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
+    namespaces = await _namespaces(store, actor, settings)
     for _ in range(_PASSES):
         await journal.forget(store, actor)
         runs, going = await _stop_runs(client, actor, stopped, crowded, deadline)
@@ -86,12 +87,12 @@ async def forget(
             counts["runs"] += runs
             await journal.forget(store, actor)  # a run may have begun after the first
         counts["threads"] += await _delete_threads(client, actor, going)
-        namespaces = await _namespaces(store, actor, settings)
         counts += await _delete_items(store, namespaces)
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         await _delete_checkpoints(client, actor, stopped - going)
         if delete_checkpoints:
             counts["unlisted_threads"] += await delete_checkpoints(client, actor.user_id, actor.org_id)
+        namespaces = await _namespaces(store, actor, settings)  # also of what was written meanwhile
         if not await _is_anything_left(store, client, actor, namespaces):
             return +counts
     raise StillRunningError(going) if going else StillWrittenError
