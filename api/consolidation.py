@@ -59,7 +59,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()]) -> Re
     owner = Owner(caller.actor, assistant if by_assistant else None)
     if query.dry_run == "false":
         async with langgraph_internals.acting_as_caller(caller.http), get_client() as client:
-            await start(owner, client, caller.store, asked=True)
+            await start(owner, client, asked=True)
         return json_response({"queued": True}, status=202)
     rehearsal = asyncio.create_task(_rehearse(caller.http, owner))
     done, _ = await asyncio.wait({rehearsal}, timeout=HEARTBEAT_SECONDS)
@@ -129,7 +129,7 @@ async def list_proposals(caller: Caller, query: Annotated[Memory, Query()]) -> R
 
     `proposals`, oldest first: id, at, `files` (a diff each, by path), `threads` (ids of the conversations they come from).
     """
-    proposals = await shown_proposals(caller.store, caller.actor, caller.namespace, caller.began)
+    proposals = await shown_proposals(caller.store, caller.actor, caller.namespace)
     return json_response({"proposals": proposals})
 
 
