@@ -7,6 +7,7 @@ import os
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,6 +69,36 @@ _ON_ONE_STORE = {
 }
 
 
+# Files whose tests want the same server are one worker's, so that it is started once.
+_TOGETHER = {
+    f"tests/{file}.py": group
+    for group, files in {
+        "offline": ("app/test_person", "app/test_two_tabs", "test_offline_model"),
+        "offline, too": (
+            "app/test_controls",
+            "app/test_hostile_text",
+            "app/test_left_out",
+            "app/consolidation/test_consolidation",
+        ),
+        "interrupting": ("access/test_approvals", "front_ends/test_javascript"),
+    }.items()
+    for file in files
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files are handed out as a whole, and those that belong together to one worker."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    class Together(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return _TOGETHER.get(file, file)
+
+    return Together(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
@@ -107,11 +138,29 @@ def model(shared_model: ScriptedAnthropic) -> ScriptedAnthropic:
     return shared_model
 
 
+class ServerWith(Protocol):
+    def __call__(self, **settings: str) -> DevServer: ...
+
+
 @pytest.fixture(scope="session")
-def shared_server(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    env = {**model_env(shared_model), "OPERATORS": "root"}
-    with DevServer(tmp_path_factory.mktemp("server"), env=env) as server:
-        yield server
+def server_with(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerWith]:
+    """Gives the session's server with these settings, which is started when it is first asked for."""
+    started: dict[frozenset[tuple[str, str]], DevServer] = {}
+    with ExitStack() as stack:
+
+        def give(**settings: str) -> DevServer:
+            key = frozenset(settings.items())
+            if key not in started:
+                server = DevServer(tmp_path_factory.mktemp("server"), env={**model_env(shared_model), **settings})
+                started[key] = stack.enter_context(server)
+            return started[key]
+
+        yield give
+
+
+@pytest.fixture(scope="session")
+def shared_server(server_with: ServerWith) -> DevServer:
+    return server_with(OPERATORS="root")
 
 
 @pytest.fixture
@@ -130,21 +179,16 @@ async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.F
         await server.close_clients()
 
 
-def module_server(name: str, **settings: str) -> tuple[Any, Any]:
-    """Two fixtures, `shared_<name>` and `<name>`: a server with these settings for a module, and that server for a test."""
+def served(**settings: str) -> Any:
+    """A fixture: the session's server with these settings."""
 
-    @pytest.fixture(scope="module", name=f"shared_{name}")
-    def shared(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-        with DevServer(tmp_path_factory.mktemp(name), env={**model_env(shared_model), **settings}) as server:
-            yield server
-
-    @pytest.fixture(name=name)
-    async def for_a_test(request: pytest.FixtureRequest, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
-        server: DevServer = request.getfixturevalue(f"shared_{name}")
+    @pytest.fixture
+    async def for_a_test(server_with: ServerWith, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+        server = server_with(**settings)
         yield server
         await server.close_clients()
 
-    return shared, for_a_test
+    return for_a_test
 
 
 @pytest.fixture

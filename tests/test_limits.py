@@ -16,7 +16,7 @@ from langgraph_sdk.client import LangGraphClient
 from settings import MAX_BUSY_THREADS, MAX_FILE_BYTES, MAX_INPUT_BYTES
 from testing.dev_server import DevServer, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
-from tests.conftest import module_server
+from tests.conftest import served
 
 SECRET = "a shared secret that nobody may read in a log"
 API_KEY = "sk-ant-nobody-may-read-this-either"
@@ -151,7 +151,7 @@ def token(identity: str, *permissions: str, org: str = "acme") -> str:
     return jwt.encode(claims, SECRET, algorithm="HS256")
 
 
-shared_signed, signed = module_server("signed", AUTH_JWT_SECRET=SECRET, ANTHROPIC_API_KEY=API_KEY, LOG_LEVEL="DEBUG")
+signed = served(AUTH_JWT_SECRET=SECRET, ANTHROPIC_API_KEY=API_KEY, LOG_LEVEL="DEBUG")
 RULE = {"content": "Never promise a date.", "encoding": "utf-8"}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from offline_model import HELLO, LEFT_TO_CONSOLIDATION, OfflineModel, consolidat
 from settings import PROJECT, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.parts import needs_consolidation
-from tests.conftest import Graph
+from tests.conftest import Graph, served
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -114,16 +113,7 @@ def test_it_answers_on_langgraph_dev_where_no_model_is_named() -> None:
     assert isinstance(whole_answers(OfflineModel(), LIMITS), OfflineModel)
 
 
-@pytest.fixture(scope="module")
-def offline_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    with DevServer(tmp_path_factory.mktemp("offline"), env={"AGENT_MODEL": ""}) as server:
-        yield server
-
-
-@pytest.fixture
-async def server(offline_server: DevServer) -> AsyncIterator[DevServer]:
-    yield offline_server
-    await offline_server.close_clients()
+server = served(AGENT_MODEL="")
 
 
 def readme_prompts() -> list[str]:

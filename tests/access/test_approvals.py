@@ -33,9 +33,9 @@ from tests.access.paused import (
     resumed,
     write_skill,
 )
-from tests.conftest import BuildGraph, module_server
+from tests.conftest import BuildGraph, served
 
-shared_approvals, approvals = module_server("approvals", OPERATORS="root", SHARED_WRITES="interrupt")
+approvals = served(OPERATORS="root", SHARED_WRITES="interrupt")
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 from playwright.sync_api import Browser
 
 from memory import namespaces
-from testing.dev_server import DevServer, dev_token
+from testing.dev_server import dev_token
 from tests.app.browser import MISSING, Visitor, open_browser
+from tests.conftest import ServerWith
 
 Visit = Callable[..., Visitor]
 RULE = "Nobody shares prices.\n"
@@ -47,10 +48,10 @@ def me() -> str:
 
 
 @pytest.fixture(scope="session")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with DevServer(tmp_path_factory.mktemp("page"), env={"AGENT_MODEL": ""}) as server:  # the offline model
-        put_item(server.url, namespaces.policies("acme"), "/prices.md", RULE)
-        yield server.url
+def url(server_with: ServerWith) -> str:
+    server = server_with(AGENT_MODEL="")  # the offline model
+    put_item(server.url, namespaces.policies("acme"), "/prices.md", RULE)
+    return server.url
 
 
 def put_item(url: str, namespace: namespaces.Namespace, key: str, content: str) -> None:

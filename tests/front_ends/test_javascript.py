@@ -14,7 +14,7 @@ import pytest
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
-from tests.conftest import module_server
+from tests.conftest import served
 
 HERE = Path(__file__).parent
 CALL_SECONDS = 40
@@ -37,7 +37,7 @@ def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-shared_approving, approving = module_server("approving", OPERATORS="root", SHARED_WRITES="interrupt")
+approving = served(OPERATORS="root", SHARED_WRITES="interrupt")
 
 
 async def call(folder: Path, server: DevServer, person: str, name: str, **given: Any) -> Any:

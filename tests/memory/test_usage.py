@@ -26,7 +26,7 @@ from settings import MAX_BUSY_THREADS, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
-from tests.conftest import BuildGraph, model_env, module_server
+from tests.conftest import BuildGraph, model_env, served
 
 ALICE = Actor("alice", "acme")
 
@@ -78,7 +78,7 @@ async def test_the_tokens_of_earlier_days_do_not_count_and_go(graph: BuildGraph,
     assert next_day(datetime(2026, 12, 31, 23, 59, tzinfo=UTC)) == datetime(2027, 1, 1, tzinfo=UTC)
 
 
-shared_bounded, bounded = module_server("bounded", DAILY_TOKENS="1")
+bounded = served(DAILY_TOKENS="1")
 
 
 @pytest.mark.server

@@ -13,7 +13,7 @@ import pytest
 from memory.identity import DEFAULT_AGENT_ASSISTANT
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import module_server
+from tests.conftest import served
 
 pytestmark = pytest.mark.server
 WRITE = ToolCall("write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"})
@@ -72,7 +72,7 @@ def _documents(folder: Path) -> list[Path]:
     return list(folder.rglob("*.json"))
 
 
-shared_scope, scope = module_server("scope", MEMORY_SCOPE="assistant", SHARED_WRITES="allow", OPERATORS="root")
+scope = served(MEMORY_SCOPE="assistant", SHARED_WRITES="allow", OPERATORS="root")
 
 
 async def test_memory_that_an_assistant_s_people_share_is_nobody_s(

@@ -21,7 +21,7 @@ from seeds.__main__ import seed
 from settings import CONSOLIDATIONS_AT_ONCE, MAX_BUSY_THREADS, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.scripted_anthropic import Answer, Failure, ScriptedAnthropic, Slow, Text, ToolCall, after, tool_results
-from tests.conftest import model_env, module_server
+from tests.conftest import model_env, served
 from tests.memory.test_temporary import new_thread
 
 pytestmark = pytest.mark.server
@@ -31,7 +31,7 @@ TASK = "Conversations with something new"
 # Too few steps for any consolidation, however far each gets.
 TOO_FEW = range(1, 14, 3)
 # A server that consolidates soon, and where people may start no other run later.
-shared_idle, idle = module_server("idle", CONSOLIDATE_AFTER_SECONDS="4", SHARED_WRITES="interrupt")
+idle = served(CONSOLIDATE_AFTER_SECONDS="4", SHARED_WRITES="interrupt")
 
 
 async def chat(client: LangGraphClient, *texts: str) -> str:
