@@ -39,12 +39,12 @@ def build_agent(
     """The agent, with `model` or the one that the settings name. Raises `SettingsError` if that cannot be built."""
     backend = build_backend(settings)
     files = memory_files(settings)
-    tools: list[Any] = [TemporaryTools(), QuotaWarning()]
+    tool_guards: list[Any] = [TemporaryTools(), QuotaWarning()]
     middleware: list[Any] = [PromptBlocks(settings, files)]
     middleware.append(build_skills(settings, backend))
     bounded = [RefusedCalls(), TokenBudget(settings), limits.retry()]
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, merged(*tools, *bounded)]}
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, merged(*tool_guards, *bounded)]}
     graph = create_deep_agent(
         model=whole_answers(model or build_model(settings.agent_model, local_dev=settings.local_dev), limits),
         name="agent",
@@ -54,8 +54,8 @@ def build_agent(
         permissions=build_permissions(settings),
         interrupt_on=interrupted_tools(settings),
         memory=files,  # deepagents adds its own middleware, which `PromptBlocks` replaces by name
-        middleware=[*middleware, merged(*agent_hooks(settings), *tools, RunBound(limits.run_seconds), *bounded)],
-        subagents=[helper, build_writer(settings, files, [*tools, *bounded])],
+        middleware=[*middleware, merged(*agent_hooks(settings), *tool_guards, RunBound(limits.run_seconds), *bounded)],
+        subagents=[helper, build_writer(settings, files, [*tool_guards, *bounded])],
         context_schema=Context,
     )
     return graph.with_config({"metadata": {"memory_scope": settings.memory_scope}})

@@ -31,17 +31,14 @@ def build_skills(settings: Settings, backend: BackendProtocol) -> "FreshSkills":
 
 async def preview_skills(store: BaseStore, actor: Actor, assistant: str, settings: Settings) -> Block:
     """The block of skills as this person's next run will show it. Needs no run."""
-    places = {"/skills": namespaces.skills(assistant), "/memories": namespaces.memories(actor, assistant, settings)}
-    routes: dict[str, BackendProtocol] = {
-        f"{route}/": ScopedFiles(
-            namespace=lambda _, of=namespace: of,  # type: ignore[misc]  # bound now
-            gate=lambda: "it is read-only here.",
-            route=route,
-            author=lambda: Author("person", actor.user_id),
-            store=store,
+
+    def files(namespace: namespaces.Namespace) -> ScopedFiles:
+        return ScopedFiles(
+            namespace=lambda _: namespace, gate=lambda: "read-only", route="", author=lambda: Author("person"), store=store
         )
-        for route, namespace in places.items()
-    }
+
+    routes: dict[str, BackendProtocol] = {"/skills/": files(namespaces.skills(assistant))}
+    routes["/memories/"] = files(namespaces.memories(actor, assistant, settings))
     return await build_skills(settings, CompositeBackend(default=StateBackend(), routes=routes)).preview()
 
 

@@ -19,7 +19,7 @@ def no_offline_model(fork: Fork) -> None:
 
 def no_writer(fork: Fork) -> None:
     fork.delete("writer.py", "prompts/writer.md", "tests/test_writer.py")
-    call = ", build_writer(settings, files, [*tools, *bounded])"
+    call = ", build_writer(settings, files, [*tool_guards, *bounded])"
     fork.edit("agent.py", ("from writer import build_writer\n", ""), (call, ""))
     fork.take("README.md", "writer.py                 a subagent of graph 1 with memory of its own\n", ", writer.md")
 
@@ -101,7 +101,7 @@ def no_consolidation(fork: Fork) -> None:
     fork.delete(*fork.folders("consolidation"))
     prompts = sorted((fork.folder / "prompts").glob("consolidation*.md"))
     fork.delete("consolidation_agent.py", *(f"prompts/{path.name}" for path in prompts))
-    fork.delete("api/consolidation.py", "docs/consolidation.md", "testing/fake_platform.py")
+    fork.delete("api/consolidation.py", "docs/consolidation.md")
     fork.take("agent.py", "from memory.consolidation import agent_hooks\n", "*agent_hooks(settings), ")
     graph = '    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"\n'
     fork.edit("langgraph.json", (f'agent.py:agent",\n{graph}', 'agent.py:agent"\n'))
