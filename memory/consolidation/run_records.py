@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 # UTF-8 bytes of all records of a person, and characters of all diffs in one.
 MAX_CONSOLIDATIONS_BYTES, MAX_RECORD_CHARS = 1_048_576, 200_000
-_LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tokens")
+_LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tokens", "undone")
 
 
 @dataclass
