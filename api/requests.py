@@ -177,9 +177,9 @@ def json_response(value: Any, revision: int | None = None, status: int = 200) ->
 
 
 def _first(errors: Any, what: str) -> str:
-    """One line of pydantic's errors. It quotes no value: that may be a credential, or long."""
-    place = ".".join(str(part) for part in errors[0]["loc"])[:80]
-    return f"{what} is refused: {place or 'it'}: {errors[0]['msg'].removeprefix('Value error, ')}"
+    """One line of pydantic's errors. It quotes no value, which may be a credential, or long; names may be the client's, too."""
+    place = repr(".".join(str(part) for part in errors[0]["loc"])[:80])
+    return f"{what} is refused: {place}: {errors[0]['msg'].removeprefix('Value error, ')}"
 
 
 async def _refused_query(_: Request, error: RequestValidationError) -> Response:

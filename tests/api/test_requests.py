@@ -206,6 +206,8 @@ async def test_no_request_begins_memory_with_more_assistants_than_the_limit(call
     ("GET", "/memory/file", None, "path"),
     ("GET", "/memory/search", None, "q"),
     ("GET", "/memory/search?q=x&recursive=1", None, "recursive"),
+    ("GET", "/memory/search?q=x&re%0Acursive=1", None, "cursive"),
+    ("PUT", "/memory/controls", {"pau\nsed": True}, "sed"),
     ("POST", "/memory/undo", {"path": 7, "revision": 1}, "path"),
     ("POST", "/memory/undo", {"path": "/memories/a.md", "revision": True}, "revision"),
     ("POST", "/memory/import", {"version": 1, "files": [{"path": "/memories/a.md"}]}, "files.0.content"),
