@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import Response
@@ -108,7 +108,7 @@ async def _is_anything_left(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, namespaces: Sequence[Namespace]
 ) -> bool:
     items = await store.abatch([SearchOp(namespace, limit=1) for namespace in namespaces])
-    return any(items) or bool(await client.threads.search(metadata=asdict(actor), limit=1, select=["thread_id"]))
+    return any(items) or bool(await _own(client, actor, limit=1))
 
 
 async def _stop_runs(
@@ -117,27 +117,19 @@ async def _stop_runs(
     """Cancel all runs and wait until they have ended. Returns their number, and the threads in which one goes on after the
     deadline; adds all their threads to `stopped`.
     """
-    busy = await _busy(client, actor)
-    stopped |= {*busy, *await _own(client, actor, crowded)}
+    busy = await _own(client, actor, status="busy")
+    stopped |= busy | (await _own(client, actor, ids=list(crowded)) if crowded else set())
     cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in stopped)))
     while (going := langgraph_internals.threads_going(stopped, busy)) and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
-        busy = await _busy(client, actor)
+        busy = await _own(client, actor, status="busy")
     return cancelled, going
 
 
-async def _busy(client: LangGraphClient, actor: identity.Actor) -> list[str]:
-    threads = await client.threads.search(metadata=asdict(actor), status="busy", limit=_IDS, select=["thread_id"])
-    return [str(thread["thread_id"]) for thread in threads]
-
-
-async def _own(client: LangGraphClient, actor: identity.Actor, thread_ids: Collection[str]) -> list[str]:
-    """Those of the threads that are the actor's: a deleted thread's id may be another person's by now."""
-    if not thread_ids:
-        return []
-    ids = list(thread_ids)
-    own = await client.threads.search(metadata=asdict(actor), ids=ids, limit=len(ids), select=["thread_id"])
-    return [str(thread["thread_id"]) for thread in own]
+async def _own(client: LangGraphClient, actor: identity.Actor, **wanted: Any) -> set[str]:
+    """Ids of the actor's threads that are as wanted. Of ids, too: a deleted thread's may be another person's by now."""
+    threads = await client.threads.search(**{"limit": _IDS, **wanted}, metadata=asdict(actor), select=["thread_id"])
+    return {str(thread["thread_id"]) for thread in threads}
 
 
 async def _cancel(client: LangGraphClient, thread_id: str) -> int:
@@ -151,12 +143,11 @@ async def _cancel(client: LangGraphClient, thread_id: str) -> int:
     return 0
 
 
-async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going: Collection[str]) -> int:
+async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going: set[str]) -> int:
     """Delete all threads but these, with their runs and checkpoints; returns their number."""
-    deleted, pruned, most = 0, 1, min(_IDS, _PAGE + len(going))
+    deleted, pruned = 0, 1
     while pruned:
-        threads = await client.threads.search(metadata=asdict(actor), limit=most, select=["thread_id"])
-        thread_ids = [thread_id for thread in threads if (thread_id := str(thread["thread_id"])) not in going]
+        thread_ids = sorted(await _own(client, actor, limit=min(_IDS, _PAGE + len(going))) - going)
         pruned = int((await client.threads.prune(thread_ids))["pruned_count"]) if thread_ids else 0
         deleted += pruned
     return deleted
