@@ -1,4 +1,4 @@
-"""What a person decides on the page: a temporary conversation, a pause; and why a line is known."""
+"""What a person decides: temporary, pause. What the page says: why a line is known, what is left out, what is nearly full."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import APIResponse, Route, expect
 
+from memory.controls import NEARLY_FULL
+from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MEMORY_BUDGET_BYTES
 from testing.parts import CONSOLIDATION
 from tests.app.conftest import Elsewhere, Visit
 from tests.app.test_person import METRIC, PREFERENCES
@@ -100,3 +102,38 @@ def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhe
     said.get_by_role("link", name="this conversation").click()
     expect(page.get_by_text(METRIC).first).to_be_visible()
     assert page.url.endswith(thread)
+
+
+@pytest.mark.proof
+def test_where_a_file_is_long_it_is_said_how_many_lines_are_left_out(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    elsewhere.write(PREFERENCES, "".join(f"- {n}\n" for n in range(450)))
+    page = visitor.sign_in(me)
+    visitor.button(PREFERENCES).click()
+    visitor.button("Why").click()
+    lines = page.get_by_role("list", name="Why each line is known").get_by_role("listitem")
+    expect(lines).to_have_count(400)
+    expect(page.get_by_text("50 more lines of this file are left out here.")).to_be_visible()
+    elsewhere.write(PREFERENCES, "".join(f"- {n}\n" for n in range(400)))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.get_by_text("left out here")).to_have_count(0)
+    expect(lines).to_have_count(400)
+
+
+@pytest.mark.proof
+def test_what_the_model_does_not_see_is_named_and_that_memory_is_nearly_full_said(
+    visit: Visit, me: str, elsewhere: Elsewhere
+) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    visitor.button(PREFERENCES).or_(page.get_by_text("Nothing yet.")).wait_for()
+    full = page.get_by_text("Memory is nearly full: ")
+    expect(full).to_have_count(0)
+    elsewhere.write(PREFERENCES, "- tea\n" * MEMORY_BUDGET_BYTES)
+    visitor.button("What the model sees").click()
+    expect(page.get_by_role("dialog")).to_contain_text(f"Left out: {PREFERENCES}: ")
+    visitor.button("Close").click()
+    for number in range(int(NEARLY_FULL * MAX_MEMORY_BYTES / MAX_FILE_BYTES) + 1):
+        elsewhere.write(f"/memories/{number}.md", "x" * MAX_FILE_BYTES)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(full).to_contain_text("kB of 4,194.3 kB")

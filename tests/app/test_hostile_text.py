@@ -40,9 +40,11 @@ def nothing_was_made_of_it(page: Page) -> None:
     assert page.evaluate(LINKS) == []
 
 
-def test_hostile_text_in_chat_tool_calls_diffs_titles_and_search_is_text(visit: Visit, me: str) -> None:
+def test_hostile_text_in_identity_chat_tool_calls_diffs_titles_and_search_is_text(visit: Visit, me: str) -> None:
     visitor = visit()
-    page = visitor.sign_in(me)
+    identity = f"<img src=x onerror=alert(1)> {TURNED} {me}"
+    page = visitor.sign_in(identity)
+    expect(page.get_by_role("banner")).to_contain_text(identity)
     visitor.say(f"Remember that {ALL}")
     expect(page.get_by_role("article").last).to_contain_text(ALL)
     call = page.locator("details", has_text="append_memory")
@@ -110,12 +112,4 @@ def test_hostile_text_in_policies_imports_and_refusals_is_text(visit: Visit, me:
     document.write_text(json.dumps({"version": 1, "files": [{"path": HOSTILE[0], "content": ""}]}))
     page.get_by_label("Import").set_input_files(document)
     expect(page.get_by_role("alert")).to_contain_text("<img src=x onerror=alert(1)>")
-    nothing_was_made_of_it(page)
-
-
-def test_an_identity_with_html_in_it_is_text(visit: Visit, me: str) -> None:
-    visitor = visit()
-    identity = f"<img src=x onerror=alert(1)> {TURNED} {me}"
-    page = visitor.sign_in(identity)
-    expect(page.get_by_role("banner")).to_contain_text(identity)
     nothing_was_made_of_it(page)

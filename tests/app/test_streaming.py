@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Route, expect
 from memory.identity import WRITE_POLICIES
 from testing.dev_server import DevServer
 from testing.parts import needs_consolidation
-from testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
+from testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Text, ToolCall
 from tests.app.browser import Visitor
 from tests.app.conftest import Visit
 from tests.conftest import model_env
@@ -91,8 +91,8 @@ def written(visitor: Visitor, identity: str) -> list[str]:
     return [file["path"] for file in files if file["path"] != "/memories/preferences.md"]
 
 
-def test_a_token_signs_in_by_field_or_address_and_is_erased_from_there_at_once(visit: Visit, me: str) -> None:
-    visitor = visit()
+def test_a_token_signs_in_by_field_or_by_address_after_a_yes_and_is_erased_from_there(visit: Visit, me: str) -> None:
+    visitor, asked, mallory = visit(), "Sign in as {} of acme?", f"mallory-{me}"
     page = visitor.page
     page.goto(f"{visitor.url}/app")
     page.get_by_label("Token").fill("junk")
@@ -104,19 +104,8 @@ def test_a_token_signs_in_by_field_or_address_and_is_erased_from_there_at_once(v
     expect(page.get_by_text("The agent does not write while you talk.")).to_be_visible()
     visitor.button("Sign out").click()
     page.goto("about:blank")
-    enter(visitor, me)
-    assert page.url == f"{visitor.url}/app"
-    page.go_back()
-    assert "token" not in page.url
-    page.go_forward()
-    expect(page.get_by_label("Token")).to_be_visible()
-
-
-def test_a_token_in_the_address_signs_nobody_in_who_has_not_said_yes(visit: Visit, me: str) -> None:
-    visitor, asked = visit(), "Sign in as {} of acme?"
-    page = visitor.page
-    page.goto(f"{visitor.url}/app#token={token(f'mallory-{me}')}")
-    expect(page.get_by_text(asked.format(f"mallory-{me}"))).to_be_visible()
+    page.goto(f"{visitor.url}/app#token={token(mallory)}")
+    expect(page.get_by_text(asked.format(mallory))).to_be_visible()
     assert page.url == f"{visitor.url}/app"
     expect(page.get_by_label("Message")).to_have_count(0)
     assert visitor.inaccessible() == []
@@ -126,6 +115,11 @@ def test_a_token_in_the_address_signs_nobody_in_who_has_not_said_yes(visit: Visi
     expect(page.get_by_text(asked.format(me))).to_be_visible()
     visitor.button("Yes, sign in").click()
     expect(page.get_by_role("banner")).to_contain_text(me)
+    assert page.url == f"{visitor.url}/app"
+    page.go_back()
+    assert "token" not in page.url
+    page.go_forward()
+    expect(page.get_by_label("Token")).to_be_visible()
 
 
 def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visit: Visit, me: str) -> None:
@@ -177,12 +171,8 @@ def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_
     visitor.button("Send").click()
     expect(page.get_by_text("ok", exact=True)).to_have_count(2)
     expect(message).to_have_value("")
-
-
-def test_a_message_to_a_temporary_conversation_stays_one_to_a_temporary_conversation(visit: Visit, me: str) -> None:
-    visitor = visit()
-    enter(visitor, me)
-    page, message = visitor.page, visitor.page.get_by_label("Message")
+    # What was meant for a temporary conversation goes to no other.
+    visitor.button("New conversation").click()
     page.get_by_label("Temporary conversation").check()
     refuse(page, "**/threads")
     message.fill("a secret")
@@ -244,35 +234,28 @@ def test_of_a_proposal_with_several_files_each_is_accepted_or_declined_alone(
     assert written(visitor, me) == paths[1:]
 
 
-def test_an_answer_grows_while_it_streams_and_can_be_stopped(
+def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_or_stopped(
     visit: Visit, model: ScriptedAnthropic, me: str, to_the_end: threading.Event
 ) -> None:
     visitor = visit()
+    page, answer = visitor.page, visitor.page.get_by_role("article").last
     enter(visitor, me)
-    model.script("tell me", slowly(to_the_end))
-    ask(visitor, "tell me")
-    answer = visitor.page.get_by_role("article").last
+    model.script("stop this", slowly(to_the_end))
+    ask(visitor, "stop this")
     expect(answer).to_contain_text("The quick")
     lengths: list[int] = []
     while len(set(lengths)) < 4 and len(lengths) < 60:
         lengths.append(len(answer.inner_text()))
-        visitor.page.wait_for_timeout(200)
+        page.wait_for_timeout(200)
     assert len(set(lengths)) == 4, "it does not grow"
     assert lengths == sorted(lengths)
     visitor.button("Stop").click()
     visitor.button("Send").wait_for()
     assert len(answer.inner_text()) < len(SAYING)
 
-
-def test_a_running_answer_is_taken_up_after_a_reload_and_a_lost_connection(
-    visit: Visit, model: ScriptedAnthropic, me: str, to_the_end: threading.Event
-) -> None:
-    visitor = visit()
-    page = visitor.page
-    enter(visitor, me)
+    visitor.button("New conversation").click()
     model.script("tell me", slowly(to_the_end))
     ask(visitor, "tell me")
-    answer = page.get_by_role("article").last
     expect(answer).to_contain_text("The quick")
     at = page.url.partition("#")[2]
     page.reload()
@@ -330,17 +313,6 @@ def test_an_answer_that_was_over_before_it_could_be_followed_is_shown_or_said_to
         held.pop().continue_()
         expect(shown).to_be_visible()
         visitor.button("Send").wait_for()
-
-
-def test_the_tool_calls_of_an_answer_are_closed_and_hold_what_was_done(visit: Visit, model: ScriptedAnthropic, me: str) -> None:
-    visitor = visit()
-    enter(visitor, me)
-    model.script("look", [ToolCall("ls", {"path": "/memories/"})], Slow(0.3, [Text("Nothing there.")]))
-    visitor.say("look")
-    call = visitor.page.get_by_role("group").filter(has_text="ls").last
-    expect(call.get_by_text('"/memories/"')).to_be_hidden()
-    call.locator("summary").click()
-    expect(call.get_by_text('"/memories/"')).to_be_visible()
 
 
 def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(visit: Visit, me: str) -> None:
