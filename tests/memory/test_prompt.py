@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
+from hypothesis import given
+from hypothesis import strategies as st
 from langgraph.store.base import BaseStore, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
@@ -267,6 +269,21 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
 )
 def test_what_is_left_of_comments_and_tags_is_text(text: str, expected: str) -> None:
     assert blocks.shown(text) == expected
+
+
+GAPS = st.text(st.sampled_from(" \n\t/!\u200b\u2060\ufe0f._"), max_size=300)
+
+
+def spelled(name: str) -> st.SearchStrategy[str]:
+    """A name in other cases and widths, with accents and invisible characters."""
+    return st.tuples(*(st.sampled_from([c, c.upper(), chr(ord(c) + 0xFEE0), f"{c}\u0301", f"{c}\u200b"]) for c in name)).map(
+        "".join
+    )
+
+
+@given(st.sampled_from("<\ufe64\uff1c"), GAPS, st.sampled_from(["memory", "policies", "skills"]).flatmap(spelled))
+def test_no_spelling_of_a_tag_closes_a_block(bracket: str, gap: str, name: str) -> None:
+    assert blocks.shown(f"a {bracket}{gap}{name}> b") == f"a &lt;{gap}{name}> b"
 
 
 @pytest.mark.parametrize("text", ["<!--" * 65_000, "<" + " " * 260_000, "< /" * 80_000, "<" * 260_000])
