@@ -29,6 +29,7 @@ _CHECKED = 100
 # Turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
 _CHARS_PER_TOKEN = 4
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
 
 
@@ -175,7 +176,7 @@ def time_of(stamp: object) -> datetime:
     try:
         at = datetime.fromisoformat(str(stamp))
     except ValueError:
-        return datetime.min.replace(tzinfo=UTC) + _MARGIN
+        return _EARLIEST
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
