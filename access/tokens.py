@@ -7,7 +7,6 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -51,8 +50,8 @@ class KeyTimes:
 class KeySet:
     """An identity provider's public keys, cached; one task at a time fetches them, within bounds of time and size.
 
-    Not `jwt.PyJWKClient`: it has one lock, so a slow provider would hold up people whose key is known, and neither the time nor
-    the size of the provider's whole answer has a bound.
+    Not `jwt.PyJWKClient`: its lock would make people with a known key wait for a slow provider, and it reads an answer of any
+    length for as long as it drips.
     """
 
     def __init__(self, url: str, times: KeyTimes | None = None) -> None:
@@ -67,70 +66,48 @@ class KeySet:
 
         Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is none of this id.
         """
-        age, cool = self._since(self._fetched_at), self._since(self._tried_at) > self._times.cooldown
-        if age < self._times.kept and key_id in self._keys:
-            if age > self._times.refresh and cool:
-                self._fetch_soon()
-            return self._keys[key_id]
-        if cool:  # callers share one fetch, which goes on when one of them hangs up
-            await asyncio.wait([self._fetch_soon()])
-        if self._since(self._fetched_at) >= self._times.kept:
+        now = time.monotonic()
+        known = key_id in self._keys and now - self._fetched_at < self._times.kept
+        stale = not known or now - self._fetched_at > self._times.refresh
+        if stale and now - self._tried_at > self._times.cooldown:
+            if self._fetching is None or self._fetching.done():
+                self._fetching = asyncio.create_task(self._fetch())
+            if not known:  # callers share one fetch, which goes on when one of them hangs up
+                await asyncio.wait([self._fetching])
+        if time.monotonic() - self._fetched_at >= self._times.kept:
             raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
         if key_id not in self._keys:
             raise jwt.PyJWTError("its key is not one of the identity provider's")
         return self._keys[key_id]
-
-    def _since(self, moment: float) -> float:
-        return time.monotonic() - moment
-
-    def _fetch_soon(self) -> asyncio.Task[None]:
-        if self._fetching is None or self._fetching.done():
-            self._fetching = asyncio.create_task(self._fetch())
-        return self._fetching
 
     async def _fetch(self) -> None:
         try:
             async with asyncio.timeout(self._times.timeout):
                 self._keys = await asyncio.to_thread(usable_keys, await self._answer())
             self._fetched_at = time.monotonic()
-        except (httpx.HTTPError, OSError, ValueError, RecursionError) as error:  # unreachable, too slow, or not a key set
+        except Exception as error:  # noqa: BLE001  # unreachable, too slow, or not a key set
             logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)
         finally:
             self._tried_at = time.monotonic()
 
     async def _answer(self) -> bytes:
         """The provider's answer as sent, without redirects or decompression."""
-        headers, body = {"accept": "application/json", "accept-encoding": "identity"}, bytearray()
-        async with (
-            httpx.AsyncClient(verify=self._tls, timeout=self._times.timeout) as client,
-            client.stream("GET", self._url, headers=headers) as response,
-        ):
-            if response.status_code != HTTPStatus.OK:
-                raise ValueError(f"it answers {response.status_code}")
+        body, headers = bytearray(), {"accept-encoding": "identity"}
+        async with httpx.AsyncClient(verify=self._tls) as client, client.stream("GET", self._url, headers=headers) as response:
             async for part in response.aiter_raw():
                 body += part
-                if len(body) > MAX_JWKS_BYTES:
-                    raise ValueError(f"it is longer than {MAX_JWKS_BYTES} bytes")
+                if response.status_code != HTTPStatus.OK or len(body) > MAX_JWKS_BYTES:
+                    raise ValueError(f"it answers {response.status_code}, and has more than {len(body) - 1} bytes")
         return bytes(body)
 
 
 def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
-    """The usable keys of a JSON Web Key Set (RFC 7517), by id: public ones for signatures. A bad key does not spoil the others.
-
-    Raises `ValueError` if it is not a key set or has none, `RecursionError` if it is nested too deeply.
-    """
-    document = json.loads(answer)
-    given = document.get("keys") if isinstance(document, dict) else None
-    usable: dict[str | None, jwt.PyJWK] = {}
-    for key in given if isinstance(given, list) else ():
-        with suppress(jwt.PyJWTError, TypeError, ValueError, AttributeError):
-            if "d" not in key and (key.get("use") or "sig") == "sig" and "verify" in [*(key.get("key_ops") or ["verify"])]:
-                public = jwt.PyJWK(key)
-                if public.algorithm_name in ASYMMETRIC and isinstance(public.key_id, str | None):
-                    usable.setdefault(public.key_id, public)
-    if not usable:
-        raise ValueError("it is no key set, or has no key that tokens may be signed with")
-    return usable
+    """The public keys for signatures in a JSON Web Key Set (RFC 7517), by id. Raises any error if it is none, or has none."""
+    keys = jwt.PyJWKSet.from_dict(json.loads(answer)).keys
+    signing = [key for key in keys if key.public_key_use in ("sig", None) and hasattr(key.key, "verify")]
+    if usable := {key.key_id: key for key in reversed(signing) if key.algorithm_name in ASYMMETRIC}:
+        return usable
+    raise ValueError("it has no key that tokens may be signed with")
 
 
 class Tokens:
@@ -197,15 +174,13 @@ class Tokens:
 
 
 def _dev_identity(token: str) -> tuple[str, str, list[str]]:
-    _, _, rest = token.partition(":")
-    org, _, identity = rest.partition(":")
-    broken = refused("The identity in the token is not percent-encoded UTF-8.")
-    if _BROKEN_ESCAPE.search(identity):
-        raise broken
+    org, _, identity = token.removeprefix("dev:").partition(":")
     try:
-        return unquote(identity, errors="strict"), org, []
+        if not _BROKEN_ESCAPE.search(identity):
+            return unquote(identity, errors="strict"), org, []
     except UnicodeDecodeError:
-        raise broken from None
+        pass
+    raise refused("The identity in the token is not percent-encoded UTF-8.")
 
 
 def _user(identity: str, org: str, permissions: list[str]) -> dict[str, Any]:
