@@ -8,6 +8,7 @@ import asyncio
 import math
 import sys
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -31,8 +32,6 @@ from settings import MAX_RUN_SECONDS, MODEL_RETRIES, MODEL_SILENCE_SECONDS, adop
 
 # The model of `langgraph dev` without AGENT_MODEL. To remove it, delete offline_model.py and its test, and put None here.
 OFFLINE: type[BaseChatModel] | None = OfflineModel
-# Providers whose package an extra of this project installs.
-EXTRAS = ("anthropic", "openai", "google_genai", "ollama")
 # By package: the keys under which a chunk has the reason why the answer ended, and the reasons that mean complete tool calls.
 # After another reason, such as a token limit, the last tool call may be cut. A text is kept, with the reason in its metadata.
 ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
@@ -43,7 +42,7 @@ ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
 }
 MAX_ANSWER_CHARS = 1_000_000
 # The longest `Retry-After` that is waited for. Anthropic's client would sleep for any, and pass for a silent model.
-MAX_RETRY_AFTER_SECONDS, _LONGEST_SECONDS = MODEL_SILENCE_SECONDS / 2, 1e9
+MAX_RETRY_AFTER_SECONDS, _LONGEST_SECONDS, _MINUTES = MODEL_SILENCE_SECONDS / 2, 1e9, 120
 
 
 # Each is a `RuntimeError`, too: of these the platform shows people the message.
@@ -57,12 +56,8 @@ class CutAnswerError(ModelConnectionError, RuntimeError):
     """An answer broke off. The same call may succeed."""
 
 
-class HalfToolCallError(ModelError, RuntimeError):
-    """An answer ended early, e.g. at a token limit, and may contain a cut tool call. A retry would not help."""
-
-
-class LongAnswerError(ModelError, RuntimeError):
-    """An answer is longer than `MAX_ANSWER_CHARS`. A retry would not help."""
+class BadAnswerError(ModelError, RuntimeError):
+    """An answer is too long, or its tool call is cut, e.g. at a token limit, or of no use. A retry would not help."""
 
 
 class SilentModelError(ModelTimeoutError, RuntimeError):
@@ -95,24 +90,17 @@ def build_model(name: str | None, variable: str = "AGENT_MODEL", *, local_dev: b
     """
     if name is None and OFFLINE and local_dev:
         return OFFLINE()
+    fix = "use provider:model, e.g. anthropic:claude-sonnet-4-6, with the provider's key in .env."
     if name is None:
-        fix = "use provider:model, e.g. anthropic:claude-sonnet-4-6, with the provider's key beside it."
         raise SettingsError(f"{variable} is empty; {fix}")
-    provider = name.partition(":")[0]
     try:
         model: BaseChatModel = init_chat_model(name)
-    except ImportError as error:
-        extra = f"install the extra '.[{provider}]' (make install EXTRA={provider})"
-        fix = extra if provider in EXTRAS else " ".join(str(error).split())[:200].rstrip(".")
-        fix += ", and for a deployment add its package to dependencies of pyproject.toml."
-        raise SettingsError(f"{variable} is {name!r}, whose provider is not installed; {fix}") from None
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
-        why = (error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)).split()
-        reason = " ".join(why)[:200].rstrip(".")
-        raise SettingsError(
-            f"{variable} is {name!r}, which cannot be used: {reason}. Use provider:model, e.g. anthropic:claude-sonnet-4-6, "
-            "with the provider's key in .env."
-        ) from None
+        reason = " ".join((error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)).split())[:200]
+        if isinstance(error, ImportError):
+            extra = name.partition(":")[0]
+            fix = f"install it (make install EXTRA={extra}), and for a deployment name it in dependencies of pyproject.toml."
+        raise SettingsError(f"{variable} is {name!r}, which cannot be used: {reason.rstrip('.')}; {fix}") from None
     return model
 
 
@@ -180,25 +168,26 @@ async def _following(
             raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
         response = getattr(error, "response", None)
         if (seconds := _retry_after(response)) > 0:
-            asked = f"it answers {response.status_code}, and asks to wait {_in_words(seconds)}"  # type: ignore[union-attr]
-            raise BusyModelError(f"The model's provider is busy: {asked}. Try again then.") from error
+            wait = f"{math.ceil(seconds / 60)} minutes" if seconds >= _MINUTES else f"{math.ceil(seconds)} seconds"
+            said = f"it answers {response.status_code}, and asks to wait {wait}"  # type: ignore[union-attr]
+            raise BusyModelError(f"The model's provider is busy: {said}. Try again then.") from error
         raise
 
 
 @dataclass(slots=True)
 class _Answer:
-    """An answer so far: whether it began, why it ended, and its tool calls."""
+    """An answer so far: whether it began, why it ended, and the arguments of its tool calls."""
 
     keys: tuple[str, ...]
     whole: frozenset[str]
     began: bool = False
-    reason: str | None = None
     calls: bool = False
+    reason: str | None = None
     chars: int = 0
-    arguments: dict[object, list[str]] = field(default_factory=dict)
+    arguments: defaultdict[object, str] = field(default_factory=lambda: defaultdict(str))
 
     def add(self, chunk: ChatGenerationChunk) -> None:
-        """Take another part. Raises `LongAnswerError`."""
+        """Take another part. Raises `BadAnswerError` if it is too long."""
         message = chunk.message if isinstance(chunk.message, AIMessageChunk) else AIMessageChunk(content="")
         calling = bool(message.tool_call_chunks or message.tool_calls or message.invalid_tool_calls)
         self.began, self.calls = True, self.calls or calling
@@ -207,12 +196,10 @@ class _Answer:
         said = {**(chunk.generation_info or {}), **message.response_metadata}
         self.reason = next((str(said[key]) for key in self.keys if said.get(key)), before)
         for call in message.tool_call_chunks:
-            index = len(self.arguments) if call["index"] is None else (call["index"],)
-            self.arguments.setdefault(index, []).append(call["args"] or "")
-            self.chars += len(call["args"] or "")
-        self.chars += len(str(message.content))
+            self.arguments[len(self.arguments) if call["index"] is None else (call["index"],)] += call["args"] or ""
+        self.chars += len(str(message.content)) + sum(len(call["args"] or "") for call in message.tool_call_chunks)
         if self.chars > MAX_ANSWER_CHARS:
-            raise LongAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
+            raise BadAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
 
     def check(self) -> None:
         """Raise an error unless the answer ended as its provider's protocol ends, with tool calls that are whole: JSON that the
@@ -222,13 +209,13 @@ class _Answer:
         if self.keys and self.reason is None:
             raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(self.keys)}.")
         if self.keys and self.calls and self.reason not in self.whole:
-            raise HalfToolCallError(f"The model's answer ended with {self.reason}, in which a tool call may be half.")
+            raise BadAnswerError(f"The model's answer ended with {self.reason}, in which a tool call may be half.")
         try:
-            for parts in self.arguments.values():
-                orjson.dumps(from_json("".join(parts) or "{}", allow_inf_nan=False))
+            for text in self.arguments.values():
+                orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
         except (ValueError, TypeError):
             said = "The model called a tool with arguments that are no JSON, or that no thread can keep."
-            raise HalfToolCallError(said) from None
+            raise BadAnswerError(said) from None
 
 
 async def _no_long_wait(response: Any) -> None:
@@ -246,12 +233,6 @@ def _retry_after(response: Any) -> float:
         parsed = parsedate_tz(asked)
         seconds = mktime_tz(parsed) - time.time() if parsed else 0
     return min(seconds, _LONGEST_SECONDS) if seconds > 0 else 0
-
-
-def _in_words(seconds: float) -> str:
-    units = ((86_400, "days"), (3_600, "hours"), (60, "minutes"))
-    size, unit = next((of for of in units if seconds >= 2 * of[0]), (1, "seconds" if seconds > 1 else "second"))
-    return f"{math.ceil(seconds / size)} {unit}"
 
 
 if __name__ == "__main__":  # `make dev` checks the settings before it starts a server

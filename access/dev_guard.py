@@ -58,7 +58,8 @@ class DevGuard:
         """The reason to refuse the sender of these headers, or None."""
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
-            return f"Host is {_shown(hosts)}; call {self._own_hosts()} instead."
+            served = f", or {self.settings.served_as}" if self.settings.exposed else ""
+            return f"Host is {_shown(hosts)}; call 127.0.0.1, localhost{served} instead."
         if origins and not (len(origins) == 1 and self._is_allowed_origin(origins[0], hosts[0])):
             return f"Origin is {_shown(origins)}; name it in http.cors of langgraph.json if it may call this server."
         if deploys and not origins:
@@ -76,12 +77,6 @@ class DevGuard:
         if not self.settings.exposed:
             return is_loopback(name)
         return is_loopback(name) or _is_address(name) or name == self.settings.served_as
-
-    def _own_hosts(self) -> str:
-        names = ["127.0.0.1, localhost"]
-        if self.settings.exposed:
-            names += ["an IP address of this machine", self.settings.served_as]
-        return ", ".join(filter(None, names))
 
     def _is_allowed_origin(self, origin: str, host: str) -> bool:
         """Whether pages of this origin may call: the server's own, or a website in `http.cors`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import pytest
@@ -27,11 +26,8 @@ def test_named_providers_give_their_own_client(provider: str, kind: str, monkeyp
 def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, f"langchain_{provider}", None)
     base._get_chat_model_creator.cache_clear()  # of a test before, which had the provider
-    with pytest.raises(
-        SettingsError, match=re.escape(f"CONSOLIDATION_MODEL is '{provider}:x', whose provider is not installed")
-    ) as error:
+    with pytest.raises(SettingsError, match=f"CONSOLIDATION_MODEL is '{provider}:x'.* EXTRA={provider}"):
         build_model(f"{provider}:x", "CONSOLIDATION_MODEL")
-    assert f"'.[{provider}]'" in str(error.value)
 
 
 def test_an_unknown_provider_is_an_error_naming_the_setting() -> None:

@@ -18,10 +18,9 @@ from pydantic import SecretStr
 
 from models import (
     MAX_ANSWER_CHARS,
+    BadAnswerError,
     CallLimits,
     CutAnswerError,
-    HalfToolCallError,
-    LongAnswerError,
     SilentModelError,
     whole_answers,
 )
@@ -235,7 +234,7 @@ async def test_a_tool_call_at_the_limit_of_tokens_is_an_error_and_a_text_is_kept
     provider: Provider, ask: Callable[..., Any]
 ) -> None:
     say, *_, limit = provider
-    with pytest.raises(HalfToolCallError, match=limit):
+    with pytest.raises(BadAnswerError, match=limit):
         await ask(say(limit, tool=True))
     message = await ask(say(limit, tool=False))
     assert message.text == "a b"
@@ -254,14 +253,14 @@ ANTHROPIC = pytest.mark.parametrize("provider", ["anthropic"], indirect=True)
 
 @ANTHROPIC
 async def test_an_answer_has_a_longest_length(provider: Provider, ask: Callable[..., Any]) -> None:
-    with pytest.raises(LongAnswerError, match="1,000,000 characters"):
+    with pytest.raises(BadAnswerError, match="1,000,000 characters"):
         await ask(anthropic("end_turn", tool=False, parts=["x" * 10_000] * (MAX_ANSWER_CHARS // 10_000 + 1)))
 
 
 @ANTHROPIC
 async def test_long_arguments_that_are_no_json_are_an_error(provider: Provider, ask: Callable[..., Any]) -> None:
     for parts in (["abcd"] * 1_000, ['{"text": "', *["abcd"] * 1_000, '", ', *["abcd"] * 1_000]):
-        with pytest.raises(HalfToolCallError, match="no JSON"):
+        with pytest.raises(BadAnswerError, match="no JSON"):
             await ask(anthropic("tool_use", tool=True, parts=parts))
     (call,) = (await ask(anthropic("tool_use", tool=True, parts=['{"text": "', *["b\\n"] * 1_000, '"}']))).tool_calls
     assert call["args"] == {"text": "b\n" * 1_000}
@@ -281,7 +280,7 @@ async def test_long_arguments_that_are_no_json_are_an_error(provider: Provider, 
 )
 async def test_arguments_that_no_thread_can_keep_are_an_error(ask: Callable[..., Any], arguments: str) -> None:
     """langchain would complete half a text; with any of the others the thread could never be read again."""
-    with pytest.raises(HalfToolCallError, match="no thread can keep"):
+    with pytest.raises(BadAnswerError, match="no thread can keep"):
         await ask(anthropic("tool_use", tool=True, parts=[arguments]))
 
 

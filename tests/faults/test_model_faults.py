@@ -70,10 +70,10 @@ FAULTS = {
     ),
     "at the limit of tokens": Fault(Changed(WRITE, limited), "a tool call may be half", 1),
     "half a tool call, ended as a whole one": Fault(
-        Changed(WRITE, lambda events: [*events[:HALF], *events[-3:]]), "HalfToolCallError", 1
+        Changed(WRITE, lambda events: [*events[:HALF], *events[-3:]]), "BadAnswerError", 1
     ),
-    "a number that no thread can keep": Fault([ToolCall("ls", {"path": "/memories/", "n": 10**20})], "HalfToolCallError", 1),
-    "no number": Fault([ToolCall("ls", {"path": "/memories/", "n": float("nan")})], "HalfToolCallError", 1),
+    "a number that no thread can keep": Fault([ToolCall("ls", {"path": "/memories/", "n": 10**20})], "BadAnswerError", 1),
+    "no number": Fault([ToolCall("ls", {"path": "/memories/", "n": float("nan")})], "BadAnswerError", 1),
     "no JSON": Fault(Changed(WRITE, lambda events: [*events[:HALF], b"event: message_stop\ndata: {no\n\n"]), "CutAnswerError"),
     "backwards": Fault(Changed(WRITE, lambda events: events[::-1]), "Error"),
     "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
@@ -83,7 +83,7 @@ FAULTS = {
         Failure(529, "overloaded_error", "busy", "Wed, 01 Jan 2098 00:00:00 GMT"), "BusyModelError", 1
     ),
     "429, and wait for ever": Fault(Failure(429, "rate_limit_error", "slow down", "9" * 400), "BusyModelError", 1),
-    "429, and wait a second": Fault(Failure(429, "rate_limit_error", "slow down", "1"), "to wait 1 second.", SDK),
+    "429, and wait a second": Fault(Failure(429, "rate_limit_error", "slow down", "1"), "to wait 1 seconds.", SDK),
     "429, and wait for nonsense": Fault(Failure(429, "rate_limit_error", "slow down", "soon"), "RateLimitError", SDK),
     "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.retries),
 }
