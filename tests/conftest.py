@@ -77,7 +77,6 @@ _TOGETHER = {
         "offline, too": (
             "app/test_controls",
             "app/test_hostile_text",
-            "app/test_left_out",
             "app/consolidation/test_consolidation",
         ),
         "interrupting": ("access/test_approvals", "front_ends/test_javascript"),
