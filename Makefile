@@ -18,7 +18,7 @@ help:
 
 dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
 	@$(PYTHON) -m models
-	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server $(if $(PORT),--port $(PORT))
 
 # make itself sets AS, to the assembler.
 ifeq ($(origin AS),default)
@@ -29,7 +29,7 @@ export AS ORG URL TOKEN
 
 dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI, or an embedded one)
 	@$(PYTHON) -m models
-	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server --postgres $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST))
+	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m dev.server --postgres $(if $(PORT),--port $(PORT))
 
 chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme, URL=)
 	@test -n "$$AS" || { echo "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme" >&2; exit 1; }

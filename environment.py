@@ -59,9 +59,6 @@ def check_server(url: str) -> None:
         answer = httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False)
     except (httpx.InvalidURL, ValueError) as error:
         raise httpx.UnsupportedProtocol(str(error)) from None
-    if answer.is_redirect:
-        raise SettingsError(
-            f"URL is {url!r}, which redirects to {answer.headers.get('location', '')[:200]!r}; use that address."
-        )
-    if answer.is_success and "json" not in answer.headers.get("content-type", ""):
-        raise SettingsError(f"URL is {url!r}, where something else than this deployment answers; use the deployment's address.")
+    if answer.is_redirect or (answer.is_success and "json" not in answer.headers.get("content-type", "")):
+        other = f"redirects to {answer.headers['location'][:200]!r}" if answer.is_redirect else "is something else's"
+        raise SettingsError(f"URL is {url!r}, which {other}; use the deployment's address.")

@@ -130,12 +130,8 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
-    parser.add_argument("--host", default=HOST, help=f"only {HOST}: this server believes who its callers say they are")
     parser.add_argument("--postgres", action="store_true", help="with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI)")
     args = parser.parse_args()
-    if args.host != HOST:
-        reason = "the development server believes who its callers say they are"
-        sys.exit(f"HOST is {args.host!r}; `make dev` listens on {HOST} only, since {reason}; leave HOST out.")
     if args.postgres:
         try:
             asyncio.run(import_module(POSTGRES).check(load_settings(local_environ())))

@@ -10,9 +10,8 @@ import contextlib
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, LiteralString, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import psycopg
@@ -44,28 +43,8 @@ _TCP = {"keepalives_idle": 10, "keepalives_interval": 2, "keepalives_count": 3, 
 _OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
-_FORGET_THREADS = 100
 # Most dimensions of a vector in pgvector's index; at half the precision twice as many.
 _FULL_PRECISION_DIMS = 2_000
-
-
-class Store(AsyncPostgresStore):
-    """The library's store. It checks the length of stored vectors at its start, not at the first write."""
-
-    async def setup(self) -> None:
-        """Create and migrate the tables. Raises `SettingsError` if stored vectors have another length than the index's."""
-        await super().setup()
-        if self.index_config is None:
-            return
-        column = "attrelid = 'store_vectors'::regclass AND attname = 'embedding'"
-        async with self._cursor() as cursor:
-            await cursor.execute(f"SELECT atttypmod AS dims FROM pg_attribute WHERE {column}")  # noqa: S608
-            row = await cursor.fetchone()
-        if row and row["dims"] != (wanted := self.index_config["dims"]):
-            raise SettingsError(
-                f"store.index has {wanted} dims, and the vectors in Postgres {row['dims']}; go back to that, or "
-                "DROP TABLE store_vectors, vector_migrations, whereupon search finds what is written from then on."
-            )
 
 
 class Checkpointer(AsyncPostgresSaver):
@@ -97,43 +76,29 @@ class Checkpointer(AsyncPostgresSaver):
             "SELECT FROM checkpoints o WHERE o.thread_id = c.thread_id AND o.metadata ? 'org_id' "
             "AND (o.metadata->>'user_id' <> %(user)s OR o.metadata->>'org_id' <> %(org)s)"
         )
-        threads = f"SELECT DISTINCT thread_id FROM checkpoints c WHERE {person} AND NOT EXISTS ({others}) LIMIT %(most)s"  # noqa: S608
-        deleted = 0
-        while True:
-            async with self._cursor() as cursor:
-                await cursor.execute(threads, {"user": user_id, "org": org_id, "most": _FORGET_THREADS})
-                thread_ids = [str(row["thread_id"]) for row in await cursor.fetchall()]
-            await self.aprune(thread_ids, strategy="delete")
-            deleted += len(thread_ids)
-            if len(thread_ids) < _FORGET_THREADS:
-                return deleted
+        threads = f"SELECT DISTINCT thread_id FROM checkpoints c WHERE {person} AND NOT EXISTS ({others})"  # noqa: S608
+        async with self._cursor() as cursor:
+            await cursor.execute(threads, {"user": user_id, "org": org_id})
+            thread_ids = [str(row["thread_id"]) for row in await cursor.fetchall()]
+        await self.aprune(thread_ids, strategy="delete")
+        return len(thread_ids)
 
     async def adelete_run(self, thread_id: str, run_id: str) -> None:
-        """Delete the checkpoints of a run in a thread that its caller may change."""
-        await self._delete("thread_id = %s AND metadata->>'run_id' = %s", (thread_id, run_id))
-
-    async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Delete the checkpoints of runs that this server rolled back: it does not say of which thread.
-
-        Raises `PermissionError` within a request, whose run ids may be anybody's (`langgraph_internals` calls `adelete_run`).
-        """
-        from langgraph_api.utils import get_auth_ctx  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
-
-        if get_auth_ctx() is not None:
-            raise PermissionError("A request deletes a run's checkpoints with its thread alone.")
-        await self._delete("metadata->>'run_id' = ANY(%s)", ([*map(str, run_ids)],))
-
-    async def _delete(self, where: LiteralString, values: tuple[object, ...]) -> None:
-        key = "thread_id, checkpoint_ns, checkpoint_id"
-        chosen = f"SELECT {key} FROM checkpoints WHERE {where}"  # noqa: S608
+        """Delete the checkpoints of a run in a thread that its caller may change (`dev/runtime.py` calls this)."""
+        key, run = "thread_id, checkpoint_ns, checkpoint_id", "thread_id = %s AND metadata->>'run_id' = %s"
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
-                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", values)  # noqa: S608
+                chosen = f"SELECT {key} FROM checkpoints WHERE {run}"  # noqa: S608
+                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", (thread_id, run_id))  # noqa: S608
+
+    async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
+        """Refuse: without its thread a run may be anybody's."""
+        raise PermissionError("A run's checkpoints are deleted with its thread alone: adelete_run.")
 
 
 def _caller() -> dict[str, str]:
     """The person behind the current request, as run metadata; empty for an operator, and outside of requests."""
-    from langgraph_api.utils import get_auth_ctx  # noqa: PLC0415  # as above
+    from langgraph_api.utils import get_auth_ctx  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
     context, settings = get_auth_ctx(), load_settings()
     if context is None or identity.is_operator(context.user, settings):
@@ -142,10 +107,10 @@ def _caller() -> dict[str, str]:
     return {"user_id": actor.user_id, "org_id": actor.org_id}
 
 
-Opened = TypeVar("Opened", Store, Checkpointer)
+Opened = TypeVar("Opened", AsyncPostgresStore, Checkpointer)
 
 
-def store() -> AbstractAsyncContextManager[Store]:
+def store() -> AbstractAsyncContextManager[AsyncPostgresStore]:
     """The value of `store.path`. The platform enters it once per event loop."""
     return open_store(load_settings(), platform_index())
 
@@ -156,13 +121,13 @@ def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
     return open_checkpointer(load_settings())
 
 
-def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[Store]:
+def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[AsyncPostgresStore]:
     """The store with its tables; with `index`, semantic search by pgvector. Entering it raises `SettingsError`, one line
     without the password, if no Postgres can be used.
     """
     if index and index["dims"] > _FULL_PRECISION_DIMS:
         index = {"ann_index_config": {"vector_type": "halfvec"}, **index}
-    return _open(settings, lambda pool: Store(pool, index=index, deserializer=_as_read))
+    return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index, deserializer=_as_read))
 
 
 def _as_read(value: Any) -> Any:
@@ -203,18 +168,11 @@ def platform_index() -> PostgresIndexConfig | None:
     return {**index, "embed": resolve_embeddings(index)} if index else None
 
 
-@dataclass(frozen=True)
-class _Address:
-    """The parameters of a connection. Printing them does not show the password: a traceback can show variables."""
+class _Address(dict[str, Any]):
+    """The parameters of a connection. Printing it does not show the password: a traceback can show variables."""
 
-    host: str
-    port: str
-    parameters: dict[str, Any] = field(repr=False)
-
-    def why(self, error: Exception) -> str:
-        """An error of Postgres in one line, without the password."""
-        text = " ".join(str(error).split())[:300] or type(error).__name__
-        return text.replace(self.parameters.get("password") or text, "...") if self.parameters.get("password") else text
+    def __repr__(self) -> str:
+        return f"{self.get('host', '')}:{self.get('port', '5432')}"
 
 
 @contextlib.asynccontextmanager
@@ -222,7 +180,7 @@ async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]
     address = await _address(settings)
     await _set_up(address, build)
     async with Pool(
-        kwargs=address.parameters,
+        kwargs=address,
         min_size=1,
         max_size=_CONNECTIONS,
         timeout=_WAIT_SECONDS,
@@ -254,13 +212,13 @@ async def _set_up(address: _Address, build: Callable[[Connection | Pool], Opened
     migrations, would wait in turn.
     """
     try:
-        async with await Connection.connect(**address.parameters) as connection:
+        async with await Connection.connect(**address) as connection:
             while await _is_locked(connection):  # noqa: ASYNC110  # by another process
                 await asyncio.sleep(0.1)
             await build(connection).setup()
     except (psycopg.Error, OSError) as error:
-        place, reason = f"{address.host}:{address.port}", address.why(error)
-        raise SettingsError(f"The Postgres at {place} cannot be used; see MEMORY_POSTGRES_URI. {reason}") from None
+        reason = " ".join(str(error).split())[:300].replace(address.get("password") or "\0", "...")
+        raise SettingsError(f"The Postgres at {address} cannot be used; see MEMORY_POSTGRES_URI. {reason}") from None
 
 
 async def _is_locked(connection: Connection) -> bool:
@@ -275,7 +233,7 @@ async def _address(settings: Settings) -> _Address:
     with contextlib.suppress(psycopg.ProgrammingError):
         address, host = _parsed(settings.memory_postgres_uri), urlsplit(settings.memory_postgres_uri).hostname
         # Otherwise Postgres would take a piece of the password for the host.
-        if host is None or unquote(host) == address.host.lower():
+        if host is None or unquote(host) == str(address.get("host", "")).lower():
             return address
     raise SettingsError(
         "MEMORY_POSTGRES_URI cannot be read as it is written; percent-encode what is special in user and password "
@@ -284,8 +242,7 @@ async def _address(settings: Settings) -> _Address:
 
 
 def _parsed(uri: str) -> _Address:
-    given: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **_TCP, **conninfo_to_dict(uri)}
-    return _Address(str(given.get("host", "")), str(given.get("port", "5432")), {**given, **_OPTIONS})
+    return _Address({"connect_timeout": _CONNECT_SECONDS, **_TCP, **conninfo_to_dict(uri), **_OPTIONS})
 
 
 def _embedded() -> _Address:

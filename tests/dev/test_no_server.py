@@ -53,7 +53,7 @@ def test_an_address_that_is_none_is_said_in_one_line(command: str, url: str) -> 
     assert url in run(command, url)
 
 
-@pytest.fixture(params=["redirects to", "something else"])
+@pytest.fixture(params=["redirects to", "something else's"])
 def other(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """The address of a server that is none of ours, and what is said of it."""
 

@@ -151,14 +151,6 @@ async def test_vectors_that_pgvector_indexes_at_half_precision_only_are_indexed_
         assert [item.key for item in await store.asearch(("a",), query="any pet?")] == ["/dog.md"]
 
 
-async def test_vectors_of_another_length_stop_the_start_and_say_what_to_do(database: Settings) -> None:
-    async with open_store(database, INDEX):
-        pass
-    longer: Any = {**INDEX, "dims": 4}
-    with pytest.raises(SettingsError, match=r"has 4 dims, and the vectors in Postgres 3; .*DROP TABLE"):
-        await open_store(database, longer).__aenter__()
-
-
 async def test_a_socket_may_be_written_as_a_host_or_as_a_parameter(postgres_uri: str) -> None:
     folder = postgres_uri.partition("?host=")[2]
     async with open_store(Settings(memory_postgres_uri=f"postgresql://postgres@{quote(folder, '')}/postgres")) as store:
