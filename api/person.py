@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
-from deepagents.backends.protocol import FileData
 from fastapi import Request
 from langgraph.store.base import BaseStore
 from starlette.exceptions import HTTPException
@@ -16,7 +15,7 @@ from memory import identity, journal
 from memory.files import ScopedFiles
 from memory.journal import Change, Revision
 from memory.namespaces import Namespace, is_memory_of, journals, memories
-from memory.validation import RefusedWriteError, stored_file
+from memory.validation import RefusedWriteError
 from settings import Settings
 
 ROUTE = "/memories"
@@ -84,12 +83,23 @@ class PersonRequest:
         )
 
     async def revise(self, key: str, change: Change, wanted: str | None = None) -> Revision:
-        """Change a file, provided that it still is at the wanted revision."""
+        """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
         await self.check_assistant()
         try:
-            return await self.files.arevise(key, change if wanted is None else await self._if_unmoved(key, wanted, change))
+            expect = None if wanted is None else await self._expected(key, wanted.strip('"'))
+            return await self.files.arevise(key, change, expect)
+        except journal.MovedError:
+            raise HTTPException(412, f"{ROUTE}{key} is not at revision {wanted!s:.20} any more; read it again.") from None
         except ValueError as error:
             raise HTTPException(422, str(error)) from None
+
+    async def _expected(self, key: str, wanted: str) -> str:
+        """The id of the newest revision, which must have the wanted number."""
+        known = await journal.history(self.store, self.namespace, key)
+        now = known[0].number if known and known[0].content is not None else 0
+        if wanted != str(now):
+            raise HTTPException(412, f"{ROUTE}{key} is at revision {now}, not {wanted[:20]}; read it again.")
+        return known[0].id if known else ""
 
     async def check_assistant(self) -> None:
         """Raise if a write would begin memory with more than `MAX_ASSISTANTS`."""
@@ -99,27 +109,6 @@ class PersonRequest:
         if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
             limit = f"{MAX_ASSISTANTS} is the limit for beginning another."
             raise RefusedWriteError(f"You have memory with {len(known)} assistants, and {limit}")
-
-    async def _if_unmoved(self, key: str, wanted: str, change: Change) -> Change:
-        """The change, refused if the file is not at the wanted revision."""
-        item = await self.store.aget(self.namespace, key)
-        now = (item.value.get("revision") if item else None) or 0
-        moved = HTTPException(412, f"{ROUTE}{key} is at revision {now}, not {wanted[:20]}; read it again.")
-        if wanted.strip('"') != str(now):
-            raise moved
-        expected = _mark(stored_file(item)) if item else None
-
-        def if_unmoved(before: FileData | None) -> FileData | None:
-            if (_mark(before) if before else None) != expected:
-                raise moved
-            return change(before)
-
-        return if_unmoved
-
-
-def _mark(file: FileData) -> tuple[str, str]:
-    """Identifies a revision within a change, which sees only files."""
-    return file["content"], file.get("modified_at", "")
 
 
 async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:

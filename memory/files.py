@@ -138,10 +138,11 @@ class ScopedFiles(StoreBackend):
         by_key = dict(zip(keys, items, strict=True))
         return [_downloaded(path, by_key.get(path)) for path in paths]
 
-    async def arevise(self, path: str, change: Change) -> Revision:
-        """Change a file.
+    async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
+        """Change a file, which must be at the revision with the id `expect`, if it is given.
 
         Raises:
+            MovedError: it is at another revision. Nothing was written.
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
         self.check(path)
@@ -159,7 +160,7 @@ class ScopedFiles(StoreBackend):
 
         if self._unpaused:
             await self._unpaused(store)
-        return await journal.change(store, namespace, path, checked, author, room=room, began=self._began())
+        return await journal.change(store, namespace, path, checked, author, room=room, expect=expect, began=self._began())
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""
