@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from testing.loopback import LoopbackServer, QuietHandler
 
 RSA_KEYS = {kid: rsa.generate_private_key(public_exponent=65537, key_size=2048) for kid in ("one", "two", "never served")}
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
@@ -23,25 +24,20 @@ def jwk(kid: Any = "one", **changes: Any) -> dict[str, Any]:
     return {**key, "kid": kid, "use": "sig", **changes}
 
 
-class KeyServer(http.server.ThreadingHTTPServer):
+class KeyServer(LoopbackServer):
     """An identity provider's key set on loopback.
 
     `answer` is what it serves, or None for a hung up connection; `drips` ("head" or "body") comes byte by byte, for ever, until
     it is empty again.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _KeyHandler)
+        super().__init__(_KeyHandler)
+        self.url += "/jwks.json"
         self.answer: bytes | None = None
         self.status, self.headers = 200, dict[str, str]()
         self.drips = ""
         self.asked = 0
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/jwks.json"
 
     def serve(self, *kids: str) -> None:
         curve = {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC_KEY.public_key())), "kid": "curve", "use": "sig"}
@@ -51,7 +47,7 @@ class KeyServer(http.server.ThreadingHTTPServer):
         self.answer = json.dumps({"keys": keys}).encode()
 
 
-class _KeyHandler(http.server.BaseHTTPRequestHandler):
+class _KeyHandler(QuietHandler):
     server: KeyServer
 
     def do_GET(self) -> None:
@@ -79,15 +75,10 @@ class _KeyHandler(http.server.BaseHTTPRequestHandler):
         except OSError:  # the client has gone
             pass
 
-    def log_message(self, *_: Any) -> None:
-        """Keep the test output quiet."""
-
 
 @contextmanager
 def key_server() -> Iterator[KeyServer]:
     """A server that publishes no keys yet."""
     with KeyServer() as keys:
-        threading.Thread(target=keys.serve_forever, args=(0.05,), daemon=True).start()
         yield keys
         keys.drips = ""
-        keys.shutdown()

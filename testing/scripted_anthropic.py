@@ -2,15 +2,15 @@
 
 import json
 import logging
-import sys
 import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
+
+from testing.loopback import LoopbackServer, QuietHandler
 
 MAX_DELAY_SECONDS = 60.0
 DELTA_CHARACTERS = 16
@@ -83,7 +83,7 @@ def after(event: threading.Event, reply: Reply) -> Callable[[Body], Reply]:
     return wait
 
 
-class ScriptedAnthropic:
+class ScriptedAnthropic(LoopbackServer):
     """Context manager serving POST /v1/messages (JSON and SSE) on 127.0.0.1, with answers set by `script`.
 
     `requests` holds the JSON bodies it was shown, in order of arrival. A scripted callable that raises is answered
@@ -95,18 +95,11 @@ class ScriptedAnthropic:
         self._rules: list[tuple[Match, deque[Answer]]] = []
         self._lock = threading.RLock()  # a predicate may call requests_for
         self._closing = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _Handler)
-        self._server.scripted = self
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        return self
+        super().__init__(_Handler)
 
     def __exit__(self, *_: object) -> None:
         self._closing.set()
-        self._server.shutdown()
-        self._server.server_close()
+        super().__exit__()
 
     def script(self, match: Match, *replies: Answer) -> None:
         """Answer the requests that match, one reply each; when they run out the rule no longer matches.
@@ -242,25 +235,14 @@ def _events(message: Body) -> Iterator[Body]:
     yield {"type": "message_stop"}
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128  # the default of 5 refuses bursts of concurrent runs
-    scripted: ScriptedAnthropic
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        # A cancelled run hangs up on its model call, and that is no error of the server.
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+class _Handler(QuietHandler):
+    server: ScriptedAnthropic
 
     def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        content = self.body()
         path = urlsplit(self.path).path
         if path == "/v1/messages/count_tokens":
-            self._send(200, {"input_tokens": 1})
+            self.send(200, b'{"input_tokens": 1}')
         elif path == "/v1/messages":
             self._answer(content)
         else:
@@ -272,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, content: bytes) -> None:
         try:
             body = json.loads(content)
-            reply = self.server.scripted.answer(body)
+            reply = self.server.answer(body)
             said = reply.reply if isinstance(reply, Changed) else reply
             message = {} if isinstance(said, Failure) else _message(body, said)
         except Exception as error:
@@ -281,30 +263,18 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply, Failure):
             self._fail(reply)
         elif body.get("stream"):
-            self._head(200, "text/event-stream")
+            self.head(200, "text/event-stream")
             events = [f"event: {event['type']}\ndata: {_dumps(event)}\n\n".encode() for event in _events(message)]
             for part in reply.change(events) if isinstance(reply, Changed) else events:
                 if isinstance(part, bytes):
                     self.wfile.write(part)
-                elif self.server.scripted.pause(part):
+                elif self.server.pause(part):
                     return
         else:
-            self._send(200, message)
+            self.send(200, _dumps(message).encode())
 
     def _fail(self, failure: Failure) -> None:
-        error = {"type": failure.type, "message": failure.message}
-        self._send(failure.status, {"type": "error", "error": error}, failure.retry_after)
-
-    def _send(self, status: int, body: Body, retry_after: str = "") -> None:
-        self._head(status, "application/json", retry_after)
-        self.wfile.write(_dumps(body).encode())
-
-    def _head(self, status: int, content_type: str, retry_after: str = "") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        # The default is read on failures only; it keeps the SDK's retries quick.
-        self.send_header(*(("Retry-After", retry_after) if retry_after else ("retry-after-ms", "10")))
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Keep the test output quiet."""
+        error = {"type": "error", "error": {"type": failure.type, "message": failure.message}}
+        # Where nothing says when to come back, the SDK's retries are quick.
+        wait = {"Retry_After": failure.retry_after} if failure.retry_after else {"retry_after_ms": "10"}
+        self.send(failure.status, _dumps(error).encode(), **wait)

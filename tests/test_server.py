@@ -122,15 +122,6 @@ async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote(server: DevServer
     assert values["messages"][-1]["content"] == "ok"
 
 
-async def test_a_value_of_other_code_in_the_namespace_is_shown_as_a_note(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    await server.as_operator().store.put_item(memories(alice), "/preferences.md", {"theme": "dark"})
-    client = server.as_user(alice)
-    await run_turn(client, await new_thread(client), "how do I look")
-    assert "[/memories/preferences.md cannot be shown" in system_text(model.requests[-1])
-
-
 async def test_streamed_turns_are_shown_the_same_prompt(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     client = server.as_user(alice)
     message: Any = {"messages": [{"role": "user", "content": "stream it"}]}
@@ -186,15 +177,8 @@ async def test_a_restart_keeps_threads_and_memory(indexed: DevServer, model: Scr
     assert "before the restart" in str(last["messages"])
 
 
-@pytest.mark.parametrize(
-    ("env", "line"),
-    [
-        ({"SHARED_WRITES": "maybe"}, "SHARED_WRITES is 'maybe'; use one of deny, interrupt, allow."),
-        ({"AGENT_MODEL": "gpt"}, "AGENT_MODEL is 'gpt'; use provider:model"),
-    ],
-)
-def test_a_bad_setting_stops_the_start_and_names_itself(tmp_path: Any, env: dict[str, str], line: str) -> None:
-    with pytest.raises(RuntimeError, match=line.replace("(", "[(]")), DevServer(tmp_path, env=env):
+def test_a_bad_setting_stops_the_start_and_names_itself(tmp_path: Any) -> None:
+    with pytest.raises(RuntimeError, match="SHARED_WRITES is 'maybe'"), DevServer(tmp_path, env={"SHARED_WRITES": "maybe"}):
         pass
 
 
