@@ -23,7 +23,7 @@ from settings import MAX_BODY_BYTES, REVISIONS_KEPT
 
 router = APIRouter(tags=["Memory"])
 # A revision's id, or its number.
-Wanted = Annotated[str, Field(pattern="^([0-9]+|[0-9a-f]{32})$", max_length=40)]
+Wanted = Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 

@@ -41,18 +41,6 @@ _LOCKS: WeakValueDictionary[tuple[int, Namespace, str], asyncio.Lock] = WeakValu
 logger = logging.getLogger(__name__)
 
 
-class MovedError(Exception):
-    """The file's revision is not the expected one."""
-
-
-class _Seen(NamedTuple):
-    """What a look at a file shows."""
-
-    log: Log
-    item: Item | None
-    is_forgotten: bool  # the person was, since the writer began
-
-
 class _File(NamedTuple):
     """A file, and who looks at it or changes it."""
 
@@ -61,13 +49,14 @@ class _File(NamedTuple):
     path: str
     began: Began | None = None
 
-    async def look(self, since: int = 0) -> _Seen:
-        """The file, and its revisions from a number on."""
+    async def look(self, since: int = 0) -> tuple[Log, Revision | None, bool]:
+        """Its revisions from a number on; the one that it is a copy of, None for none; whether its person was forgotten."""
         marks = [read_forgotten(self.began)] if self.began else []
         listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
         items, item, *mark = cast("list[Any]", await self.store.abatch([listed, GetOp(self.files, self.path), *marks]))
         forgotten = forgotten_at(mark[0]) if mark else ""
-        return _Seen(Log.of(items, forgotten), item, self.began is not None and forgotten >= self.began.at)
+        is_forgotten = self.began is not None and forgotten >= self.began.at
+        return Log.of(items, forgotten), copied(self.files, self.path, item) if item else NOTHING, is_forgotten
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
         """Put revisions, and make the file a copy of the newest."""
@@ -75,9 +64,6 @@ class _File(NamedTuple):
         # The copy first: where a batch is not one step, a revision without its copy looks like a deletion.
         ops = [copy(self.files, self.path, newest), *(put(self.files, self.path, each, began) for each in revisions)]
         await self.store.abatch(ops)
-
-    def copied(self, item: Item | None) -> Revision | None:
-        return copied(self.files, self.path, item)
 
 
 async def change(
@@ -88,7 +74,6 @@ async def change(
     author: Author,
     *,
     room: Room | None = None,
-    expect: str | None = None,
     began: Began | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> Revision:
@@ -97,14 +82,12 @@ async def change(
     Args:
         make: makes the new content.
         room: checks it against all files.
-        expect: id of the only revision that the change may follow, "" for no file yet. None: any.
         began: when the run or request did; None for files of nobody in particular.
 
     Returns:
         The newest revision, in which the change is.
 
     Raises:
-        MovedError: the file's revision is not the expected one. Nothing was changed.
         RefusedWriteError: the person was forgotten since the writer began.
         ValueError: from `make` or `room`. Nothing was changed.
     """
@@ -114,10 +97,6 @@ async def change(
         while True:
             items, item = await _read(file, every=room is not None)
             base, adopted, since = await _base(file, item)
-            if expect is not None and base.id != expect:
-                if adopted:  # so that the history says to what it has moved
-                    await _publish(file, base, adopted, since)
-                raise MovedError
             try:
                 after = make(base.file())
                 if after is not None and room is not None:
@@ -154,12 +133,12 @@ async def _read(file: _File, *, every: bool) -> tuple[Sequence[Item], Item | Non
 
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision], int]:
     """The revision to change; revisions to put before it, for what was done around the journal; the first number to look at."""
-    if base := file.copied(item):
+    if base := copied(file.files, file.path, item):
         return base, [], max(base.number - _BEFORE, 0)
-    log = (await file.look()).log
+    log, *_ = await file.look()
     if item or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
         item = await file.store.aget(file.files, file.path)
-    if base := file.copied(item):
+    if base := copied(file.files, file.path, item):
         return base, [], 0
     tips = log.tips()
     adopted = await log.merged(file.path, tips) if tips else []
@@ -170,8 +149,8 @@ async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision
 
 async def _has_moved(file: _File, base: Revision, since: int) -> bool:
     """Whether the file that was read lacks a change of somebody who is still merging it."""
-    known, tips = (log := (await file.look(since)).log).known, log.tips()
-    return bool(known) and [tip.id for tip in tips] != [base.id] and base.id in {"", *known}
+    log, *_ = await file.look(since)
+    return bool(log.known) and base.id in {"", *log.known} and [tip.id for tip in log.tips()] != [base.id]
 
 
 async def _publish(file: _File, base: Revision, mine: list[Revision], since: int) -> Revision:
@@ -180,7 +159,8 @@ async def _publish(file: _File, base: Revision, mine: list[Revision], since: int
     try:
         await file.put(mine, newest)
     except Exception:  # the store may have done it before it failed
-        if newest.id not in (await file.look(since)).log.known:
+        log, *_ = await file.look(since)
+        if newest.id not in log.known:
             raise
     try:
         return await _settled(file, base, mine, since)
@@ -196,14 +176,13 @@ async def _settled(file: _File, base: Revision, mine: Sequence[Revision], since:
     """Merge newest revisions until there is one, of which the file is a copy."""
     newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
     for tries in range(_ROUNDS):
-        log, item, is_forgotten = await file.look(since)
+        log, shown, is_forgotten = await file.look(since)
         if is_forgotten:
             raise RefusedWriteError(FORGOTTEN)
         lost = [each for each in mine if each.id not in log.known]  # deleted to make room
         log.known = {**own, **log.known}
         tips = log.tips(own)
-        shown = file.copied(item)
-        if len(tips) == 1 and (newest.id == tips[0].id or (shown and shown.id == tips[0].id)):
+        if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
             return tips[0]
         if since and log.lacks(tips):
             since = 0
@@ -220,27 +199,22 @@ async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
     """Delete revisions again, and make the file what it is without them."""
     log = namespaces.journal(file.files, file.path)
     await file.store.abatch([PutOp(log, put(file.files, file.path, each, "").key, None) for each in mine])
-    newest: Revision | None = None
-    while newest is None or newest.id != (await _newest(file)).id:
-        newest = await _newest(file)
-        await file.put([], newest)
-
-
-async def _newest(file: _File) -> Revision:
-    return [NOTHING, *(await file.look()).log.history()[:1]][-1]
+    newest, found = None, NOTHING
+    while newest != found:
+        kept, *_ = await file.look()
+        newest, found = found, [NOTHING, *kept.history()[:1]][-1]
+        await file.put([], found)
 
 
 async def history(store: BaseStore, files: Namespace, path: str) -> list[Revision]:
     """The last `REVISIONS_KEPT` revisions of a file, newest first. Finishes what a writer who died has left."""
     file = _File(store, files, path)
-    item = await store.aget(files, path)  # read before the log: at worst it is behind, and put again
-    log = (await file.look()).log
-    tips, shown = log.tips(), file.copied(item)
-    is_behind = shown.id in log.known and [shown.id] != [tip.id for tip in tips] if shown else item is None and len(tips) > 1
-    if is_behind:
+    log, shown, _ = await file.look()
+    tips = log.tips()
+    if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
         newest = max(tips, key=lambda tip: (tip.number, tip.id))
         await _publish(file, newest, await log.merged(path, tips), 0)
-        log = (await file.look()).log
+        log, *_ = await file.look()
     return log.history()[:REVISIONS_KEPT]
 
 
