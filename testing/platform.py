@@ -49,9 +49,6 @@ class Platform:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    def clock(self) -> datetime:
-        return self.now
-
     def next_id(self) -> str:
         """A new id; those given later are larger."""
         return str(UUID(int=next(self._ids)))

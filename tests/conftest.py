@@ -58,8 +58,6 @@ _ON_ONE_STORE = {
         "api/test_requests.py",
         "api/test_views.py",
         "test_offline_model.py",
-        "memory/consolidation/test_dry_run.py",
-        "memory/consolidation/test_refused_batches.py",
         "memory/consolidation/test_run.py",
         "memory/consolidation/test_trigger.py",
         "memory/test_files.py",

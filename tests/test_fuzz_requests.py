@@ -169,7 +169,9 @@ class Requests:
     def body_of(self, route: str) -> Any:
         """The schema of its body; None where it has none."""
         content = self.operations[route].get("requestBody", {}).get("content", {})
-        return content.get("application/json", {}).get("schema")
+        schema = content.get("application/json", {}).get("schema")
+        self.schemas |= (schema or {}).get("$defs", {})
+        return schema
 
     def resolved(self, schema: Any) -> Any:
         """The schema itself in place of a reference, and one in place of several that all hold."""
