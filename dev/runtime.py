@@ -33,6 +33,7 @@ def correct() -> None:
     """Change the development runtime of this process, for as long as it lives."""
     _deliver_cancels()
     _delete_only_from_the_given_thread()
+    _delete_threads_one_by_one()
     _save_conversations()
     _remember_ended_runs()
 
@@ -90,6 +91,19 @@ def _delete_only_from_the_given_thread() -> None:
             await (delete_run(str(thread_id), str(run_id)) if delete_run else delete(thread_id, conn, run_id))
 
     ops._delete_checkpoints_for_thread = deleted  # noqa: SLF001
+
+
+def _delete_threads_one_by_one() -> None:
+    """It looks up a thread's position in its list, waits for the checkpointer, and deletes the thread then in that position.
+    With two deletions at once (of stateless runs' threads, too), that may be another person's thread.
+    """
+    delete, turn = ops.Threads.delete, asyncio.Lock()
+
+    async def deleted(*args: Any, **named: Any) -> Any:
+        async with turn:
+            return await delete(*args, **named)
+
+    ops.Threads.delete = staticmethod(deleted)
 
 
 def _save_conversations() -> None:

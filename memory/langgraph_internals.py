@@ -4,7 +4,6 @@ The server tests of tests/api/test_api.py and tests/postgres/test_servers.py fai
 which only `make dev-postgres` loads, has two more.)
 """
 
-import asyncio
 import logging
 import sys
 from collections import Counter
@@ -88,24 +87,6 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
 
     entered: AbstractAsyncContextManager[None] = with_user(request.user, request.auth)
     return entered
-
-
-@cache
-def delete_threads_one_by_one() -> None:
-    """Have `langgraph dev` delete one thread at a time, from now on.
-
-    It looks up a thread's position in its list, waits for the checkpointer, and deletes the thread then in that position.
-    With two deletions at once (of stateless runs' threads, too), that may be another person's thread.
-    """
-    from langgraph_runtime.ops import Threads  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
-
-    delete, turn = Threads.delete, asyncio.Lock()
-
-    async def deleted(*args: Any, **named: Any) -> Any:
-        async with turn:
-            return await delete(*args, **named)
-
-    Threads.delete = staticmethod(deleted)
 
 
 @cache

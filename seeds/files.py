@@ -14,7 +14,7 @@ from deepagents.backends.utils import create_file_data
 
 from memory.blocks import check_policy
 from memory.identity import Author
-from memory.validation import SKILL_FILE, RefusedWriteError, before_write, check_path, front_matter, read_skill
+from memory.validation import RefusedWriteError, before_write, check_path
 
 Files = dict[str, dict[str, Any]]
 # The key for all organizations: an organization's name is never empty.
@@ -34,7 +34,8 @@ def skills(root: Path) -> Files:
     """The files in `seeds/skills/<name>/`. Each of these folders needs a SKILL.md with valid front matter."""
     files: Files = {}
     for folder in _folders(root / "seeds" / "skills"):
-        _check_skill(folder)
+        if not (folder / "SKILL.md").is_file():
+            raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
         files |= {f"/{folder.name}{key}": value for key, value in _folder(folder, "**/*", f"/skills/{folder.name}").items()}
     return files
 
@@ -68,36 +69,23 @@ def _folders(path: Path) -> Iterator[Path]:
 def _folder(folder: Path, pattern: str, route: str) -> Files:
     """The files of a folder by key, checked for writing under `route`."""
     paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
-    values = {f"/{path.relative_to(folder).as_posix()}": (path, _value(path)) for path in paths}
-    for key, (path, value) in values.items():
-        try:
-            if route == "/policies":
-                check_policy(key, value)
-            else:
-                if value["encoding"] != "utf-8" and route == "/memories":
-                    raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.")
-                check_path(f"{route}{key}")
-                before_write(f"{route}{key}", value["content"], Author("seed"))
-        except RefusedWriteError as error:
-            raise SeedError(f"{path} cannot be seeded. {error}") from None
-    return {key: value for key, (_, value) in values.items()}
+    return {key: _value(path, f"{route}{key}") for path in paths if (key := f"/{path.relative_to(folder).as_posix()}")}
 
 
-def _value(path: Path) -> dict[str, Any]:
-    raw = path.read_bytes()
+def _value(path: Path, target: str) -> dict[str, Any]:
+    raw, is_policy = path.read_bytes(), target.startswith("/policies/")
     try:
-        return {**create_file_data(raw.decode())}
+        value: dict[str, Any] = {**create_file_data(raw.decode())}
     except UnicodeDecodeError:
-        if path.suffix == ".md":
+        if path.suffix == ".md" or not target.startswith("/skills/"):
             raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
-        return {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
-
-
-def _check_skill(folder: Path) -> None:
-    path = folder / SKILL_FILE
-    if not path.is_file():
-        raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
+        value = {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
     try:
-        read_skill(f"/{folder.name}/{SKILL_FILE}", front_matter(path.read_bytes()))
+        if is_policy:
+            check_policy(target.removeprefix("/policies"), value)
+        else:
+            check_path(target)
+            before_write(target, value["content"], Author("seed"))
     except RefusedWriteError as error:
-        raise SeedError(f"{path} is no skill. {error}") from None
+        raise SeedError(f"{path} cannot be seeded. {error}") from None
+    return value

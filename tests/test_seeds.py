@@ -179,7 +179,7 @@ BAD_SKILLS = {
 def test_an_invalid_skill_is_named(repository: Path, text: str | bytes) -> None:
     (repository / "seeds/skills/broken").mkdir()
     (repository / "seeds/skills/broken/SKILL.md").write_bytes(text.encode() if isinstance(text, str) else text)
-    with pytest.raises(files.SeedError, match=r"^\S+seeds/skills/broken/SKILL\.md is [^\n]+$"):
+    with pytest.raises(files.SeedError, match=r"^\S+seeds/skills/broken/SKILL\.md [^\n]+$"):
         files.skills(repository)
 
 
@@ -192,7 +192,7 @@ async def test_the_command_says_in_one_line_what_is_invalid_and_writes_nothing(
     (repository / "seeds/skills/letters/SKILL.md").write_text(BOMB)
     monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url])
     said = str(await command.main(repository))
-    assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md is no skill. ")
+    assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. ")
     assert said.endswith(" Nothing was written.")
     assert "\n" not in said
     assert "/new.md" not in await keys(server.as_operator(), ["policies", "acme"])

@@ -26,7 +26,6 @@ from psycopg_pool import AsyncConnectionPool
 
 from environment import SettingsError
 from memory import identity
-from memory.langgraph_internals import delete_threads_one_by_one
 from settings import Settings, load_settings
 
 # Data folder of the embedded Postgres, in the server's working folder.
@@ -117,7 +116,6 @@ def store() -> AbstractAsyncContextManager[AsyncPostgresStore]:
 
 def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
     """The value of `checkpointer.path`. The platform enters it once per event loop."""
-    delete_threads_one_by_one()
     return open_checkpointer(load_settings())
 
 
