@@ -139,8 +139,10 @@ async def test_an_operator_forgets_a_person_and_it_is_noted_who_did(server: DevS
 async def test_the_server_describes_the_routes_and_lets_nobody_in_unsigned(server: DevServer) -> None:
     async with http(server, "", **{"x-none": "1"}) as nobody:
         paths = (await nobody.get("/openapi.json")).json()["paths"]
-        for method, path, params in ROUTES:
-            assert paths[path][method.lower()]["summary"]
-            assert (await nobody.request(method, path, params=params)).status_code == 401
-            for said in paths[path][method.lower()]["responses"].values():
-                assert said.keys() <= {"description", "content", "headers"}, said  # a comma that YAML took for its own
+        described = {(method.upper(), path): of for path, methods in paths.items() for method, of in methods.items()}
+        own = {route: of for route, of in described.items() if route[1].startswith("/memory")}
+        assert {(method, path) for method, path, _ in ROUTES} <= own.keys()
+        assert [route for route, of in own.items() if not of["summary"] or not of["description"]] == []
+        for method, path in own:
+            answer = await nobody.request(method, path.replace("{proposal_id}", "1"), params=NOTES)
+            assert answer.status_code == 401, (method, path)
