@@ -1,10 +1,10 @@
 """Make the recall index of a person anew from their threads, on a running server, as an operator:
 
-    python -m memory.reindex --user alice@example.com [--org acme] [--url URL] [--restart]
+    python -m memory.reindex --user alice@example.com [--org acme] [--url URL]
 
 Needed after a change of the embedding model, with which it embeds anew (docs/recall.md); otherwise nothing depends on it,
-because a search indexes what it finds unindexed. Interrupted, it goes on where it was when called again. A deployment on
-LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none.
+because a search indexes what it finds unindexed: also what is left where this is interrupted. A deployment on LangSmith wants a
+LangSmith API key in the environment; `langgraph dev` wants none.
 """
 
 import argparse
@@ -26,7 +26,6 @@ from settings import PROJECT, load_settings, local_environ
 
 # Requests to the server at once.
 _AT_ONCE = 8
-_BAR_CHARS = 40
 
 
 class RemoteStore(BaseStore):
@@ -82,28 +81,18 @@ def unanswered(error: httpx.HTTPError, url: str) -> str:
     return f"No server answers at {url}; start it with `make dev`, or name another with --url."
 
 
-def show_progress(done: int, total: int) -> None:
-    """A bar on the error stream, where somebody watches."""
-    if sys.stderr.isatty():
-        filled = _BAR_CHARS * done // max(total, 1)
-        bar = "#" * filled + "." * (_BAR_CHARS - filled)
-        sys.stderr.write(f"\r[{bar}] {done} of {total} conversations" + "\n" * (done == total))
-        sys.stderr.flush()
-
-
 async def main() -> int:
     """The command. 0 when the index was made, 1 with one line that says why not."""
     parser = argparse.ArgumentParser(prog="python -m memory.reindex", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--user", required=True, help="whose index: the identity in their tokens")
     parser.add_argument("--org", help="in which organization (default: DEFAULT_ORG)")
     parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: what `make dev` started)")
-    parser.add_argument("--restart", action="store_true", help="drop what an interrupted call left, and begin anew")
     args = parser.parse_args()
     try:
         check_server(args.url)
         actor = identity.Actor(args.user, args.org or load_settings(local_environ()).default_org)
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
-            count = await rebuild(RemoteStore(client), client.threads, actor, restart=args.restart, progress=show_progress)
+            count = await rebuild(RemoteStore(client), client.threads, actor)
     except (SettingsError, identity.IdentityError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

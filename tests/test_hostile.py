@@ -20,7 +20,7 @@ from memory import blocks
 from memory.files import pattern_error
 from memory.identity import Author
 from memory.journal import diffs
-from memory.recall import dates, lexical, quotes
+from memory.recall import lexical, retrieval
 from memory.recall.conversations import Conversation, conversation
 from memory.recall.documents import document
 from memory.recall.retrieval import Match, Results
@@ -53,7 +53,7 @@ def said(text: str, times: int = 1) -> Conversation:
 
 def quoted(query: str, talk: Conversation) -> str:
     match = Match(talk, tuple((n, 1.0) for n in range(len(talk.turns))))
-    return quotes.results_text(query, Results([match], searched=1, outstanding=0))
+    return retrieval.results_text(query, Results([match], searched=1, outstanding=0))
 
 
 def a_run_of(word: str, size: int = 1_000_000) -> str:
@@ -83,8 +83,8 @@ SLOW: dict[str, Callable[[], Any]] = {
         " ".join(f"{n:03}" for n in range(500)), said(a_run_of("".join(f"{n:03}" for n in range(500)), 200_000), 5)
     ),
     "words that are nearly there": lambda: quoted(" ".join("a" * n + "b" for n in range(3, 60)), said(a_run_of("a"))),
-    "a page of a long turn": lambda: quotes.page_text(said(a_run_of("x ")), None),
-    "times in a question": lambda: dates.times("last week in may 2023 " * 90, date(2026, 1, 1)),
+    "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
+    "times in a question": lambda: lexical.times("last week in may 2023 " * 90, date(2026, 1, 1)),
     "a diff of shuffled lines": lambda: diffs.diff(LINES, "\n".join(SHUFFLED)),
     "a diff of empty lines": lambda: diffs.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
     "empty lines to undo": lambda: diffs.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),

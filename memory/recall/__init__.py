@@ -3,16 +3,14 @@
 `search` ranks a person's conversations and is never older than the last thing they said: what is not indexed yet it indexes.
 The index is derived data in the store: `catch_up` brings it up to date, `rebuild` makes it anew from the threads, `forget`
 drops it, `drop` some conversations of it. Behind this door: `conversations.py` (a thread as turns), `index.py` with
-`segments.py`, `postings.py` and `documents.py` (how it is stored), `retrieval.py` with `ranking.py` and `dates.py` (how it is
-searched), `lexical.py` (words), `semantic.py` (meaning, where the store has an index), `quotes.py` (as text for the
-model), `tools.py` (the model's tools).
+`documents.py` (how it is stored), `retrieval.py` with `ranking.py` (how it is searched, and the answer as text), `lexical.py`
+(words and times), `semantic.py` (meaning, where the store has an index), `tools.py` (the model's tools).
 """
 
 from memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id
 from memory.recall.index import catch_up, drop, forget, rebuild, unindexed
 from memory.recall.lexical import language, rank, stems
-from memory.recall.quotes import excerpts, page_text, results_text
-from memory.recall.retrieval import Match, search
+from memory.recall.retrieval import Match, excerpts, page_text, results_text, search
 from memory.recall.tools import build_episode_tools
 
 __all__ = [

@@ -1,70 +1,247 @@
 """The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
 
-The watermark is a time, never later than now: all conversations that changed up to it are in the index. Those that changed
-later, or shortly before it (clocks of servers differ), are compared one by one, so that a search finds what was said a second
-ago.
+Four namespaces a person (`namespaces.recall`):
+
+- `documents`: an item for each conversation (`documents.Document`), the buckets of the segments, and the watermark: a time up
+  to which all changed conversations are indexed. Those that changed later are compared one by one.
+- `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` merges them into a segment.
+- `segments`: the header of each. `FANOUT` of about one size are merged, so that 10,000 conversations are in a dozen.
+- `texts`: passages for the store's semantic index, where it has one (`memory/recall/semantic.py`).
+
+The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
+has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges
+of different parts a conversation may be there twice until the next merge; none is ever lost.
 """
 
 import asyncio
+import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any, cast
 
-from langgraph.store.base import BaseStore, GetOp, PutOp
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
 from memory import identity, journal, namespaces
 from memory.controls import is_temporary
 from memory.recall import semantic
 from memory.recall.conversations import Conversation, Threads, conversation, owned_by, threads_by_id
-from memory.recall.documents import document, key_of, postings, version_of
-from memory.recall.postings import FORMAT, Postings, table_of
-from memory.recall.segments import PUT_PAGE, WATERMARK, Index, document_key, load, merge, new_part, put
+from memory.recall.documents import (
+    FORMAT,
+    Array,
+    Bucket,
+    DamagedError,
+    Postings,
+    document,
+    key_of,
+    merged,
+    postings,
+    read_bucket,
+    read_header,
+    stored,
+    table_of,
+    together,
+    version_of,
+)
 
+logger = logging.getLogger(__name__)
+
+# New conversations that become a segment, and segments of about one size that become a larger one.
+MERGE_AT, FANOUT = 64, 4
+WATERMARK = "watermark"
 # Seconds by which the clocks of two servers may differ.
-CLOCK_SECONDS = 600
-_PAGE, _FIRST_PAGE, _OVERLAP = 1_000, 20, 5
-_NEWEST: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
-_READ_PAGE = 50
-# Key of an item that exists while the index is made anew.
-_REBUILDING = "rebuilding"
-# Takes the number of indexed conversations, and of all to index.
-Progress = Callable[[int, int], None] | None
-ALL = sys.maxsize
+_CLOCK_SECONDS = 600
+# Microseconds: longer than any clock is ahead, and since any part was indexed.
+_AHEAD = 10**17
+# Bytes of one bucket, roughly, and what one conversation adds to all of them.
+_BUCKET_BYTES, _CONVERSATION_BYTES = 4_096, 400
+# Items of one batch of writes, and far more items than merging lets there be.
+_PUT_PAGE, _MOST = 200, 1_000
+# Threads of a page: listed (of the first page and the others), by which pages overlap, and read.
+_FIRST_PAGE, _PAGE, _OVERLAP, _READ_PAGE = 20, 1_000, 5, 50
+
+
+@dataclass(slots=True)
+class Index:
+    """The index before any bucket is read: its conversations, and the time up to which it is complete."""
+
+    parts: list[Postings] = field(default_factory=list)
+    watermark: int = 0
+    outstanding: int = 0
+
+    def live(self) -> Array:
+        """Of all tables' entries, in order of the parts, those that are a conversation's newest."""
+        table, newest = together(self.parts)
+        return newest & (table.versions > 0)
+
+    def lacks(self, wanted: Mapping[str, int]) -> list[str]:
+        """Those of the threads that are not indexed in this version."""
+        table, _ = together(self.parts)
+        known = dict(zip(table.keys.tolist(), table.versions.tolist(), strict=True))  # the newest entry is the last
+        return [thread_id for thread_id, version in wanted.items() if not version or known.get(key_of(thread_id)) != version]
+
+
+def document_key(key: int) -> str:
+    """Of the item of a conversation."""
+    return f"conversation/{key:016x}"
+
+
+async def load(store: BaseStore, actor: identity.Actor) -> Index:
+    """The index in the store. Unreadable items are dropped, and their conversations indexed again."""
+    documents, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
+    reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)]
+    old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
+    index, broken = Index(), list[PutOp]()
+    for item in [*old_parts, *new_parts]:
+        try:
+            index.parts.append(read_header(item.key, item.value, inline=item.namespace == new))
+        except DamagedError as error:
+            logger.warning("An item of the recall index is made again: %s", error)
+            broken.append(PutOp(item.namespace, item.key, None))
+    now = time.time_ns() // 1_000
+    # What a clock indexed that was ahead is older than what was indexed since.
+    index.parts = [replace(part, indexed=part.indexed - _AHEAD) if part.indexed > now else part for part in index.parts]
+    index.parts.sort(key=lambda part: part.indexed)
+    if broken:
+        await store.abatch([*broken, PutOp(documents, WATERMARK, None)])
+    elif watermark is not None:
+        version = watermark.value.get("version")
+        # One above now was put when the clock was ahead, and conversations have changed since: all are compared.
+        index.watermark = version if isinstance(version, int) and version <= now else 0
+    return index
+
+
+async def read_buckets(
+    store: BaseStore, actor: identity.Actor, parts: Sequence[Postings], hashes: Collection[int]
+) -> list[list[Bucket]]:
+    """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one is gone or
+    cannot be read: its segment was just merged, or is dropped, to be indexed again.
+    """
+    documents, read = namespaces.recall(actor, "documents"), []
+    numbers = [sorted({hashed % part.buckets for hashed in hashes}) for part in parts]
+    keys = [f"segment/{part.name}/{n}" for part, some in zip(parts, numbers, strict=True) if not part.bucket for n in some]
+    values = (getattr(item, "value", {}) for item in await store.abatch([GetOp(documents, key) for key in keys]))
+    for part, some in zip(parts, numbers, strict=True):
+        try:
+            read.append([part.bucket or read_bucket(next(values).get("bucket"), len(part.table.keys)) for _ in some])
+        except DamagedError:
+            gone = (namespaces.recall(actor, "segments"), part.name), (documents, WATERMARK)
+            await store.abatch([PutOp(namespace, key, None) for namespace, key in gone])
+            raise
+    return read
 
 
 async def index_conversations(
     store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], began: journal.Began | None = None
 ) -> None:
-    """Put conversations into their owner's index, in place of earlier versions; nothing if the owner was forgotten since the
-    run, or the request of this `began`, began. Safe to repeat.
-    """
-    if await journal.is_forgotten(store, began or journal.began(actor)):
-        return
+    """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
     documents = namespaces.recall(actor, "documents")
     made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
     ops = await semantic.text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})
     for text, words in made:
-        key = document_key(key_of(text.thread_id))
-        ops += [PutOp(documents, key, text.stored(), index=False), new_part(actor, words)]
-    await put(store, ops)
-    await merge(store, actor)
+        ops += [PutOp(documents, document_key(key_of(text.thread_id)), text.stored(), index=False), _new_part(actor, words)]
+    await _write(store, actor, ops, began)
 
 
-async def drop_conversations(store: BaseStore, actor: identity.Actor, keys: Sequence[int]) -> None:
-    """Remove conversations from the index: documents and texts now, postings with the next merges."""
-    documents = namespaces.recall(actor, "documents")
-    ops = await semantic.text_ops(store, actor, dict.fromkeys(keys))
+async def drop_conversations(
+    store: BaseStore, actor: identity.Actor, keys: Iterable[int], began: journal.Began | None = None, *, damaged: bool = False
+) -> None:
+    """Remove conversations from the index: documents and texts now, postings with the next merges. `damaged` ones are indexed
+    again by the next search.
+    """
+    documents, gone = namespaces.recall(actor, "documents"), dict.fromkeys(keys)
+    if not gone:
+        return
+    ops = await semantic.text_ops(store, actor, gone)
     # Postings of version 0 mark a conversation as gone, and override older ones.
-    ops += [new_part(actor, Postings(table_of(key, 0, 0))) for key in keys]
-    ops += [PutOp(documents, document_key(key), None) for key in keys]
-    await store.abatch(ops)
-    await merge(store, actor)
+    ops += [_new_part(actor, Postings(table_of(key, 0, 0))) for key in gone]
+    ops += [PutOp(documents, key, None) for key in [*map(document_key, gone), *[WATERMARK] * damaged]]
+    await _write(store, actor, ops, began)
 
 
 async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> None:
     """Remove deleted conversations from a person's index."""
-    await drop_conversations(store, actor, [key_of(thread_id) for thread_id in thread_ids])
+    await drop_conversations(store, actor, map(key_of, thread_ids))
+
+
+async def _write(store: BaseStore, actor: identity.Actor, ops: Iterable[PutOp], began: journal.Began | None) -> None:
+    """Write to a person's index; nothing if they were forgotten since the request of this `began`, or else the run, began."""
+    if not await journal.is_forgotten(store, began or journal.began(actor)):
+        await _put(store, ops)
+        await _merge(store, actor)
+
+
+async def _put(store: BaseStore, ops: Iterable[PutOp]) -> None:
+    """Put in batches without repeated texts, which langgraph's in-memory store refuses to embed."""
+    batch, texts = list[PutOp](), set[str]()
+    for op in ops:
+        text = op.value["text"] if op.value and op.index else ""
+        if len(batch) == _PUT_PAGE or text in texts:
+            await store.abatch(batch)
+            batch, texts = [], set()
+        batch.append(op)
+        texts |= {text} - {""}
+    await store.abatch(batch)
+
+
+def _new_part(actor: identity.Actor, postings: Postings) -> PutOp:
+    """The operation that puts the postings of one conversation."""
+    header, (bucket,) = stored(postings)
+    name = f"{postings.table.keys[0]:016x}@{postings.table.versions[0]}"
+    value = {**header, "bucket": bucket, "indexed": time.time_ns() // 1_000}
+    return PutOp(namespaces.recall(actor, "new"), name, value, index=False)
+
+
+# People whose segments this process is merging.
+_merging: set[identity.Actor] = set()
+
+
+async def _merge(store: BaseStore, actor: identity.Actor) -> None:
+    """Merge parts that have become many. Of one process only one task at a time merges a person's."""
+    if actor in _merging or len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
+        return
+    _merging.add(actor)
+    try:
+        while parts := _many(await load(store, actor)):
+            await _replace(store, actor, parts)
+    except DamagedError:
+        return  # another process is merging them
+    finally:
+        _merging.discard(actor)
+
+
+def _many(index: Index) -> list[Postings]:
+    """Many parts of one size, the oldest first, so that two processes choose the same parts and make the same segment."""
+    sizes: dict[int, list[Postings]] = defaultdict(list)
+    for part in sorted(index.parts, key=lambda part: (part.indexed, part.name)):
+        # 0 for the smallest segments, 1 for those made of `FANOUT` of them, and so on.
+        size = (max(1, len(part.table.keys) // MERGE_AT).bit_length() - 1) // (FANOUT.bit_length() - 1)
+        sizes[-1 if part.bucket else size].append(part)
+    many = ((size, MERGE_AT if size < 0 else FANOUT) for size in sorted(sizes))
+    return next((sizes[size][:count] for size, count in many if len(sizes[size]) >= count), [])
+
+
+async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Postings]) -> None:
+    """Put the parts as one segment, then delete them."""
+    read = await read_buckets(store, actor, parts, range(max(part.buckets for part in parts)))
+    one = await asyncio.to_thread(merged, parts, read)
+    segment = blake2b(" ".join(sorted(part.name for part in parts)).encode(), digest_size=16).hexdigest()
+    # A power of 2, so that buckets have about the same size for any number of conversations.
+    buckets = 1 << max(0, (len(one.table.keys) * _CONVERSATION_BYTES // _BUCKET_BYTES).bit_length() - 1)
+    header, texts = await asyncio.to_thread(lambda: stored(one, buckets=buckets))
+    documents, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
+    await _put(
+        store, [PutOp(documents, f"segment/{segment}/{n}", {"bucket": text}, index=False) for n, text in enumerate(texts)]
+    )
+    # A segment counts once its header exists.
+    value = {**header, "indexed": max(part.indexed for part in parts)}
+    await store.abatch([PutOp(segments, segment, value, index=False)])
+    gone = [(documents, f"segment/{part.name}/{n}") for part in parts if not part.bucket for n in range(part.buckets)]
+    gone += [(new if part.bucket else segments, part.name) for part in parts]
+    await _put(store, [PutOp(namespace, key, None) for namespace, key in gone])
 
 
 async def catch_up(
@@ -73,45 +250,41 @@ async def catch_up(
     actor: identity.Actor,
     *,
     current: str = "",
-    most: int = ALL,
-    progress: Progress = None,
+    most: int = sys.maxsize,
     began: journal.Began | None = None,
 ) -> Index:
-    """Index the conversations that have changed since the watermark, and move it. Calls `progress` after every page.
+    """Index the conversations that have changed since the watermark, and move it.
 
     Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these.
-    `began` as for `index_conversations`.
     """
     index = await load(store, actor)
-    listed = await _changed(threads, actor, max(0, index.watermark - CLOCK_SECONDS * 1_000_000))
+    listed = await _changed(threads, actor, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
     others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
     stale = index.lacks(others)
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
         talks = await read_conversations(threads, actor, taken[start : start + _READ_PAGE])
         await index_conversations(store, actor, talks, began)
-        if progress:
-            progress(min(start + _READ_PAGE, len(taken)), len(taken))
     if taken:
         index.parts = (await load(store, actor)).parts
     index.outstanding = len(stale) - len(taken)
     # A search by a person who has said little since the last one writes nothing.
-    moves = not index.outstanding and (taken or len(listed) > _FIRST_PAGE)
-    if moves and not await journal.is_forgotten(store, began or journal.began(actor)):
+    if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
         # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
         newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
         value = {"format": FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
-        await store.aput(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)
+        await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
     return index
 
 
 async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[str, int]:
     """The person's threads that changed since then, newest first, with the version of each."""
     changed: dict[str, int] = {}
+    newest: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
     for metadata in owned_by(actor):
         offset, size, last = 0, _FIRST_PAGE, since
         while last >= since:
-            page = await threads.search(metadata=metadata, limit=size, offset=offset, **_NEWEST)
+            page = await threads.search(metadata=metadata, limit=size, offset=offset, **newest)
             versions = [version_of(str(thread["updated_at"])) for thread in page]
             newer = [pair for pair in zip(page, versions, strict=True) if pair[1] >= since and not is_temporary(pair[0])]
             changed |= {str(thread["thread_id"]): version for thread, version in newer}
@@ -140,22 +313,15 @@ async def forget(store: BaseStore, actor: identity.Actor) -> int:
     conversations = 0
     for part in ("new", "segments", "documents", "texts"):
         namespace = namespaces.recall(actor, part)
-        while page := await store.asearch(namespace, limit=PUT_PAGE):
+        while page := await store.asearch(namespace, limit=_PUT_PAGE):
             conversations += sum(item.key.startswith("conversation/") for item in page)
             await store.abatch([PutOp(namespace, item.key, None) for item in page])
     return conversations
 
 
-async def rebuild(
-    store: BaseStore, threads: Threads, actor: identity.Actor, *, restart: bool = False, progress: Progress = None
-) -> int:
-    """Make a person's index anew from their threads; without `restart` an interrupted call is continued. Returns the number of
-    conversations in it.
+async def rebuild(store: BaseStore, threads: Threads, actor: identity.Actor) -> int:
+    """Make a person's index anew from their threads. Returns the number of conversations in it. Where it is interrupted,
+    searches index the rest.
     """
-    documents = namespaces.recall(actor, "documents")
-    if restart or await store.aget(documents, _REBUILDING) is None:
-        await forget(store, actor)
-        await store.aput(documents, _REBUILDING, {"format": FORMAT}, index=False)
-    index = await catch_up(store, threads, actor, progress=progress)
-    await store.adelete(documents, _REBUILDING)
-    return int(index.live().sum())
+    await forget(store, actor)
+    return int((await catch_up(store, threads, actor)).live().sum())

@@ -1,14 +1,18 @@
-"""Texts as comparable words: by language, without stop words, stemmed; and their ranking.
+"""Texts as comparable words: by language, without stop words, stemmed; their ranking; and the times that a question names.
 
 The stop words of a text decide its language, among those that both PyStemmer and bm25s know. Chinese, Japanese, Korean, Thai,
 Lao, Khmer and Burmese, which do not put spaces between words, become pairs of neighbouring characters, in a text of any
-language.
+language. Times are English expressions, ISO dates and dates written 8.5.2023.
 """
 
 import logging
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from calendar import isleap, monthrange
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date, timedelta
 
 import bm25s
 import bm25s.stopwords as lists
@@ -77,3 +81,131 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
     index.index(corpus, show_progress=False)
     scores = enumerate(index.get_scores(words).tolist())
     return sorted(((i, score) for i, score in scores if score > 0), key=lambda hit: -hit[1])
+
+
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+# Fit of a conversation on the very day or within the time, within days after it, and in the same month or year.
+EXACT, SOON_AFTER, AFTER, NEAR = 1.0, 0.7, 0.5, 0.3
+_SOON_DAYS, _AFTER_DAYS = 3, 14
+# Days of a time for which each day is looked up; of a longer one, the months.
+_FEW_DAYS, _MANY_DAYS = 31, 3_700
+_COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "few": 3, "couple of": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A time that a question names: from a first day to a last one, of any year where `yearless`."""
+
+    first: date
+    last: date
+    yearless: bool = False
+
+    def fit(self, first: date, last: date) -> float:
+        """How well a conversation that went on from one day to another fits: 0 to 1."""
+        years = {first.year, last.year} if self.yearless else {self.first.year}
+        return max(self._fit(first, last, year) for year in years)
+
+    def _fit(self, first: date, last: date, year: int) -> float:
+        start, end = _in_year(self.first, year), _in_year(self.last, self.last.year - self.first.year + year)
+        one_day, after = start == end, (first - end).days
+        if after <= 0 and last >= start:
+            return EXACT
+        if 0 < after <= _AFTER_DAYS:
+            return NEAR if not one_day else SOON_AFTER if after <= _SOON_DAYS else AFTER
+        return NEAR if one_day and (first.year, first.month) == (start.year, start.month) else 0.0
+
+    def tokens(self) -> list[str]:
+        """Words of an index (`day_tokens`) of which a conversation that fits has at least one."""
+        days = (self.last - self.first).days + 1
+        if days > _MANY_DAYS:
+            return []
+        every = [self.first + timedelta(n) for n in range(days + _AFTER_DAYS)]
+        if self.yearless:
+            return sorted({f"@-{day:%m}" if days > 1 else f"@-{day:%m-%d}" for day in every})
+        return sorted({f"@{day}" if days <= _FEW_DAYS else f"@{day:%Y-%m}" for day in every})
+
+
+def day_tokens(first: date, last: date) -> list[str]:
+    """Words by which an index finds a conversation that went on from one day to another; at most its first and last month."""
+    days = [first + timedelta(n) for n in range(min((last - first).days, _FEW_DAYS) + 1)] + [last]
+    return sorted({token for day in days for token in (f"@{day}", f"@{day:%Y-%m}", f"@-{day:%m}", f"@-{day:%m-%d}")})
+
+
+def _in_year(day: date, year: int) -> date:
+    return day.replace(year=year, day=28) if (day.month, day.day) == (2, 29) and not isleap(year) else day.replace(year=year)
+
+
+def _days(first: date, count: int = 1, *, yearless: bool = False) -> Time:
+    return Time(first, first + timedelta(count - 1), yearless)
+
+
+def _month(year: int, month: int, *, yearless: bool = False) -> Time:
+    return _days(date(year, month, 1), monthrange(year, month)[1], yearless=yearless)
+
+
+def _relative(match: re.Match[str], today: date) -> Time:
+    """Last week, this month, last Friday, last May."""
+    unit, back = match["unit"], match["which"] != "this"
+    if unit in _WEEKDAYS:
+        return _days(today - timedelta((today.weekday() - _WEEKDAYS.index(unit)) % 7 or 7))
+    if unit in _MONTHS:
+        month = _MONTHS.index(unit) + 1
+        return _month(today.year - (month >= today.month), month)
+    if unit == "week":
+        return _days(today - timedelta(today.weekday() + 7 * back), 7)
+    if unit == "weekend":
+        return _days(today - timedelta((today.weekday() - 5) % 7), 2)
+    if unit == "month":
+        end = today.replace(day=1) - timedelta(back)
+        return _month(end.year, end.month)
+    return _days(date(today.year - back, 1, 1), 365 + isleap(today.year - back))
+
+
+def _ago(match: re.Match[str], today: date) -> Time:
+    count = _COUNTS.get(match["count"]) or int(match["count"])
+    days = {"day": 1, "week": 7, "month": 30, "year": 365}[match["unit"]]
+    # As exact as it is said: three weeks ago is three days more or less.
+    return _days(date.fromordinal(today.toordinal() - count * days - days // 2), days // 2 * 2 + 1)
+
+
+def _written(match: re.Match[str], today: date) -> Time:
+    """A day, a month or both, with or without a year. "May" and "march" alone are no months."""
+    parts = {name: text for name, text in match.groupdict().items() if text}
+    name, day = parts["month"], parts.get("day") or parts.get("day_after")
+    if len(parts) == 1 and name in {"march", "may", *_SHORT}:
+        raise ValueError(f"{name} is a word here.")
+    month = int(name) if name.isdigit() else next(n for n, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
+    # Of no year: a leap year, so that 29 February is a day.
+    year, yearless = int(parts.get("year", 2000)), "year" not in parts
+    return _days(date(year, month, int(day)), yearless=yearless) if day else _month(year, month, yearless=yearless)
+
+
+_SHORT = (*(name[:3] for name in _MONTHS), "sept")
+_YEAR = r"(?P<year>(?:19|20)\d\d)\b"
+_NTH = r"(?:st|nd|rd|th)?"
+_NAME = rf"(?P<month>{'|'.join((*_MONTHS, *_SHORT))})\b\.?"
+_BEFORE = rf"(?:(?P<day>\d\d?){_NTH}(?: of)?|(?P<within>in|since|during|until|by|of|early|late|mid))"
+_UNIT = rf"(?P<unit>week|weekend|month|year|{'|'.join((*_WEEKDAYS, *_MONTHS))})"
+_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Time]], ...] = (
+    (rf"{_YEAR}-(?P<month>\d\d?)-(?P<day>\d\d?)\b", _written),
+    (rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.{_YEAR}", _written),
+    (r"(?:today|(?P<yesterday>yesterday))\b", lambda match, today: _days(today - timedelta(bool(match["yesterday"])))),
+    (rf"(?P<which>last|this|past|previous) {_UNIT}\b", _relative),
+    (rf"(?P<count>\d{{1,3}}|{'|'.join(_COUNTS)}) (?P<unit>day|week|month|year)s? ago\b", _ago),
+    (rf"(?:{_BEFORE} )?{_NAME}(?: (?P<day_after>\d\d?){_NTH}\b)?(?:,? (?:of )?{_YEAR})?", _written),
+    (_YEAR, lambda match, _: _days(date(int(match["year"]), 1, 1), 365 + isleap(int(match["year"])))),
+)
+
+
+def times(text: str, today: date) -> tuple[list[Time], str]:
+    """The times that a text names, and the text without their words. What is no day (31 February) stays text."""
+    rest, named = " ".join(text.lower().split()), list[Time]()
+    for pattern, read in _FORMS:
+        for match in reversed(list(re.finditer(rf"\b{pattern}", rest))):
+            with suppress(ValueError):
+                named.append(read(match, today))
+                rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+    return named, rest

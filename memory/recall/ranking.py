@@ -13,10 +13,9 @@ from datetime import date
 
 import numpy as np
 
-from memory.recall import dates, lexical
+from memory.recall import lexical
 from memory.recall.conversations import SPEAKERS
-from memory.recall.documents import Document, beginning_of, hash_of
-from memory.recall.postings import Array
+from memory.recall.documents import Array, Document, beginning_of, hash_of
 
 # Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
@@ -46,7 +45,7 @@ class Question:
 
     words: tuple[tuple[str, ...], ...]
     own: int
-    times: tuple[dates.Time, ...]
+    times: tuple[lexical.Time, ...]
 
     @property
     def weights(self) -> Array:
@@ -61,7 +60,7 @@ class Question:
 
 def question(query: str, languages: Iterable[str], today: date, alternatives: Sequence[str] = ()) -> Question:
     """A query, with other words for it, for an index with texts in these languages."""
-    times, rest = dates.times(query[:MAX_QUERY_CHARS], today)
+    times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
     own = lexical.stem_groups(rest, languages)[:MAX_QUERY_WORDS]
     known = {stem for word in own for stem in word}
     others = lexical.stem_groups(" ".join(alternatives)[:MAX_QUERY_CHARS], languages)

@@ -1,29 +1,31 @@
-"""A search of a person's past conversations: candidates from the index, ranked exactly, verified against their threads.
+"""A search of a person's past conversations, and its answer as text for the model.
 
-It reads the headers of a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads it shows.
+Candidates come from the index, are ranked exactly, and are read from their threads when they are shown. It reads the headers of
+a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads it shows.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from functools import partial
+from itertools import islice
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp
 
 from memory import identity, journal, namespaces
-from memory.recall import ranking, semantic
+from memory.recall import lexical, ranking, semantic
 from memory.recall.conversations import Conversation, Threads
-from memory.recall.documents import Document, document, key_of, read_document, version_of
-from memory.recall.index import catch_up, drop_conversations, index_conversations, read_conversations
-from memory.recall.postings import Bucket, DamagedError, placed, together
-from memory.recall.segments import WATERMARK, Index, document_key, load, read_buckets
+from memory.recall.documents import Bucket, DamagedError, Document, key_of, placed, read_document, together
+from memory.recall.index import Index, catch_up, document_key, drop_conversations, load, read_buckets, read_conversations
+from settings import MAX_SEARCH_RESULT_CHARS
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
 DEFAULT_LIMIT = 12
-_Rank = Callable[[Sequence[Document]], list[ranking.Scored]]
 # Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
 # Unindexed conversations that one search reads and indexes at most, newest first.
@@ -31,6 +33,19 @@ MAX_CATCH_UP = 100
 # Weight of similarity in meaning beside words. With vectors of a person's own words only (LSA) it finds as many conversations
 # as words alone on each development set, and quotes 0.3 points fewer turns on one. A higher weight is worse.
 DENSE_WEIGHT = 0.2
+PAGE_TURNS = 20
+# Characters of a turn among many. Most turns are shorter.
+_TURN_CHARS = 250
+# The best conversations, whose best turn is always quoted. All other turns compete.
+_QUOTED_FIRST = 3
+# A shorter excerpt is not worth its line.
+_LEAST_CHARS = 60
+# Characters of a conversation's head, of a speaker's name, and of a query.
+_HEAD_CHARS, _NAME_CHARS, _QUERY_CHARS = 64, 40, 4_000
+# Turns of one conversation that a search shows a person.
+_EXCERPTS = 2
+# Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
+_LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +97,8 @@ async def search(
     near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
     near.pop(own, None)
     documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])), began)
-    rank = partial(_ranked, asked, frequencies, near)
-    matches = await _verified(store, threads, actor, documents, rank, limit=limit, began=began)
-    return Results(matches, frequencies.total, outstanding)
+    ranked = await asyncio.to_thread(_ranked, asked, frequencies, near, documents)
+    return Results(await _shown(store, threads, actor, ranked, limit=limit, began=began), frequencies.total, outstanding)
 
 
 def _matching(
@@ -129,9 +143,7 @@ async def _documents(
             documents.append(read)
         else:
             damaged.append(key)
-    if damaged and not await journal.is_forgotten(store, began or journal.began(actor)):
-        await drop_conversations(store, actor, damaged)
-        await store.adelete(namespace, WATERMARK)
+    await drop_conversations(store, actor, damaged, began, damaged=True)
     return documents
 
 
@@ -157,32 +169,97 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
     return scores | {key: scores.get(key, 0.0) + weight * value for key, value in dense.items()}
 
 
-async def _verified(
+async def _shown(
     store: BaseStore,
     threads: Threads,
     actor: identity.Actor,
-    documents: Sequence[Document],
-    rank: _Rank,
+    ranked: Sequence[ranking.Scored],
     *,
     limit: int,
     began: journal.Began | None,
 ) -> list[Match]:
-    """The best candidates that still exist, with their present text."""
-    ranked = await asyncio.to_thread(rank, documents)
+    """The best candidates that still exist, with their present text. Those that do not are dropped from the index."""
     there: dict[str, Conversation] = {}
-    left = [item.document for item in ranked]
+    left = [item.document.thread_id for item in ranked]
     while len(there) < limit and left:
-        wanted = {talk.thread_id: talk.version for talk in left[: limit - len(there)]}
+        wanted = left[: limit - len(there)]
         left = left[len(wanted) :]
-        there |= {talk.thread_id: talk for talk in await read_conversations(threads, actor, list(wanted))}
-        gone = wanted.keys() - there.keys()
-        if gone and not await journal.is_forgotten(store, began or journal.began(actor)):
-            await drop_conversations(store, actor, list(map(key_of, gone)))
-    versions = {talk.thread_id: talk.version for talk in documents}
-    changed = [talk for talk in there.values() if version_of(talk.updated_at) != versions[talk.thread_id]]
-    if changed:
-        await index_conversations(store, actor, changed, began)
-        anew = {talk.thread_id: await asyncio.to_thread(document, talk) for talk in changed}
-        ranked = await asyncio.to_thread(rank, [anew.get(talk.thread_id, talk) for talk in documents])
+        there |= {talk.thread_id: talk for talk in await read_conversations(threads, actor, wanted)}
+        await drop_conversations(store, actor, map(key_of, {*wanted} - there.keys()), began)
     shown = ((there.get(item.document.thread_id), item) for item in ranked)
     return [Match(talk, item.turns) for talk, item in shown if talk]
+
+
+def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
+    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order."""
+    matches, words = results.matches, _stems(" ".join([query[:_QUERY_CHARS], *alternatives]))
+    left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
+    if not matches:
+        return f"Nothing found in {results.searched} earlier conversations.{left}"
+    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(matches)
+    # Where few conversations match, excerpts may be long.
+    most = max(_TURN_CHARS, room // len(matches) // 4)
+    chosen: list[dict[int, str]] = [{} for _ in matches]
+    matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
+    best = [(0.0, number, item.turns[0][0] if item.turns else 0) for number, item in enumerate(matches[:_QUOTED_FIRST])]
+    for _, number, turn in [*best, *sorted(matching, key=itemgetter(0))]:
+        turns = matches[number].conversation.turns
+        if turn in chosen[number] or not 0 <= turn < len(turns):
+            continue
+        name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
+        start = f"\n  {turn + 1}. {name or turns[turn].speaker}: "
+        chars = min(most, room - len(start))
+        if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
+            chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, chars)
+            room -= len(line)
+    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
+    texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
+    return "\n\n".join(texts)[: MAX_SEARCH_RESULT_CHARS - len(left)] + left
+
+
+def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
+    """The best turns of a matching conversation, in their order: number, speaker, and at most `chars` of the text."""
+    words, turns = _stems(query), match.conversation.turns
+    best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS] if turn < len(turns))
+    texts = {turn: _excerpt(turns[turn].text, words, chars) for turn in best}
+    return [{"number": turn + 1, "speaker": turns[turn].speaker, "text": text} for turn, text in texts.items()]
+
+
+def _stems(query: str) -> list[str]:
+    query = query[:_QUERY_CHARS]
+    return lexical.stems(query, lexical.language(query))
+
+
+def page_text(talk: Conversation, around: int | None) -> str:
+    """Numbered turns of a conversation: the wanted one (default: the last), and as many around it as fit."""
+    total = len(talk.turns)
+    if not total:
+        return f"Conversation {talk.thread_id} has no text."
+    middle = min(max(around or total, 1), total) - 1
+    head = f"{talk.date} thread_id={talk.thread_id}, turns of {total}; more with around=<number>"
+    room = MAX_SEARCH_RESULT_CHARS - len(head)
+    lines: dict[int, str] = {}
+    for turn in sorted(range(total), key=lambda turn: (abs(turn - middle), turn))[:PAGE_TURNS]:
+        share = room // 2 if turn == middle else room // 4
+        line = f"\n{turn + 1}. {talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, [], share)}"
+        if len(line) > room:
+            break
+        lines[turn], room = line, room - len(line)
+    return head + "".join(lines[turn] for turn in sorted(lines))
+
+
+def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
+    """At most `chars` characters of a text, from a little before the place with most of these stems on."""
+    flat = " ".join(text[:_LOOKED_AT_CHARS].split())
+    if len(flat) <= chars:
+        return flat
+    chars = max(0, chars - 2)
+    low = flat.lower()
+    # The end of a stem may differ from the word's: "happi".
+    asked = dict.fromkeys(stem[: max(3, len(stem) - 1)] for stem in stems)
+    words = [word for word in islice(asked, _LOOKED_FOR) if word in low]
+    hits = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
+    places = sorted({hit.start() for of_word in hits for hit in of_word})[:500]
+    starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
+    start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
+    return f"{'…' if start else ''}{flat[start : start + chars]}…"

@@ -9,8 +9,7 @@ from langgraph_sdk import get_client
 
 from memory import identity
 from memory.recall.index import read_conversations
-from memory.recall.quotes import page_text, results_text
-from memory.recall.retrieval import DEFAULT_LIMIT, search
+from memory.recall.retrieval import DEFAULT_LIMIT, page_text, results_text, search
 from settings import Settings
 
 MAX_LIMIT = 20

@@ -10,7 +10,7 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from memory.postgres.store import open_store
-from memory.recall import segments
+from memory.recall import index as segments
 from settings import PROJECT, Settings
 from testing.embedding import SUBJECTS, embed
 from testing.parts import MEANING

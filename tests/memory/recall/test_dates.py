@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 from langgraph.store.base import BaseStore
 
-from memory.recall import dates
+from memory.recall import lexical
 from testing.platform import Platform
 from tests.memory.recall.talks import hits, say
 
@@ -32,25 +32,25 @@ TODAY = date(2026, 5, 13)
     ],
 )
 def test_times_in_a_question_are_understood(text: str, first: str, last: str) -> None:
-    (time,), _ = dates.times(text, TODAY)
+    (time,), _ = lexical.times(text, TODAY)
     assert (str(time.first), str(time.last), time.yearless) == (first, last, False)
 
 
 def test_a_month_alone_is_of_any_year_and_may_march_is_none() -> None:
-    (time,), rest = dates.times("the hike in May", TODAY)
+    (time,), rest = lexical.times("the hike in May", TODAY)
     assert time.yearless
     assert "may" not in rest
-    assert time.fit(date(2021, 5, 30), date(2021, 5, 30)) == dates.EXACT
+    assert time.fit(date(2021, 5, 30), date(2021, 5, 30)) == lexical.EXACT
     assert time.fit(date(2021, 2, 1), date(2021, 2, 1)) == 0
-    assert dates.times("may I march", TODAY) == ([], "may i march")
+    assert lexical.times("may I march", TODAY) == ([], "may i march")
 
 
 @pytest.mark.parametrize("day", [date(2024, 2, 29), date(2023, 12, 31), date(2000, 1, 1)])
 def test_a_day_that_fits_is_among_those_looked_up(day: date) -> None:
     for text in (f"on {day:%d %B %Y}", f"on {day:%d %B}", f"in {day:%B}", f"in {day:%B %Y}", f"{day:%Y}"):
-        (time,), _ = dates.times(text, TODAY)
-        assert time.fit(day, day) == dates.EXACT, text
-        assert set(time.tokens()) & set(dates.day_tokens(day, day)), text
+        (time,), _ = lexical.times(text, TODAY)
+        assert time.fit(day, day) == lexical.EXACT, text
+        assert set(time.tokens()) & set(lexical.day_tokens(day, day)), text
 
 
 async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads: Platform) -> None:

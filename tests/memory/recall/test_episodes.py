@@ -9,8 +9,7 @@ from langgraph.store.memory import InMemoryStore
 
 from memory import identity
 from memory.recall.conversations import Conversation, Turn, conversation
-from memory.recall.quotes import page_text, results_text
-from memory.recall.retrieval import search
+from memory.recall.retrieval import page_text, results_text, search
 from settings import MAX_SEARCH_RESULT_CHARS
 from testing.platform import Platform
 

@@ -14,11 +14,11 @@ from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
 from memory.identity import Actor
-from memory.recall import retrieval, segments
+from memory.recall import index as segments
+from memory.recall import retrieval
 from memory.recall.conversations import conversation
-from memory.recall.documents import document, postings, read_document, version_of
+from memory.recall.documents import DamagedError, document, merged, postings, read_bucket, read_document, stored, version_of
 from memory.recall.index import catch_up, forget, index_conversations, rebuild
-from memory.recall.postings import DamagedError, merged, read_bucket, stored
 from memory.recall.retrieval import CANDIDATES, search
 from testing.platform import Platform
 from tests.memory.recall.talks import ALICE, NOW, hits, human, left, many, say, threads_of
@@ -125,26 +125,6 @@ async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore
     assert await forget(store, ALICE) == 0
     assert await rebuild(store, threads, ALICE) == 103
     assert await hits(store, threads, "puppies") == ["dog"]
-
-
-async def test_making_an_index_anew_goes_on_where_it_was_interrupted() -> None:
-    store, threads, seen = InMemoryStore(), Platform(), list[tuple[int, int]]()
-    many(threads, 120)
-
-    def killed(done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        await rebuild(store, threads, ALICE, progress=killed)
-    assert await rebuild(store, threads, ALICE, progress=lambda *page: seen.append(page)) == 120
-    assert seen == [(50, 70), (70, 70)]
-    # Once it is whole, or where that is wanted, everything is made anew.
-    assert await rebuild(store, threads, ALICE, progress=lambda *page: seen.append(page)) == 120
-    assert seen[-1] == (120, 120)
-    with pytest.raises(KeyboardInterrupt):
-        await rebuild(store, threads, ALICE, progress=killed)
-    await rebuild(store, threads, ALICE, restart=True, progress=lambda *page: seen.append(page))
-    assert seen[-1] == (120, 120)
 
 
 def test_of_what_is_merged_the_newest_is_kept_wherever_it_is() -> None:

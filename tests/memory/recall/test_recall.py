@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from langgraph.store.base import BaseStore
@@ -12,7 +10,7 @@ from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
 from memory.identity import Actor
-from memory.recall import segments
+from memory.recall import index as segments
 from memory.recall.conversations import conversation
 from memory.recall.documents import key_of
 from memory.recall.index import index_conversations
@@ -98,21 +96,6 @@ async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: Ba
     assert await store.aget(documents, segments.document_key(key_of("dog"))) is None
     assert len(await store.asearch(documents, limit=100)) == 3  # two conversations, and the watermark
     assert (await search(store, threads, ALICE, "puppies", 5)).searched == 2
-
-
-async def test_a_conversation_that_changes_meanwhile_is_shown_as_it_is(store: BaseStore, threads: Platform) -> None:
-    """A conversation that changes between ranking and showing is shown as it is."""
-    await hits(store, threads, "puppies")
-
-    async def change(_: str, options: Mapping[str, Any]) -> None:
-        if options["ids"] is not None:
-            say(threads, "dog", "x", "y", "z", "Our puppies are sold", days=-1)
-            threads.before = None
-
-    threads.before = change
-    (item,) = (await search(store, threads, ALICE, "puppies", 5)).matches
-    assert item.turns[0][0] == 3
-    assert item.conversation.turns[3].text == "Our puppies are sold"
 
 
 async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store: BaseStore, threads: Platform) -> None:
