@@ -87,6 +87,7 @@ async def main() -> int:
     parser.add_argument("--user", required=True, help="whose index: the identity in their tokens")
     parser.add_argument("--org", help="in which organization (default: DEFAULT_ORG)")
     parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: what `make dev` started)")
+    parser.add_argument("--restart", action="store_true", help="what it does in any case; accepted for scripts that say it")
     args = parser.parse_args()
     try:
         check_server(args.url)

@@ -41,13 +41,13 @@ def no_semantic_search(fork: Fork) -> None:
     nothing = "ops: list[PutOp] = []"
     for call in (
         "text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})",
-        "text_ops(store, actor, dict.fromkeys(keys))",
+        "text_ops(store, actor, gone)",
     ):
         fork.edit("memory/recall/index.py", (f"ops = await semantic.{call}", nothing))
     call = "near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])"
     fork.edit(
         "memory/recall/retrieval.py",
-        ("import ranking, semantic\n", "import ranking\n"),
+        ("import lexical, ranking, semantic\n", "import lexical, ranking\n"),
         (call, "near: dict[int, tuple[float, int]] = {}"),
     )
 
