@@ -41,6 +41,10 @@ _LOCKS: WeakValueDictionary[tuple[int, Namespace, str], asyncio.Lock] = WeakValu
 logger = logging.getLogger(__name__)
 
 
+class MovedError(Exception):
+    """The file's revision is not the expected one."""
+
+
 class _File(NamedTuple):
     """A file, and who looks at it or changes it."""
 
@@ -74,6 +78,7 @@ async def change(
     author: Author,
     *,
     room: Room | None = None,
+    expect: str | None = None,
     began: Began | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> Revision:
@@ -82,12 +87,14 @@ async def change(
     Args:
         make: makes the new content.
         room: checks it against all files.
+        expect: id of the only revision that the change may follow, "" for no file yet. None: any.
         began: when the run or request did; None for files of nobody in particular.
 
     Returns:
         The newest revision, in which the change is.
 
     Raises:
+        MovedError: the file's revision is not the expected one. Nothing was changed.
         RefusedWriteError: the person was forgotten since the writer began.
         ValueError: from `make` or `room`. Nothing was changed.
     """
@@ -97,6 +104,10 @@ async def change(
         while True:
             items, item = await _read(file, every=room is not None)
             base, adopted, since = await _base(file, item)
+            if expect is not None and base.id != expect:
+                if adopted:  # so that the history says to what it has moved
+                    await _publish(file, base, adopted, since)
+                raise MovedError
             try:
                 after = make(base.file())
                 if after is not None and room is not None:

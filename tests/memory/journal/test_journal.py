@@ -16,7 +16,7 @@ from langgraph.store.memory import InMemoryStore
 from memory import journal, namespaces
 from memory.files import ScopedFiles
 from memory.identity import Actor, Author
-from memory.journal import Change, Revision, writing
+from memory.journal import Change, MovedError, Revision, writing
 from memory.validation import RefusedWriteError
 from settings import MAX_FILE_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES, MAX_STORED_BYTES, REVISIONS_KEPT
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
@@ -103,15 +103,18 @@ async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write
     await store.aput(FILES, PATH, {**create_file_data("x\n")})
     await journal.change(store, FILES, PATH, append("y"), AUTHOR)
     await store.adelete(FILES, PATH)
-    await journal.change(store, FILES, PATH, append("z"), AUTHOR)
+    last = await journal.change(store, FILES, PATH, append("z"), AUTHOR)
     history = await journal.history(store, FILES, PATH)
     assert [each.content for each in history] == ["z\n", None, "x\ny\n", "x\n", "a\n"]
     assert [each.author.kind for each in history] == ["agent", "outside", "agent", "outside", "agent"]
+    with pytest.raises(MovedError):
+        await journal.change(store, FILES, PATH, append("no"), AUTHOR, expect=history[1].id)
+    assert (await journal.change(store, FILES, PATH, append("1"), AUTHOR, expect=last.id)).content == "z\n1\n"
     copied = await store.aget(FILES, PATH)
     assert copied
     await store.aput(FILES, "/other.md", copied.value)  # a value copied from another file
     await journal.change(store, FILES, "/other.md", append("2"), AUTHOR)
-    assert [each.content for each in await journal.history(store, FILES, "/other.md")] == ["z\n2\n", "z\n"]
+    assert [each.content for each in await journal.history(store, FILES, "/other.md")] == ["z\n1\n2\n", "z\n1\n"]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
