@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -13,7 +13,6 @@ from deepagents.backends.utils import create_file_data
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.uuid import uuid7
 from langgraph.store.base import BaseStore, PutOp
-from typing_extensions import TypedDict
 
 from agent import build_agent
 from api import forget as forget_module
@@ -23,13 +22,9 @@ from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
 from settings import Settings
 from testing.dev_server import DevServer
 from testing.parts import SUBAGENTS, graph_builders
+from testing.platform import Platform
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
 from tests.conftest import BuildGraph, Graph
-
-
-class Empty(TypedDict):
-    pass
-
 
 ALICE = Actor("alice", "acme")
 MEMORIES = ("memories", "acme:alice")
@@ -39,37 +34,18 @@ BOTH = Settings(memory_scope="user+assistant")
 SHARED = Settings(memory_scope="assistant", shared_writes="allow")
 
 
-class Threads:
-    """The platform's client, of somebody with these threads, which go when they are deleted. A run goes on in `going`."""
-
-    def __init__(self, *ids: str, stubborn: bool = False, failing: int = 0, going: tuple[str, ...] = ()) -> None:
-        self.ids, self.stubborn, self.failing, self.going = list(ids), stubborn, failing, going
-        self.threads = self.runs = self
-
-    async def search(self, *, status: str | None = None, metadata: dict[str, str], **_: Any) -> Sequence[dict[str, str]]:
-        assert metadata == {"user_id": "alice", "org_id": "acme"}
-        return [{"thread_id": thread_id} for thread_id in (self.going if status else self.ids)]
-
-    async def list(self, *_: Any, **__: Any) -> tuple[()]:
-        return ()
-
-    async def prune(self, ids: Sequence[str]) -> dict[str, int]:
-        if self.failing:
-            self.failing -= 1
-            raise ConnectionError
-        if not self.stubborn:
-            self.ids = [thread_id for thread_id in self.ids if thread_id not in ids]
-        return {"pruned_count": len(ids) if not self.stubborn else 0}
+def client(*ids: str, busy: tuple[str, ...] = ()) -> Any:
+    """The platform's client, where alice has these conversations. In busy ones a run goes on that nobody can stop."""
+    platform = Platform()
+    for thread_id in (*ids, *busy):
+        platform.talk("alice", thread_id=thread_id)["status"] = "busy" if thread_id in busy else "idle"
+    return platform
 
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forget_module, "FORGET_GRACE_SECONDS", 0.05)
     monkeypatch.setattr(forget_module, "STOP_SECONDS", 0.2)
-
-
-def client(*ids: str, **more: Any) -> Any:
-    return Threads(*ids, **more)
 
 
 def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
@@ -135,16 +111,28 @@ async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
 
 
 async def test_what_always_comes_back_is_said(store: BaseStore) -> None:
+    platform = client("1")
+
+    async def again(_: str) -> None:
+        platform.talk("alice", thread_id="1")
+
+    platform.after = again
     with pytest.raises(StillWrittenError):
-        await forget(store, client("1", stubborn=True), ALICE, DEFAULTS)
+        await forget(store, platform, ALICE, DEFAULTS)
 
 
 async def test_forgetting_that_failed_midway_is_repeated(store: BaseStore) -> None:
     await furnish(store, MEMORIES)
-    threads = client("1", "2", failing=1)
+    platform = client("1", "2")
+
+    async def fail(name: str, _: Any) -> None:
+        if (name, platform.calls[name]) == ("threads.prune", 1):
+            raise ConnectionError
+
+    platform.before = fail
     with pytest.raises(ConnectionError):
-        await forget(store, threads, ALICE, DEFAULTS)
-    assert (await forget(store, threads, ALICE, DEFAULTS))["threads"] == 2
+        await forget(store, platform, ALICE, DEFAULTS)
+    assert (await forget(store, platform, ALICE, DEFAULTS))["threads"] == 2
     assert not left(store)
 
 
@@ -183,7 +171,7 @@ async def forgotten_while(
     while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
         await asyncio.sleep(0.01)
     with pytest.raises(StillRunningError) if going else nullcontext():
-        await forget(store, client(*going, going=going), ALICE, DEFAULTS)
+        await forget(store, client(busy=going), ALICE, DEFAULTS)
     assert not left(store)
     await run
     return str(tool_results(model.requests_for(question)[-1]))
@@ -191,40 +179,34 @@ async def forgotten_while(
 
 async def test_where_a_run_cannot_be_stopped_only_its_thread_stays_until_it_has_ended(store: BaseStore) -> None:
     await furnish(store, MEMORIES)
-    threads = client("1", "2", "3", going=("2",))
+    platform = client("1", "3", busy=("2",))
     for _ in range(2):
         with pytest.raises(StillRunningError) as error:
-            await forget(store, threads, ALICE, DEFAULTS)
-        assert error.value.thread_ids == threads.ids == ["2"]
+            await forget(store, platform, ALICE, DEFAULTS)
+        assert error.value.thread_ids == list(platform.kept) == ["2"]
         assert not left(store)
-    threads.going = ()
-    assert (await forget(store, threads, ALICE, DEFAULTS))["threads"] == 1
-    assert not threads.ids
+    platform.kept["2"]["status"] = "idle"
+    assert (await forget(store, platform, ALICE, DEFAULTS))["threads"] == 1
+    assert not platform.kept
 
 
-@pytest.mark.parametrize("going", [(), ("a run that cannot be stopped",)], ids=str)
-@pytest.mark.parametrize("tool", WRITES)
+@pytest.mark.parametrize(("build", "tool", "going"), [
+    *(("agent", tool, ()) for tool in WRITES),
+    ("agent", "write_file", ("a run that cannot be stopped",)),
+    *((name, "append_memory", ()) for name in graph_builders() if name != "agent"),
+])  # fmt: skip
 async def test_a_run_from_before_writes_nothing_afterwards(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, tool: str, going: tuple[str, ...]
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, *, build: str, tool: str, going: tuple[str, ...]
 ) -> None:
     await furnish(store, MEMORIES)
-    agent = graph()
+    agent = graph(build=graph_builders()[build])
     told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES[tool], going=going)
     assert "was deleted since this run began" in told
     assert not left(store)
-    model.script("again", [WRITES["write_file"]], [Text("done")])
-    await turn(agent, "again")
-    assert store.get(MEMORIES, "/topics/new.md"), "a run that began afterwards writes"
-
-
-@pytest.mark.parametrize("build", [build for name, build in graph_builders().items() if name != "agent"])
-async def test_neither_does_one_of_consolidation(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, build: Callable[..., Any]
-) -> None:
-    agent = graph(build=build)
-    told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES["append_memory"])
-    assert "was deleted since this run began" in told
-    assert not left(store)
+    if build == "agent":
+        model.script("again", [WRITES["write_file"]], [Text("done")])
+        await turn(agent, "again")
+        assert store.get(MEMORIES, "/topics/new.md"), "a run that began afterwards writes"
 
 
 @pytest.mark.parametrize("subagent", SUBAGENTS)
