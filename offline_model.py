@@ -93,19 +93,14 @@ def _remember(what: str, prompt: str, results: list[str]) -> AIMessage:
 
 
 def _forget(what: str, prompt: str, results: list[str]) -> AIMessage:
-    if results and "Error" not in results[-1]:
-        return AIMessage(f"I have forgotten that: {what}.")
+    if results:
+        return AIMessage(results[-1] if "Error" in results[-1] else f"I have forgotten that: {what}.")
     lines = [(path, line) for path, line in _lines(prompt) if _has(line, what)]
     exact = [(path, line) for path, line in lines if _plain(line) == _plain(what)] or lines
     if len(exact) != 1:
         which = "\n".join(["Which of these?", *(line for _, line in exact)])
         return AIMessage(which if exact else f"I do not know that: {what}.")
-    (path, line), tries = exact[0], len(results)
-    # In the middle of the file, in its first line, in its last, as all of it.
-    ways = ((f"\n{line}\n", "\n"), (f"{line}\n", ""), (f"\n{line}", ""), (line, ""))
-    if tries == len(ways):
-        return AIMessage(results[-1])
-    return _call("edit_file", file_path=path, old_string=ways[tries][0], new_string=ways[tries][1])
+    return _call("edit_file", file_path=exact[0][0], old_string=exact[0][1], new_string="")
 
 
 def _recall(what: str, prompt: str, results: list[str]) -> AIMessage:

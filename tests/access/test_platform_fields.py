@@ -13,7 +13,7 @@ from langgraph_api import validation  # type: ignore[import-untyped]
 
 import settings
 from access import run_requests
-from tests.access.decided_fields import CONFIG, KWARGS, OPERATORS_CONFIGURABLE
+from tests.access.decided_fields import CONFIG, KWARGS
 
 # --- The platform's code: a field or key that a new version adds fails here until somebody decides about it ---------
 
@@ -27,7 +27,6 @@ def _folder(package: str) -> Path:
 
 # Read, not imported: it takes a server's environment.
 RUN = ast.parse((_folder("langgraph_api") / "models" / "run.py").read_text("utf-8"))
-EVENTS = ast.parse((_folder("langgraph_api") / "event_streaming" / "constants.py").read_text("utf-8"))
 
 
 def _text(node: ast.AST | None) -> str | None:
@@ -91,14 +90,6 @@ def test_every_key_of_metadata_that_the_platform_knows_is_decided(package: str) 
 
 def test_what_the_platform_itself_takes_from_metadata_is_taken_here_too() -> None:
     assert set(validation.RESERVED_METADATA_KEYS) <= run_requests.RESERVED_METADATA
-
-
-def test_every_key_that_the_platform_puts_into_configurable_is_decided() -> None:
-    known = _keys_of(RUN, "configurable") | set(validation.RESERVED_CONFIGURABLE_KEYS)
-    known |= {text for node in ast.walk(EVENTS) if (text := _text(node)) and text.startswith("__")}
-    assert {"langgraph_auth_user", "__after_seconds__", "__event_streaming_v2"} <= known
-    # Marks a context while the run is made; put in by the worker.
-    assert known - OPERATORS_CONFIGURABLE == {"__context_provided__", "__pregel_node_finished"}
 
 
 def test_every_field_that_the_platform_hands_to_a_run_is_decided() -> None:
