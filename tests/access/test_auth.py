@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from memory import namespaces
 from memory.identity import Actor
 from settings import Settings
-from testing.dev_server import DevServer, dev_token, run_turn
+from testing.dev_server import DevServer, run_turn
+from testing.people import OPERATOR, Person
 from testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, system_text
 
 pytestmark = pytest.mark.server
@@ -28,78 +26,43 @@ def memories(identity: str, org: str = ORG) -> list[str]:
     return list(namespaces.memories(Actor(identity, org), "", Settings()))
 
 
-def file(text: str) -> dict[str, str]:
+def text_file(text: str) -> dict[str, str]:
     return {"content": text, "encoding": "utf-8"}
 
 
-@dataclass
-class World:
-    """An owner with a conversation and memory, and others who call."""
-
-    http: httpx.Client
-    owner: str
-    conversation: str = ""
-
-    def headers(self, caller: str) -> dict[str, str]:
-        tokens = {
-            "elsewhere": dev_token(OTHER_ORG, self.owner),
-            "owner": dev_token(ORG, self.owner),
-            "root": dev_token(ORG, "root"),
-        }
-        if caller == "studio":
-            return {"x-auth-scheme": "langsmith"}
-        return {"Authorization": f"Bearer {tokens[caller]}"}
-
-    def send(self, caller: str, method: str, path: str, body: Any = None) -> httpx.Response:
-        return self.http.request(method, path, json=body, headers=self.headers(caller))
-
-    def made(self, caller: str, path: str, body: Any, name: str) -> str:
-        response = self.send(caller, "POST", path, body)
-        assert response.status_code == 200, response.text
-        return str(response.json()[name])
-
-
-@pytest.fixture(scope="module")
-def world(shared_server: DevServer) -> Iterator[World]:
-    with httpx.Client(base_url=shared_server.url, timeout=30, trust_env=False) as http:
-        world = World(http, owner=f"alice-{uuid.uuid4().hex[:8]}@example.com")
-        world.conversation = world.made("owner", "/threads", {"metadata": {"note": SECRET}}, "thread_id")
-        body = {**NOW, "input": {"messages": [{"role": "user", "content": SECRET}]}}
-        assert world.send("owner", "POST", f"/threads/{world.conversation}/runs/wait", body).status_code == 200
-        for namespace, text in (
-            (memories(world.owner), SECRET),
-            (list(namespaces.policies(ORG)), "policy of acme"),
-            (list(namespaces.policies(OTHER_ORG)), "policy of globex"),
-        ):
-            put = {"namespace": namespace, "key": "/preferences.md", "value": file(text)}
-            assert world.send("studio", "PUT", "/store/items", put).status_code == 204
-        yield world
-        for shared in (namespaces.policies(ORG), namespaces.policies(OTHER_ORG)):
-            world.send("studio", "DELETE", "/store/items", {"namespace": list(shared), "key": "/preferences.md"})
+async def with_a_conversation(owner: Person) -> str:
+    """The id of their conversation, in which they said the secret."""
+    thread = await owner.thread()
+    await owner.turn(thread, SECRET)
+    return thread
 
 
 @pytest.mark.parametrize("header", ["", "Basic dev:acme:alice", "Bearer dev:acme:"])
-def test_who_is_not_signed_in_is_told_why(world: World, header: str) -> None:
-    response = world.http.post("/threads/search", json={}, headers={"Authorization": header})
-    assert response.status_code == 401
-    assert response.json()["detail"]
+async def test_who_is_not_signed_in_is_told_why(server: DevServer, header: str) -> None:
+    answer = await server.person("", headers={"Authorization": header}).ask("POST", "/threads/search", {})
+    assert answer.status_code == 401
+    assert answer.json()["detail"]
 
 
 @pytest.mark.parametrize("caller", ["studio", "root"])
 async def test_an_operator_s_context_chooses_whose_memory_is_shown(
-    server: DevServer, model: ScriptedAnthropic, world: World, caller: str
+    server: DevServer, model: ScriptedAnthropic, alice: str, caller: str
 ) -> None:
     """An operator's context chooses whose memory and which policies are shown."""
     client = server.as_operator() if caller == "studio" else server.as_user("root")
-    context = {"user_id": world.owner, "org_id": ORG}
-    await run_turn(client, await new_thread(client), f"for alice by {caller}", context=context)
-    shown = system_text(model.requests_for(f"for alice by {caller}")[-1])
+    org, other = f"org of {alice}", f"other org of {alice}"
+    store = server.as_operator().store
+    await store.put_item(memories(alice, org), "/preferences.md", text_file(SECRET))
+    for of in (org, other):
+        await store.put_item(list(namespaces.policies(of)), "/rule.md", text_file(f"policy of {of}"))
+    await run_turn(client, await new_thread(client), f"for {alice}", context={"user_id": alice, "org_id": org})
+    shown = system_text(model.requests_for(f"for {alice}")[-1])
     assert SECRET in shown
-    assert "policy of acme" in shown
-    assert "policy of globex" not in shown
+    assert f"policy of {org}" in shown
+    assert f"policy of {other}" not in shown
 
 
-async def test_an_operator_without_context_acts_as_itself(server: DevServer, model: ScriptedAnthropic, world: World) -> None:
+async def test_an_operator_without_context_acts_as_itself(server: DevServer, model: ScriptedAnthropic) -> None:
     """An operator without context acts as itself in the default organization."""
     call = ToolCall("append_memory", {"path": "/memories/note.md", "text": "root was here"})
     model.script("note it", [call], [Text("done")])
@@ -113,20 +76,17 @@ async def test_an_operator_without_context_acts_as_itself(server: DevServer, mod
     assert metadata == {**(metadata or {}), "user_id": "root", "org_id": "default"}
 
 
-async def test_a_thread_that_an_operator_s_run_creates_is_the_user_s_it_acts_for(server: DevServer, world: World) -> None:
-    thread = str(uuid.uuid4())
-    context = {"user_id": world.owner, "org_id": ORG}
-    run = await server.as_operator().runs.create(
-        thread, "agent", input=NOW["input"], context=context, if_not_exists="create", after_seconds=3600
-    )
-    assert world.send("owner", "GET", f"/threads/{thread}/runs/{run['run_id']}").status_code == 200
-    assert world.send("elsewhere", "GET", f"/threads/{thread}").status_code == 404
-
-
-def test_a_copy_made_by_an_operator_is_still_the_owner_s(world: World) -> None:
-    copy = world.made("studio", f"/threads/{world.conversation}/copy", None, "thread_id")
-    assert SECRET in world.send("owner", "GET", f"/threads/{copy}/state").text
-    assert world.send("elsewhere", "GET", f"/threads/{copy}/state").status_code == 404
+async def test_what_an_operator_makes_for_somebody_is_theirs(server: DevServer, alice: str) -> None:
+    """A thread that an operator's run creates, and a copy, are the person's, and not those of their name elsewhere."""
+    owner, elsewhere, thread = server.person(alice), server.person(alice, OTHER_ORG), str(uuid.uuid4())
+    operator, context = server.as_operator(), {"user_id": alice, "org_id": ORG}
+    later: dict[str, Any] = {"if_not_exists": "create", "after_seconds": 3600}
+    run = await operator.runs.create(thread, "agent", input=NOW["input"], context=context, **later)
+    assert (await owner.ask("GET", f"/threads/{thread}/runs/{run['run_id']}")).status_code == 200
+    copied = await server.person("", headers=OPERATOR).made("POST", f"/threads/{await with_a_conversation(owner)}/copy")
+    assert SECRET in (await owner.ask("GET", f"/threads/{copied['thread_id']}/state")).text
+    for other in (thread, copied["thread_id"]):
+        assert (await elsewhere.ask("GET", f"/threads/{other}")).status_code == 404
 
 
 async def new_thread(client: LangGraphClient) -> str:
@@ -137,10 +97,8 @@ async def new_thread(client: LangGraphClient) -> str:
     {"user_id": 5}, {"user_id": ["alice"]}, {"user_id": "x" * 5_000}, {"org_id": {"a": 1}},
     {"user_id": "ali\x00ce"}, {"user_id": "alice", "org_id": "ac\x00me"},
 ])  # fmt: skip
-def test_an_operator_who_names_nobody_that_could_be_is_told_so(shared_server: DevServer, context: dict[str, Any]) -> None:
-    body = {"assistant_id": "agent", "input": {"messages": []}, "context": context}
-    headers = {"x-auth-scheme": "langsmith"}
-    answer = httpx.post(f"{shared_server.url}/runs/wait", json=body, headers=headers, trust_env=False, timeout=30)
+async def test_an_operator_who_names_nobody_that_could_be_is_told_so(server: DevServer, context: dict[str, Any]) -> None:
+    answer = await server.person("", headers=OPERATOR).ask("POST", "/runs/wait", {**NOW, "context": context})
     assert answer.status_code == 400
     assert "names nobody" in answer.json()["detail"]
 
@@ -162,26 +120,22 @@ async def test_an_operator_who_goes_on_with_a_stopped_run_acts_as_the_thread_s_o
 
 
 @pytest.mark.parametrize("webhook", ["http://10.0.0.1/x", "/threads"])
-def test_no_run_calls_a_private_address(shared_server: DevServer, alice: str, webhook: str) -> None:
-    body = {"assistant_id": "agent", "input": {"messages": []}, "webhook": webhook}
-    headers = {"authorization": f"Bearer {dev_token('acme', alice)}"}
-    answer = httpx.post(f"{shared_server.url}/runs", json=body, headers=headers, trust_env=False)
-    assert answer.status_code == 422
+async def test_no_run_calls_a_private_address(server: DevServer, alice: str, webhook: str) -> None:
+    assert (await server.person(alice).ask("POST", "/runs", {**NOW, "webhook": webhook})).status_code == 422
 
 
-def test_the_store_api_refuses_what_no_store_could_look_for(world: World) -> None:
-    namespace, odd = memories(world.owner), "a\x00b"
-    search = "/store/items/search"
+async def test_the_store_api_refuses_what_no_store_could_look_for(server: DevServer, alice: str) -> None:
+    namespace, odd, search = memories(alice), "a\x00b", "/store/items/search"
     requests: list[tuple[str, str, Any]] = [
         ("GET", f"/store/items?namespace={'.'.join(namespace)}&key=a%00b", None),
         ("POST", search, {"namespace_prefix": namespace, "filter": {"encoding": odd}}),
         ("POST", search, {"namespace_prefix": namespace, "filter": {odd: "x"}}),
         ("POST", search, {"namespace_prefix": namespace, "query": odd}),
         ("POST", search, {"namespace_prefix": ["memories", odd]}),
-        ("PUT", "/store/items", {"namespace": namespace, "key": odd, "value": file("x")}),
+        ("PUT", "/store/items", {"namespace": namespace, "key": odd, "value": text_file("x")}),
         ("DELETE", "/store/items", {"namespace": namespace, "key": odd}),
     ]
-    for caller in ("owner", "studio"):
+    for caller in (server.person(alice), server.person("", headers=OPERATOR)):
         for method, path, body in requests:
-            answer = world.send(caller, method, path, body)
-            assert answer.status_code == 422, (caller, method, path, body, answer.text)
+            answer = await caller.ask(method, path, body)
+            assert answer.status_code == 422, (method, path, body, answer.text)
