@@ -7,7 +7,6 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import numpy as np
 import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -17,11 +16,11 @@ from memory.identity import Actor
 from memory.recall import index as segments
 from memory.recall import retrieval
 from memory.recall.conversations import conversation
-from memory.recall.documents import DamagedError, document, merged, postings, read_bucket, read_document, stored, version_of
+from memory.recall.documents import DamagedError, document, read_bucket, read_document, version_of
 from memory.recall.index import catch_up, forget, index_conversations, rebuild
-from memory.recall.retrieval import CANDIDATES, search
+from memory.recall.retrieval import search
 from testing.platform import Platform
-from tests.memory.recall.talks import ALICE, NOW, hits, human, left, many, say, threads_of
+from tests.memory.recall.talks import ALICE, hits, human, left, many, say, threads_of
 
 
 async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Platform) -> None:
@@ -125,22 +124,6 @@ async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore
     assert await forget(store, ALICE) == 0
     assert await rebuild(store, threads, ALICE) == 103
     assert await hits(store, threads, "puppies") == ["dog"]
-
-
-def test_of_what_is_merged_the_newest_is_kept_wherever_it_is() -> None:
-    def one(text: str, at: int) -> Any:
-        threads = Platform()
-        threads.put(ALICE, "t", (NOW + timedelta(at)).isoformat(), [human(text)])
-        return postings(document(conversation(threads.kept["t"])))
-
-    parts = [one("zebra", 0), one("okapi", 1)]
-    both = merged(parts, [[part.bucket] for part in parts])
-    assert len(both.table.keys) == 1
-    header, buckets = stored(both, buckets=4)
-    terms = np.concatenate([read_bucket(text)[0] for text in buckets])
-    assert sorted(terms) == sorted(one("okapi", 1).bucket[0])
-    assert header["buckets"] == len(buckets) == 4
-    assert CANDIDATES >= 2 * 20
 
 
 @pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])

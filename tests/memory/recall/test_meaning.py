@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
-
-from langgraph.store.base import BaseStore, IndexConfig, Op, Result
+from langgraph.store.base import BaseStore, IndexConfig
 from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
@@ -29,26 +26,6 @@ async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> N
     assert "puppies" not in str([item.value for item in texts])
     await forget(store, ALICE)
     assert await left(store) == []
-
-
-class Far(InMemoryStore):
-    """A store across a network."""
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        await asyncio.sleep(0.01)
-        return await super().abatch(ops)
-
-
-async def test_several_first_searches_at_once_do_not_switch_it_off(threads: Platform) -> None:
-    store = Far(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
-
-    async def searching(number: int) -> list[str]:
-        await asyncio.sleep(0.005 * number)
-        return await hits(store, threads, "vehicle")
-
-    await asyncio.gather(*map(searching, range(8)))
-    say(threads, "boat", "An engine, too", days=0)
-    assert set(await hits(store, threads, "vehicle", limit=2)) == {"car", "boat"}
 
 
 async def test_without_a_semantic_index_nothing_is_stored_for_it(store: BaseStore, threads: Platform) -> None:

@@ -1,4 +1,4 @@
-"""Search of past conversations: what was said is found, first what fits best, and nobody else's."""
+"""Search of past conversations: what was said is found, and nobody else's, in a result small enough to read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from langgraph.store.memory import InMemoryStore
 from memory import namespaces
 from memory.identity import Actor
 from memory.recall import index as segments
-from memory.recall.conversations import conversation
+from memory.recall.conversations import Conversation, Turn, conversation
 from memory.recall.documents import key_of
 from memory.recall.index import index_conversations
-from memory.recall.retrieval import search
+from memory.recall.retrieval import page_text, results_text, search
+from settings import MAX_SEARCH_RESULT_CHARS
 from testing.platform import Platform
 from tests.memory.recall.talks import ALICE, NOW, hits, human, say, threads_of
 
@@ -122,6 +123,7 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
         "fix the build please",
         {"type": "ai", "id": "1", "content": [{"type": "image", "base64": "zebra"}],
          "tool_calls": [{"name": "sh", "args": {"c": "make"}}]},
+        {"type": "system", "id": "s", "content": "hidden"},
         {"type": "tool", "id": "2", "status": "error", "content": "missing libfoo"},
         {"type": "ai", "id": "3", "content": "",
          "tool_calls": [{"name": "sh", "args": {"c": "apt install libfoo-dev"}}, {}, "x"]},
@@ -139,6 +141,7 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
     ]
     assert await hits(InMemoryStore(), threads, "libfoo-dev") == ["t"]
     assert await hits(InMemoryStore(), threads, "zebra") == []
+    assert conversation({"thread_id": "t", "values": None}).turns == ()
 
 
 async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseStore) -> None:
@@ -155,3 +158,71 @@ async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store:
     threads.put(ALICE, "told", NOW.isoformat(), [human("I train for a marathon"), {"type": "ai", "id": "2", "content": "Good"}])
     threads.put(ALICE, "asked", NOW.isoformat(), [human("What now?"), {"type": "ai", "id": "2", "content": advice}])
     assert await hits(store, threads, "marathon") == ["told", "asked"]
+
+
+def past(*talks: tuple[str, list[str]]) -> Platform:
+    threads = Platform()
+    for thread_id, texts in talks:
+        threads.put(ALICE, thread_id, NOW.isoformat(), [{**human(text), "id": str(n)} for n, text in enumerate(texts)])
+    return threads
+
+
+async def answered(threads: Platform, query: str, limit: int = 5) -> str:
+    return results_text(query, await search(InMemoryStore(), threads, ALICE, query, limit))
+
+
+DOG = ("dog", ["Our dog Rex had puppies", "How many?", "Seven, all brown"])
+
+
+@pytest.mark.parametrize("limit", [1, 5, 20])
+async def test_a_result_is_bounded_whatever_was_said(limit: int) -> None:
+    threads = past(*((f"{number:036}", ["brown puppies " * 500] * 10) for number in range(30)))
+    text = await answered(threads, "puppies " * 10_000, limit)
+    assert text.count("thread_id=") == limit
+    assert text.count("puppies") > limit
+    assert len(text) <= MAX_SEARCH_RESULT_CHARS
+
+
+async def test_twenty_conversations_are_named_and_still_the_best_turns_are_quoted() -> None:
+    filler = "We talked about the weather and the news for a long time. " * 4
+    needle = "My zebra is called Zoe, and she sleeps in the garden behind the old mill when the summer is warm. " * 2
+    talks = [(f"{n:036}", [filler, f"A zebra, number {n}", filler]) for n in range(19)]
+    text = await answered(
+        past(*talks, ("found", [filler, needle.strip(), filler])), "What is my zebra in the garden called?", 20
+    )
+    assert text.count("thread_id=") == 20
+    assert f"2. user: {needle.strip()}" in text
+    assert len(text) <= MAX_SEARCH_RESULT_CHARS
+
+
+async def test_the_turn_that_matches_is_quoted_whatever_is_around_it() -> None:
+    long, short = "We talked about the weather for a long time. " * 30, "ok"
+    chat = ("zoo", [long, long, "My zebra is called Zoe", short, "thanks", "bye", short, short])
+    assert "3. user: My zebra is called Zoe" in await answered(past(chat, DOG), "zebra")
+
+
+async def test_what_is_said_at_the_end_of_a_long_turn_is_quoted() -> None:
+    chat = ("paste", ["filler " * 5_000 + "the password of the zebra is stripes", "ok"])
+    assert "zebra is stripes" in await answered(past(chat, DOG), "zebra")
+
+
+async def test_that_older_conversations_are_not_indexed_yet_is_said() -> None:
+    assert "older conversations are not indexed" not in await answered(past(DOG), "puppies")
+    threads = past(*((f"t{number}", ["puppies"]) for number in range(102)))
+    assert "[2 older conversations are not indexed yet; search again]" in await answered(threads, "puppies")
+
+
+def talk(thread_id: str, *texts: str) -> Conversation:
+    return Conversation(thread_id, "2026-01-01", tuple(Turn("user", text, str(n)) for n, text in enumerate(texts)))
+
+
+def test_a_page_has_the_turn_asked_for_in_full() -> None:
+    long = talk("long", *(f"turn {number}" for number in range(1, 101)))
+    assert "\n100. user: turn 100" in page_text(long, None)
+    assert "\n49. user: turn 49\n50. user: turn 50\n51. user: turn 51" in page_text(long, 50)
+    assert "\n1. user: turn 1\n" in page_text(long, -7)
+    assert "\n100. user: turn 100" in page_text(long, 10**9)
+    wordy = talk("x", *[f"{number} " + "word " * 250 for number in range(40)])
+    assert " ".join(wordy.turns[20].text.split()) in page_text(wordy, 21)
+    assert len(page_text(talk("x", *["word " * 50_000] * 40), 3)) <= MAX_SEARCH_RESULT_CHARS
+    assert "has no text" in page_text(talk("empty"), None)
