@@ -19,6 +19,7 @@ from rich.console import Console
 from environment import SettingsError, check_server, dev_address
 from memory.identity import assistant_of
 from memory.recall import message_text
+from memory.reindex import unanswered
 from settings import Settings, agent_graphs, load_settings, local_environ
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
@@ -89,7 +90,7 @@ class Chat:
                     out.print(f"\n  {call['name']}", style="dim", markup=False)
 
 
-def converse(chat: Chat, runner: asyncio.Runner) -> None:
+def converse(chat: Chat, runner: asyncio.Runner, url: str) -> None:
     """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the chat."""
     while True:
         try:
@@ -100,13 +101,10 @@ def converse(chat: Chat, runner: asyncio.Runner) -> None:
             runner.run(chat.carry_out(line))
         except KeyboardInterrupt:
             out.print("\n(stopped)", style="dim")
-        except httpx.HTTPStatusError as error:
-            told = f"The server answered {error.response.status_code}: {error.response.text[:300]}"
-            out.print(told, style="red", markup=False)
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            out.print(unanswered(error, url), style="red", markup=False)
         except (ValueError, TypeError) as error:
             out.print(f"This cannot be sent: {error}.", style="red", markup=False)
-        except httpx.TransportError as error:
-            out.print(f"The server does not answer any more ({type(error).__name__}).", style="red")
 
 
 def main(identity: str, org: str, url: str, graph: str | None = None) -> str | None:
@@ -115,21 +113,19 @@ def main(identity: str, org: str, url: str, graph: str | None = None) -> str | N
         return f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon."
     if not identity.isprintable():
         return f"AS is {identity!r}; use letters that can be printed, in UTF-8."
-    headers = {"Authorization": f"Bearer dev:{org}:{quote(identity, safe='')}"}
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:
             check_server(url)
-            client = get_client(url=url, api_key=None, headers=headers)
+            token = f"dev:{org}:{quote(identity, safe='')}"
+            client = get_client(url=url, api_key=None, headers={"Authorization": f"Bearer {token}"})
             closing.callback(lambda: runner.run(client.aclose()))
             runner.run(client.assistants.search(limit=1))
             out.print(f"Talking to {url} as {identity} of {org}.\n{HELP}", style="dim", markup=False)
-            converse(Chat(client, load_settings(local_environ()), graph), runner)
-        except httpx.HTTPStatusError as error:
-            return f"{url} answered {error.response.status_code}: {error.response.text[:300]}"
+            converse(Chat(client, load_settings(local_environ()), graph), runner, url)
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            return unanswered(error, url)
         except SettingsError as error:
             return str(error)
-        except httpx.TransportError:
-            return f"No server answers at {url}; start it with `make dev` in another terminal."
     return None
 
 
