@@ -186,17 +186,6 @@ async def test_the_server_searches_by_the_index_of_its_configuration(
     items = (await operator.store.search_items(namespace, query="any pet?"))["items"]
     assert items[0]["key"] == "/topics/a.md"
     assert (items[0].get("score") or 0) > (items[1].get("score") or 0)
-
-
-@pytest.mark.server
-async def test_without_an_address_a_server_starts_a_postgres_in_its_folder(
-    pair: list[DevServer],
-) -> None:
-    """Without an address a server starts a Postgres in its folder, and does not block."""
-    await pair[0].as_operator().store.put_item(["policies", "acme"], "/kept.md", {"content": "kept"})
-    with psycopg.connect(embedded_in(pair[0].folder)) as connection:
-        rows = connection.execute("SELECT value FROM store WHERE key = '/kept.md'").fetchall()
-    assert rows == [({"content": "kept"},)]
     assert "Blocking call" not in pair[0].log
 
 
