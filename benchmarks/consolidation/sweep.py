@@ -4,7 +4,7 @@ Goals: its requests and its time follow who is active. 100,000 people with 1% ac
 cost who are all active; and 1% of 10,000 a tenth or less of all of them.
 
 Everybody has CONVERSATIONS conversations, all of them consolidated; an active person's newest has changed since the last
-sweep. The platform is testing/fake_platform.py, which answers a search with the page it was asked for: measured is what the
+sweep. The platform is testing/platform.py, which answers a search with the page it was asked for: measured is what the
 sweep itself does and asks for, not how fast a database finds a page. A repetition takes the sizes in turn, so that each meets
 the same weather; memory is the largest that Python allocated during a sweep, in one more that is not timed, over what was
 there before, the fake's own new runs included.
