@@ -38,9 +38,15 @@ _ALL = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Changes to apply together, for revisions of this author. `memory`: the last part of the files' namespace.
+    """Changes to apply together, for revisions of this author: accepted ones, or a proposal.
 
-    `positions` are those of the conversations once it is applied, by thread id; `report` is the run's record with it.
+    Args:
+        memory: the last part of the files' namespace.
+        changes: of a proposal, the undecided ones.
+        positions: those of the conversations once it is applied, by thread id.
+        report: the run's record with it.
+        decided: the paths that the person decided about.
+        declined: what they declined.
     """
 
     id: str
@@ -50,29 +56,17 @@ class Batch:
     changes: list[Changed]
     positions: dict[str, Position]
     report: Record
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """Changes that wait for the person: `changes` are the undecided ones, `decided` the paths of the others."""
-
-    id: str
-    at: str
-    memory: str
-    author: Author
-    changes: list[Changed]
-    threads: list[str]  # ids of the conversations they come from
     decided: list[str] = field(default_factory=list)
     declined: list[Declined] = field(default_factory=list)
 
     def shown(self) -> dict[str, Any]:
         """The proposal for its person. Blocks; call it in a thread."""
         files = {change.path: change.diff() for change in self.changes}
-        return {"id": self.id, "at": self.at, "files": files, "threads": self.threads}
+        return {"id": self.id, "at": self.at, "files": files, "threads": list(self.positions)}
 
 
 _DECIDING: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-_BATCHES, _PROPOSALS = TypeAdapter(Batch), TypeAdapter(Proposal)
+_BATCHES = TypeAdapter(Batch)
 
 
 class UnknownProposalError(RefusedWriteError):
@@ -95,9 +89,8 @@ async def commit(store: BaseStore, actor: Actor, files: Namespace, batch: Batch,
         RefusedWriteError: the person was forgotten.
     """
     place = namespaces.accepted(actor)
-    value = await asyncio.to_thread(_BATCHES.dump_python, batch, mode="json")
-    await store.aput(place, batch.id, value, index=False)
-    if began and await journal.is_forgotten(store, began):
+    await _put(store, place, batch)
+    if await journal.is_forgotten(store, began):
         await store.adelete(place, batch.id)
         raise RefusedWriteError("The person was forgotten; nothing is kept.")
     return await _complete(store, actor, files, batch, began)
@@ -106,14 +99,11 @@ async def commit(store: BaseStore, actor: Actor, files: Namespace, batch: Batch,
 async def finish_accepted(store: BaseStore, actor: Actor, files: Namespace, began: Began | None) -> None:
     """Apply the rest of what dead runs had accepted."""
     for item in await store.asearch(namespaces.accepted(actor), limit=_ALL):
-        try:
-            batch = await asyncio.to_thread(_BATCHES.validate_python, item.value)
-        except ValidationError:  # a damaged one: its conversations are still due
+        batch = await asyncio.to_thread(_read, item)
+        if batch is None:  # a damaged one: its conversations are still due
             await store.adelete(item.namespace, item.key)
-            continue
-        if batch.memory == files[-1]:
-            done = [change for change in batch.changes if await _is_applied(store, files, batch, change)]
-            rest = [change for change in batch.changes if change not in done]
+        elif batch.memory == files[-1]:
+            rest = [change for change in batch.changes if not await _is_applied(store, files, batch, change)]
             report = batch.report.ended("interrupted", "The run's process died; a later run finished it.")
             await _complete(store, actor, files, replace(batch, changes=rest, report=report), began)
 
@@ -131,7 +121,7 @@ async def _complete(store: BaseStore, actor: Actor, files: Namespace, batch: Bat
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in report.files.items() if path not in refused}
         report = replace(report.ended("undone", f"Not applied: {reason}"), files=shown)
-    if not (began and await journal.is_forgotten(store, began)):
+    if not await journal.is_forgotten(store, began):
         await put_positions(store, actor, batch.positions)
         await keep(store, actor, report)
     await store.adelete(namespaces.accepted(actor), batch.id)
@@ -185,44 +175,42 @@ async def refusal(store: BaseStore, files: Namespace, changes: Sequence[Changed]
 
 async def propose(store: BaseStore, actor: Actor, batch: Batch, began: Began | None) -> Record:
     """Keep a batch's changes until the person decides about them. Returns its report."""
-    proposal = Proposal(batch.id, batch.at, batch.memory, batch.author, batch.changes, list(batch.positions))
     report = batch.report.ended("proposed")
-    await _put(store, actor, proposal)
-    if began and await journal.is_forgotten(store, began):
-        await store.adelete(namespaces.proposals(actor), proposal.id)
+    await _put(store, namespaces.proposals(actor), batch)
+    if await journal.is_forgotten(store, began):
+        await store.adelete(namespaces.proposals(actor), batch.id)
         raise RefusedWriteError("The person was forgotten; nothing is kept.")
     await put_positions(store, actor, batch.positions)
     await keep(store, actor, report)
     return report
 
 
-async def _put(store: BaseStore, actor: Actor, proposal: Proposal) -> None:
-    value = await asyncio.to_thread(_PROPOSALS.dump_python, proposal, mode="json")
-    await store.aput(namespaces.proposals(actor), proposal.id, value, index=False)
+async def _put(store: BaseStore, place: Namespace, batch: Batch) -> None:
+    await store.aput(place, batch.id, await asyncio.to_thread(_BATCHES.dump_python, batch, mode="json"), index=False)
 
 
-async def proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[Proposal]:
+async def proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[Batch]:
     """A memory's proposals with those that were decided, oldest first. A damaged one is left out."""
     items = await store.asearch(namespaces.proposals(actor), limit=_ALL)
     known = [each for item in items if (each := await asyncio.to_thread(_read, item)) and each.memory == files[-1]]
     return sorted(known, key=lambda each: each.at)
 
 
-def _read(item: Item) -> Proposal | None:
+def _read(item: Item) -> Batch | None:
     try:
-        return _PROPOSALS.validate_python(item.value)
+        return _BATCHES.validate_python(item.value)
     except ValidationError:
         return None
 
 
-def is_full(known: Sequence[Proposal]) -> bool:
+def is_full(known: Sequence[Batch]) -> bool:
     """Whether consolidation stops proposing until the person decides."""
     waiting = [each for each in known if each.changes]
     size = sum(len(change.before) + len(change.after) for each in waiting for change in each.changes)
     return len(waiting) >= MAX_PROPOSALS or size > MAX_MEMORY_BYTES
 
 
-def with_proposals(base: Mapping[str, Item], known: Iterable[Proposal]) -> dict[str, Item]:
+def with_proposals(base: Mapping[str, Item], known: Iterable[Batch]) -> dict[str, Item]:
     """The files with all proposals accepted, without changes that cannot be merged. Blocks; call it in a thread."""
     items = dict(base)
     for change in (change for proposal in known for change in proposal.changes):
@@ -297,7 +285,8 @@ async def _decide(
     over = {change.path for change in wanted} - refused.keys()
     left = [change for change in proposal.changes if change.path not in over]
     decided = sorted({*proposal.decided, *over})
-    await _put(store, actor, replace(proposal, changes=left, decided=decided, declined=[*proposal.declined, *declined]))
+    proposal = replace(proposal, changes=left, decided=decided, declined=[*proposal.declined, *declined])
+    await _put(store, namespaces.proposals(actor), proposal)
     if await journal.is_forgotten(store, began):
         await store.adelete(namespaces.proposals(actor), proposal_id)
         raise RefusedWriteError("What is remembered of you was deleted meanwhile.")

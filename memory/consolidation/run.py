@@ -31,7 +31,6 @@ from memory import identity, journal, langgraph_internals, namespaces
 from memory.consolidation import guard
 from memory.consolidation.commit import (
     Batch,
-    Proposal,
     commit,
     files_of,
     finish_accepted,
@@ -310,7 +309,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             logger.warning("Conversations were not indexed for recall: %r. The next search does it.", error, exc_info=True)
 
 
-async def _taken_back(store: BaseStore, files: namespaces.Namespace, known: list[Proposal]) -> dict[Key, TakenBack]:
+async def _taken_back(store: BaseStore, files: namespaces.Namespace, known: list[Batch]) -> dict[Key, TakenBack]:
     declined = [each for one in known for each in one.declined]
     return await asyncio.to_thread(taken_back, await journal.histories(store, files), declined)
 
