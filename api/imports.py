@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from deepagents.backends.protocol import FileData
 from fastapi import APIRouter, Depends, Query
@@ -17,7 +17,7 @@ from langgraph.store.base import Item
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from starlette.exceptions import HTTPException
 
-from api.person import ROUTE, PersonRequest, diff
+from api.person import ROUTE
 from api.requests import Caller, Memory, alone, body_of, json_response, takes
 from memory import identity
 from memory.journal import all_items, lines_of
@@ -25,10 +25,6 @@ from memory.validation import RefusedWriteError, before_write, check_path, check
 from settings import MAX_IMPORT_BYTES, MAX_MEMORY_FILES
 
 router = APIRouter(tags=["Memory"])
-
-
-class ImportQuery(Memory):
-    dry_run: Literal["true", "false"] = "true"
 
 
 class Imported(BaseModel):
@@ -93,38 +89,33 @@ class Document(BaseModel):
 @router.post("/memory/import", openapi_extra=takes(Document), dependencies=[alone("import")])
 async def import_files(
     caller: Caller,
-    query: Annotated[ImportQuery, Query()],
+    query: Annotated[Memory, Query()],
     body: Annotated[Document, Depends(body_of(Document, MAX_IMPORT_BYTES))],
 ) -> Response:
-    """Merge the files of an export into your memory. Without dry_run=false it only says what would become of each.
+    """Merge the files of an export into your memory.
 
     Nothing is taken away: what is not there is created, Markdown gets the lines it lacks at its end, every other file that is
     there stays. Conversations are not imported. All is checked before anything is written, and it can be repeated. `files` are
-    path, action (create, append, keep, same) and diff. 409: memory changed meanwhile so that one of the files could not be
-    written; call again. 429: another import of yours is under way.
+    path and action (create, append, keep, same). 409: memory changed meanwhile so that one of the files could not be written;
+    call again. 429: another import of yours is under way.
     """
-    return await _merge(caller, body.files, dry_run=query.dry_run == "true")
-
-
-async def _merge(caller: PersonRequest, wanted: Sequence[Imported], *, dry_run: bool) -> Response:
-    if not dry_run:
-        await caller.check_assistant()
+    await caller.check_assistant()
     items = await all_items(caller.store, caller.namespace)
-    planned = await asyncio.to_thread(plan, items, wanted, caller.author)
-    for file, step in zip(wanted, planned, strict=True):
-        if not dry_run and step["action"] in {"create", "append"}:
+    actions = await asyncio.to_thread(plan, items, body.files, caller.author)
+    for file in body.files:
+        if actions[file.path] in {"create", "append"}:
             try:
                 await caller.files.arevise(file.key, file.merged)
             except ValueError as error:  # another write came after the plan
                 raise HTTPException(409, f"{error} Files before it were imported; call again.") from None
-    return json_response({"dry_run": dry_run, "files": planned})
+    return json_response({"files": [{"path": path, "action": action} for path, action in actions.items()]})
 
 
-def plan(stored: Sequence[Item], wanted: Sequence[Imported], author: identity.Author) -> list[dict[str, Any]]:
-    """The effect on each file: `path`, `action` (create, append, keep, same) and `diff`. Blocks. Raises `RefusedWriteError` if
-    one of the writes would be refused.
+def plan(stored: Sequence[Item], wanted: Sequence[Imported], author: identity.Author) -> dict[str, str]:
+    """What becomes of each file, by its path: create, append, keep or same. Blocks. Raises `RefusedWriteError` if one of the
+    writes would be refused.
     """
-    items, planned = {item.key: item for item in stored}, list[dict[str, Any]]()
+    items, planned = {item.key: item for item in stored}, dict[str, str]()
     for entry in wanted:
         item = items.get(entry.key)
         try:
@@ -132,13 +123,12 @@ def plan(stored: Sequence[Item], wanted: Sequence[Imported], author: identity.Au
         except ValueError as error:
             raise RefusedWriteError(str(error)) from None
         after = entry.merged(before)
-        before_write(f"{ROUTE}{entry.key}", after["content"], author)
+        before_write(entry.path, after["content"], author)
         check_room(list(items.values()), entry.key, len(after["content"].encode()))
         now = datetime.now(UTC)
         namespace = item.namespace if item else ("memories",)
         items[entry.key] = Item(value={**after}, key=entry.key, namespace=namespace, created_at=now, updated_at=now)
-        text = [None if file is None or file["encoding"] != "utf-8" else file["content"] for file in (before, after)]
-        planned.append({"path": f"{ROUTE}{entry.key}", "action": _action(before, after, entry), "diff": diff(*text)})
+        planned[entry.path] = _action(before, after, entry)
     return planned
 
 

@@ -2,10 +2,9 @@
 
 import { html, useState } from "./lib/preact.js";
 import { Dialog, useAct } from "./parts.js";
-import { Diff, Problem, plural } from "./text.js";
+import { Problem, plural } from "./text.js";
 
-const ADDED = { create: "is new", append: "gets the lines it lacks" };
-const KEPT = { keep: "stays as it is", same: "is the same already" };
+const DONE = { create: "is new", append: "got the lines it lacked", keep: "stays as it is", same: "was the same already" };
 
 export function Data({ session, onForgotten }) {
   const { client, memory, me } = session;
@@ -17,37 +16,29 @@ export function Data({ session, onForgotten }) {
     Object.assign(document.createElement("a"), { href: url, download: "memory.json" }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
   });
-  const rehearse = act(async ({ target }) => {
+  const merge = act(async ({ target }) => {
     const text = await target.files[0].text();
     target.value = ""; // the same file may be chosen again
-    const body = JSON.parse(text);
-    setImported({ body, files: (await client.json("POST", "/memory/import", { body })).files });
+    setImported((await memory.change("POST", "/memory/import", { body: JSON.parse(text) })).files);
   });
-  const choose = html`<input type="file" accept=".json,application/json" onChange=${rehearse} />`;
+  const choose = html`<input type="file" accept=".json,application/json" onChange=${merge} />`;
   return html`<section class="data" aria-label="Your data">
     <${Problem} text=${problem} />
     <p class="row"><button onClick=${download}>Export</button>
       ${me.memory_scope !== "assistant" && html`<label class="button">Import${choose}</label>`}
       <button class="danger" aria-hidden=${isForgetting} onClick=${() => setForgetting(true)}>Forget me</button></p>
-    ${imported && html`<${Merge} memory=${memory} ...${imported} onClose=${() => setImported(null)} />`}
+    ${imported && html`<${Imported} files=${imported} onClose=${() => setImported(null)} />`}
     ${isForgetting &&
     html`<${Forget} session=${session} onForgotten=${onForgotten} onClose=${() => setForgetting(false)} />`}
   </section>`;
 }
 
-/** What an import would do, and doing it. */
-function Merge({ memory, body, files, onClose }) {
-  const [problem, act] = useAct();
-  const isEmpty = !files.some(({ action }) => action in ADDED);
-  const query = { dry_run: "false" };
-  const merge = act(() => memory.change("POST", "/memory/import", { query, body }).then(onClose));
-  const file = ({ path, action, diff }) => html`<article key=${path}><h3>${path}</h3>
-    <p class="quiet">${ADDED[action] ?? KEPT[action] ?? action}</p>${diff && html`<${Diff} text=${diff} />`}</article>`;
-  return html`<${Dialog} title="What this would add" problem=${problem} onClose=${onClose}>
-    <p>Nothing is taken away, and nothing is written yet.
-      ${isEmpty && " There is nothing to add: all of it is here already."}</p>
-    ${!isEmpty && html`<p class="row"><button class="main" onClick=${merge}>Add to what it knows</button></p>`}
-    ${files.map(file)}
+/** What an import did. Its changes are in the list of memory, too, each with its Undo. */
+function Imported({ files, onClose }) {
+  const file = ({ path, action }) => html`<article key=${path}><h3>${path}</h3>
+    <p class="quiet">${DONE[action] ?? action}</p></article>`;
+  return html`<${Dialog} title="What was imported" onClose=${onClose}>
+    <p>Nothing was taken away.</p>${files.map(file)}
   <//>`;
 }
 

@@ -63,9 +63,7 @@ def memory() -> Iterator[Row]:
         (Row("GET /memory/history", "a file's history", own_only(), needs="revised", query=read, shows="<kept>"), {}),
         (Row("POST /memory/undo", "make a file what it was", own_only(), undo, "revised", shows="revision", changes=True), {}),
         (Row("GET /memory/export", "take everything along", each_their_own(), needs="thread", shows="<said>"), {}),
-        (Row("POST /memory/import", "see what an import would do", each_their_own(), own, shows="create"),
-         {"body": named, "shows": "append"}),
-        (Row("POST /memory/import", "import", each_their_own(), own, query="dry_run=false", shows="create", changes=True),
+        (Row("POST /memory/import", "import", each_their_own(), own, shows="create", changes=True),
          {"body": named, "shows": "append"}),
         *[
             (Row("POST /memory/consolidate", "consolidate now", each_their_own(202), shows="queued", queues=True), {}),

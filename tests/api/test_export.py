@@ -89,7 +89,7 @@ async def test_an_export_has_the_history_of_deleted_files(api: httpx.AsyncClient
             (1, False, "one\n"),
         ]
     async with calling("bob") as bob:
-        assert (await bob.post("/memory/import?dry_run=false", json=whole)).status_code == 200
+        assert (await bob.post("/memory/import", json=whole)).status_code == 200
         assert [file["path"] for file in (await bob.get("/memory")).json()["files"]] == ["/memories/there.md"]
         there = {"path": "/memories/there.md"}
         assert (await bob.get("/memory/file", params=there)).json()["content"] == whole["files"][0]["content"]

@@ -32,23 +32,15 @@ async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: http
         {"path": "/memories/new.md", "content": "new\n"},
         {"path": "/memories/pixel.png", "content": "iVBORw==", "encoding": "base64"},
     )
-    before = kept(store)
-    for query in ("", "?dry_run=true"):
-        tried = (await api.post(f"/memory/import{query}", json=document)).json()
-        assert tried["dry_run"] is True
-        assert kept(store) == before
-    assert [(step["path"].removeprefix("/memories/"), step["action"]) for step in tried["files"]] == [
+    done = (await api.post("/memory/import", json=document)).json()
+    assert [(step["path"].removeprefix("/memories/"), step["action"]) for step in done["files"]] == [
         ("notes.md", "append"), ("profile.json", "keep"), ("same.md", "same"), ("new.md", "create"), ("pixel.png", "create"),
     ]  # fmt: skip
-    assert "+- theirs" in tried["files"][0]["diff"]
-    assert tried["files"][1]["diff"] == tried["files"][2]["diff"] == ""
-    done = (await api.post("/memory/import?dry_run=false", json=document)).json()
-    assert done == {**tried, "dry_run": False}
     content = (await api.get("/memory/file", params=NOTES)).json()["content"]
     assert content == "# Notes\n- one\n- mine\n- theirs\n- more\n"
     assert (await api.get("/memory/file", params={"path": "/memories/pixel.png"})).json()["encoding"] == "base64"
     assert (await api.get("/memory/history", params=NOTES)).json()["revisions"][0]["author"]["kind"] == "person"
-    again = (await api.post("/memory/import?dry_run=false", json=document)).json()
+    again = (await api.post("/memory/import", json=document)).json()
     assert {step["action"] for step in again["files"]} <= {"keep", "same"}
 
 
@@ -70,19 +62,17 @@ async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: http
     exported(*({"path": f"/memories/{n}.md", "content": "x" * MAX_FILE_BYTES} for n in range(17))),
 ])  # fmt: skip
 async def test_an_import_with_anything_wrong_writes_nothing(api: httpx.AsyncClient, store: BaseStore, document: Any) -> None:
-    for dry_run in ("true", "false"):
-        body = json.dumps(document)
-        headers = {"content-type": "application/json"}
-        answer = await api.post("/memory/import", params={"dry_run": dry_run}, content=body, headers=headers)
-        assert answer.status_code == 422, answer.text
-        assert len(answer.json()["detail"]) < 400
+    headers = {"content-type": "application/json"}
+    answer = await api.post("/memory/import", content=json.dumps(document), headers=headers)
+    assert answer.status_code == 422, answer.text
+    assert len(answer.json()["detail"]) < 400
     assert not kept(store)
 
 
-async def test_an_import_too_large_or_with_another_dry_run_is_refused(api: httpx.AsyncClient) -> None:
+async def test_an_import_too_large_or_with_a_parameter_it_does_not_have_is_refused(api: httpx.AsyncClient) -> None:
     body, headers = b" " * (MAX_IMPORT_BYTES + 1), {"content-type": "application/json"}
     assert (await api.post("/memory/import", content=body, headers=headers)).status_code == 413
-    assert (await api.post("/memory/import?dry_run=no", json=exported())).status_code == 400
+    assert (await api.post("/memory/import?dry_run=true", json=exported())).status_code == 400
 
 
 @pytest.mark.parametrize("store", stores(pytest.mark.proof), indirect=True)
@@ -102,7 +92,7 @@ async def test_others_are_served_while_somebody_imports(api: httpx.AsyncClient, 
     gc.freeze()  # what thousands of earlier tests left is not looked through meanwhile
     waiting, started = asyncio.create_task(others()), time.thread_time()
     await asyncio.sleep(0)
-    answer = await api.post("/memory/import?dry_run=false", json=document)
+    answer = await api.post("/memory/import", json=document)
     took, running = time.thread_time() - started, False
     await waiting
     gc.unfreeze()

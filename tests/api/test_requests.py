@@ -41,7 +41,7 @@ async def test_a_bad_path_is_refused_by_every_route_and_changes_nothing(
     ]
     assert [answer.status_code for answer in answers] == [400] * 5
     assert all("\n" not in answer.json()["detail"] for answer in answers)
-    imported = await api.post("/memory/import?dry_run=false", json=exported({"path": path, "content": "x"}))
+    imported = await api.post("/memory/import", json=exported({"path": path, "content": "x"}))
     assert imported.status_code == 422
     assert not kept(store)
 
@@ -195,7 +195,7 @@ async def test_no_request_begins_memory_with_more_assistants_than_the_limit(call
         answers = [await put(client, "x", params={**NOTES, "assistant_id": assistant}) for assistant in ids]
         assert [answer.status_code for answer in answers] == [200] * MAX_ASSISTANTS + [422]
         assert f"{MAX_ASSISTANTS} is the limit" in answers[-1].json()["detail"]
-        last = {"assistant_id": ids[-1], "dry_run": "false"}
+        last = {"assistant_id": ids[-1]}
         body = exported({"path": "/memories/a.md", "content": "x"})
         assert (await client.post("/memory/import", params=last, json=body)).status_code == 422
         assert (await put(client, "y", params={**NOTES, "assistant_id": ids[0]})).status_code == 200

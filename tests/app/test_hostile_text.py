@@ -106,9 +106,11 @@ def test_hostile_text_in_policies_imports_and_refusals_is_text(visit: Visit, me:
     files = [{"path": "/memories/<script>alert(1)</script>.md", "content": "<b onclick=alert(1)>"}]
     document.write_text(json.dumps({"version": 1, "files": files}))
     page.get_by_label("Import").set_input_files(document)
-    expect(dialog).to_contain_text("<b onclick=alert(1)>")
+    expect(dialog).to_contain_text("<script>alert(1)</script>")
     nothing_was_made_of_it(page)
     visitor.button("Close").click()
+    expect(page.get_by_role("list", name="Memory")).to_contain_text("<b onclick=alert(1)>")
+    nothing_was_made_of_it(page)
     document.write_text(json.dumps({"version": 1, "files": [{"path": HOSTILE[0], "content": ""}]}))
     page.get_by_label("Import").set_input_files(document)
     expect(page.get_by_role("alert")).to_contain_text("<img src=x onerror=alert(1)>")

@@ -241,10 +241,10 @@ def test_everything_is_exported_forgotten_and_imported_again(
     expect(page.get_by_role("list", name="Conversations").get_by_role("listitem")).to_have_count(0)
 
     page.get_by_label("Import").set_input_files(tmp_path / "memory.json")
-    expect(page.get_by_role("dialog")).to_contain_text("+- I prefer metric units")
-    assert elsewhere.read(PREFERENCES) is None
-    visitor.button("Add to what it knows").click()
+    expect(page.get_by_role("dialog", name="What was imported")).to_contain_text(f"{PREFERENCES}is new")
+    visitor.button("Close").click()
     visitor.button(PREFERENCES).wait_for()
+    expect(page.get_by_role("list", name="Memory")).to_contain_text("+- I prefer metric units")
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 

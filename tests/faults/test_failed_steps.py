@@ -47,7 +47,7 @@ CHANGES: dict[str, tuple[int, Callable[[Person], Awaitable[httpx.Response]]]] = 
     "the last of many": (24, lambda person: person.write("new")),
     "a deletion": (1, lambda person: person.ask("DELETE", "/memory/file", path=FILE)),
     "an undo": (2, lambda person: person.ask("POST", "/memory/undo", {"path": FILE, "revision": 1})),
-    "an import": (1, lambda person: person.ask("POST", "/memory/import", EXPORT, dry_run="false")),
+    "an import": (1, lambda person: person.ask("POST", "/memory/import", EXPORT)),
     "a pause": (0, lambda person: person.ask("PUT", "/memory/controls", {"paused": True})),
 }
 

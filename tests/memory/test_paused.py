@@ -218,7 +218,7 @@ async def test_the_person_s_own_hands_work_and_the_controls_are_theirs_alone(ser
     await client.http.put("/memory/file", params=file, json={"content": "mine again"})
     await client.http.post("/memory/undo", json={**file, "revision": 1})
     document = {"version": 1, "files": [{"path": "/memories/more.md", "content": "x"}]}
-    await client.http.post("/memory/import", params={"dry_run": "false"}, json=document)
+    await client.http.post("/memory/import", json=document)
     assert {"/memories/own.md", "/memories/more.md"} <= {file["path"] for file in (await client.http.get("/memory"))["files"]}
     assert (await client.http.get("/memory/export"))["controls"] == {"paused": True, "review": False}
     assert (await operator.http.get("/memory/controls", params=named))["paused"] is True

@@ -33,7 +33,7 @@ async def test_that_memory_is_nearly_full_is_said_before_a_write_is_refused(
     files = [
         {"path": f"/memories/{n}.md", "content": "x" * size} for n in range(int(NEARLY_FULL * MAX_MEMORY_BYTES / size) + 1)
     ]
-    await client.http.post("/memory/import", params={"dry_run": "false"}, json={"version": 1, "files": files})
+    await client.http.post("/memory/import", json={"version": 1, "files": files})
     model.script("more words", write, [Text("done")])
     await run_turn(client, await new_thread(client, {}), "more words")
     assert "Memory is nearly full" in tool_results(model.requests[-1])[0]

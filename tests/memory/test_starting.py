@@ -41,7 +41,7 @@ async def test_who_deletes_all_files_does_not_get_the_starting_files_back(
     client = server.as_user(alice)
     if imported:
         files = [{"path": "/memories/mine.md", "content": "- mine\n"}]
-        await client.http.post("/memory/import", json={"version": 1, "files": files}, params={"dry_run": "false"})
+        await client.http.post("/memory/import", json={"version": 1, "files": files})
     else:
         await turn(client)
         assert await paths(client) == STARTING != set()
