@@ -4,7 +4,7 @@ import { html, useState } from "./lib/preact.js";
 import { Dialog, useAct } from "./parts.js";
 import { Problem, plural } from "./text.js";
 
-const DONE = { create: "is new", append: "got the lines it lacked", keep: "stays as it is", same: "was the same already" };
+const DONE = { create: "is new", append: "got the lines it lacked", keep: "stays as it is", same: "was there" };
 
 export function Data({ session, onForgotten }) {
   const { client, memory, me } = session;
