@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIStatusError
 from pydantic import BaseModel, Field
@@ -110,7 +110,7 @@ async def consolidations(caller: Caller, query: Annotated[About, Query()]) -> Re
     """What consolidation did with your conversations.
 
     `consolidations`, newest first: run_id, started_at, ended_at, status (done, undone, failed) and reason, conversations,
-    messages, model_calls, input_tokens, output_tokens, undone (batches), `files` (a diff each).
+    messages, model_calls, input_tokens, output_tokens, `files` (a diff each).
     """
     return json_response({"consolidations": await records(caller.store, caller.actor)})
 
@@ -177,7 +177,7 @@ async def operations(caller: Caller, query: Annotated[About, Query()]) -> Respon
     """How consolidation, the search index and storage do, over all people (operators).
 
     `due` (people, conversations, oldest), `search_index` (conversations that the next search indexes first, oldest), `storage`
-    (files, bytes, largest: people with org_id, user_id, files and bytes). `complete` says whether all was looked at.
+    (files, bytes without histories, largest: people with org_id, user_id, files, bytes). `complete`: all was looked at.
     """
     if not identity.is_operator(caller.http.user, caller.settings):
         raise HTTPException(403, "Operations are for operators; GET /memory/consolidations is about yourself.")
@@ -197,7 +197,7 @@ async def operations(caller: Caller, query: Annotated[About, Query()]) -> Respon
 
 
 async def _storage(store: BaseStore, settings: Settings) -> dict[str, Any]:
-    """Number and size of people's files with their histories, and the people with the largest."""
+    """Number and size of people's files, without their histories, and the people with the largest."""
     by_owner: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     read = 0
     while (page := await store.asearch(("memories",), limit=_PAGE, offset=read)) and read < _FILES:
@@ -205,17 +205,11 @@ async def _storage(store: BaseStore, settings: Settings) -> dict[str, Any]:
         for item in page:
             counts = by_owner[item.namespace[-1]]
             counts[0] += 1
-            counts[1] += _bytes(item)
+            counts[1] += len(str(item.value.get("content", "")).encode(errors="replace"))
     largest = sorted(by_owner.items(), key=lambda entry: entry[1][1], reverse=True)[:_NAMED]
     named = [{**_named(owner, settings), "files": files, "bytes": size} for owner, (files, size) in largest]
     total = sum(size for _, size in by_owner.values())
     return {"files": read, "bytes": total, "largest": named, "complete": read < _FILES}
-
-
-def _bytes(item: Item) -> int:
-    """Size of a file and an upper bound of its history's."""
-    content, written = str(item.value.get("content", "")), item.value.get("written")
-    return len(content.encode(errors="replace")) + (written if isinstance(written, int) else 0)
 
 
 def _named(namespace: str, settings: Settings) -> dict[str, Any]:

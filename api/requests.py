@@ -151,7 +151,19 @@ def body_of(model: type[Model], limit: int) -> Callable[[Request], Awaitable[Mod
 
 def takes(model: type[BaseModel]) -> dict[str, Any]:
     """The body of `body_of` in /openapi.json."""
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": model.model_json_schema()}}}}
+    schema = model.model_json_schema()
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _inlined(schema, schema)}}}}
+
+
+def _inlined(part: Any, schema: dict[str, Any]) -> Any:
+    """Part of a schema with what its references lead to in their place: "#" is another document's root in /openapi.json."""
+    if isinstance(part, list):
+        return [_inlined(each, schema) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if "$ref" in part:
+        return _inlined(schema["$defs"][part["$ref"].removeprefix("#/$defs/")], schema)
+    return {name: _inlined(each, schema) for name, each in part.items() if name != "$defs"}
 
 
 async def check_no_body(request: Request) -> None:

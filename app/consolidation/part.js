@@ -113,7 +113,7 @@ function Numbers({ due, search_index: index, storage }) {
     ${name === "Storage" && html`<ul>${storage.largest.map(holder)}</ul>`}</section>`;
   return html`${section("Due", `${waiting}${since(due.oldest)}`)}
     ${section("Search index", `${stale}${since(index.oldest)}`)}
-    ${section("Storage", `${plural(storage.files, "file")}, ${size(storage.bytes)} with their histories`)}
+    ${section("Storage", `${plural(storage.files, "file")}, ${size(storage.bytes)}`)}
     ${!(due.complete && storage.complete) && html`<p class="quiet">Not everything was looked at; there is more.</p>`}`;
 }
 
