@@ -111,7 +111,8 @@ def test_hostile_text_in_policies_imports_and_refusals_is_text(visit: Visit, me:
     visitor.button("Close").click()
     expect(page.get_by_role("list", name="Memory")).to_contain_text("<b onclick=alert(1)>")
     nothing_was_made_of_it(page)
-    document.write_text(json.dumps({"version": 1, "files": [{"path": HOSTILE[0], "content": ""}]}))
+    twice = [{"path": f"/memories/{HOSTILE[0]}.md", "content": ""}] * 2
+    document.write_text(json.dumps({"version": 1, "files": twice}))
     page.get_by_label("Import").set_input_files(document)
     expect(page.get_by_role("alert")).to_contain_text("<img src=x onerror=alert(1)>")
     nothing_was_made_of_it(page)
