@@ -156,8 +156,6 @@ class Row:
     title: str
     change: Callable[[Fork], None]
     tests: tuple[str, ...]
-    quick: bool = False  # in `make test`, too
-    starts: bool = False  # as `make dev` does: what a server serves has changed
 
 
 DOCS = ("tests/test_docs.py", "tests/test_architecture.py")
@@ -165,14 +163,14 @@ AGENT = ("tests/test_agent.py", "tests/memory/test_prompt.py", "tests/memory/tes
 SHOWN = ("tests/test_shared_text.py", "tests/test_hostile.py", "tests/api", *AGENT)
 CONFIGURED = ("tests/test_deploy.py", *DOCS)
 SERVED = (
-    *("tests/faults", "tests/memory/journal/test_journal_cost.py", "tests/memory/test_usage.py", "tests/memory/test_quota.py"),
+    *("tests/faults", "tests/memory/journal", "tests/memory/test_usage.py", "tests/memory/test_quota.py"),
     *("tests/test_graphs.py", "tests/test_injection.py", "tests/test_seeds.py", *SHOWN, *CONFIGURED),
 )
 ROWS = [
     Row("the model", model, ("tests/test_models.py", "tests/test_settings.py")),
     Row("no offline model", parts.no_offline_model, ("tests/test_models.py", "tests/test_settings.py", "tests/faults", *DOCS)),
     Row("how it behaves", behaviour, (*AGENT, "tests/memory/consolidation", *DOCS)),
-    Row("the rules", rules, ("tests/test_seeds.py",), quick=True),
+    Row("the rules", rules, ("tests/test_seeds.py",)),
     Row("skills", skills, ("tests/test_seeds.py", "tests/memory/test_skills.py", *DOCS)),
     Row("what a new user starts with", starting_memory, ("tests/test_seeds.py", "tests/dev", *AGENT, *DOCS)),
     Row("what a profile holds", profile, ("tests/memory/test_validation.py", "tests/api", *AGENT, *DOCS)),
@@ -181,24 +179,21 @@ ROWS = [
     Row("whose memory it is", scope, ("tests/test_settings.py", "tests/memory", "tests/access", *DOCS)),
     Row("who may do what", permission, ("tests/access", *DOCS)),
     Row("the page", page, DOCS),
-    Row("a front end of your own in a browser", front_end, ("tests/dev/test_guard.py", *CONFIGURED)),
-    Row("a tool", tool, DOCS, quick=True),
-    Row("another agent", another_agent, ("tests/test_graphs.py", *DOCS), quick=True),
+    Row("a front end of your own in a browser", front_end, ("tests/access/test_dev_guard.py", *CONFIGURED)),
+    Row("a tool", tool, DOCS),
+    Row("another agent", another_agent, ("tests/test_graphs.py", *DOCS)),
     Row("another route", knowledge, ("tests/memory/test_namespaces.py", "tests/api", *AGENT, *DOCS)),
     Row("semantic search", semantic_search, ("tests/memory/recall", *CONFIGURED)),
     Row("no writer", parts.no_writer, ("tests/access", "tests/api", *AGENT, *DOCS)),
     Row("no search of past conversations", parts.no_episodes, ("tests/memory/recall", "tests/test_hostile.py", *AGENT, *DOCS)),
     Row("no semantic search", parts.no_semantic_search, ("tests/memory/recall", *DOCS)),
-    Row(
-        "no skills", parts.no_skills, (*SHOWN, "tests/test_seeds.py", "tests/faults/test_hostile_input.py", *DOCS), starts=True
-    ),
-    Row("no page", parts.no_page, ("tests/access", "tests/dev", *SHOWN, *CONFIGURED), starts=True),
-    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", *SERVED), starts=True),
+    Row("no skills", parts.no_skills, (*SHOWN, "tests/test_seeds.py", "tests/faults/test_hostile_input.py", *DOCS)),
+    Row("no page", parts.no_page, ("tests/access", "tests/dev", *SHOWN, *CONFIGURED)),
+    Row("no consolidation", parts.no_consolidation, ("tests/access", "tests/dev", *SERVED)),
     Row(
         "no Postgres for development",
         parts.no_postgres,
         ("tests/dev", "tests/test_settings.py", *SHOWN, *CONFIGURED),
-        starts=True,
     ),
 ]
 
@@ -233,21 +228,25 @@ def test_every_script_does_what_its_row_names_and_edits_few_files(tmp_path: Path
         shutil.rmtree(fork.folder)
 
 
-QUICK = [row for row in ROWS if row.quick]
+OFF = [row for row in ROWS if row.title.startswith("no ")]
+QUICK = [row for row in ROWS if row.title in {"the rules", "a tool", "another agent"}]
+ALONE = [row for row in ROWS if row.title in {"the model", "whose memory it is"}]  # both write .env
+# Rows are tried together, for a copy's checks take longer than its tests.
+GROUPS = {
+    "quick": QUICK,
+    "edits": [row for row in ROWS if row not in [*OFF, *ALONE]],
+    **{row.title: [row] for row in ALONE},
+    "parts of the agent off": OFF[:5],
+    "parts of the server off": OFF[5:],
+}
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        pytest.param(QUICK, id=", ".join(row.title for row in QUICK)),  # at once: a copy's checks take longer than its tests
-        *(pytest.param([row], id=row.title, marks=pytest.mark.proof) for row in ROWS),
-    ],
-)
-def test_a_fork_that_changes_it_stays_green(rows: list[Row], tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", ["quick", *(pytest.param(group, marks=pytest.mark.proof) for group in list(GROUPS)[1:])])
+def test_a_fork_that_changes_it_stays_green(group: str, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "fork")
-    for row in rows:
+    for row in GROUPS[group]:
         row.change(fork)
-    fork.check(types=rows != QUICK)
-    fork.test(sorted({test for row in rows for test in row.tests}))
-    if any(row.starts for row in rows):
+    fork.check(types=group != "quick")
+    fork.test(sorted({test for row in GROUPS[group] for test in row.tests}))
+    if group.endswith("off"):
         fork.test(["tests/dev/test_smoke.py::test_the_server_that_make_starts_passes"], "server")
