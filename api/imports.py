@@ -27,6 +27,12 @@ from settings import MAX_IMPORT_BYTES, MAX_MEMORY_FILES
 router = APIRouter(tags=["Memory"])
 
 
+class Import(Memory):
+    """Parameters of an import. There is no preview; older clients say that they want none."""
+
+    dry_run: Literal["false"] = "false"
+
+
 class Imported(BaseModel):
     """A file to import. What else an export has of it is ignored."""
 
@@ -89,7 +95,7 @@ class Document(BaseModel):
 @router.post("/memory/import", openapi_extra=takes(Document), dependencies=[alone("import")])
 async def import_files(
     caller: Caller,
-    query: Annotated[Memory, Query()],
+    query: Annotated[Import, Query()],
     body: Annotated[Document, Depends(body_of(Document, MAX_IMPORT_BYTES))],
 ) -> Response:
     """Merge the files of an export into your memory.

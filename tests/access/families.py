@@ -106,7 +106,7 @@ def a2a(path: str) -> Iterator[Row]:
               instead=NO_CONTEXT, changes=True)
     yield Row(f"POST {path}", "send a message", each_their_own(), rpc("message/send", message=a2a_message()), acts=True)
     yield Row(f"POST {path}", "send a message and stream", each_their_own(),
-              rpc("message/stream", message=a2a_message()), acts=True)
+              rpc("message/stream", message=a2a_message()), acts=True, queues=True)
     yield Row(f"POST {path}", "send a message into the conversation and stream", owners_else_nothing(),
               rpc("message/stream", message=a2a_message(contextId="<thread>")), "thread", shows="<thread>", acts=True,
               instead=NO_CONTEXT_EVENT, changes=True)

@@ -73,6 +73,7 @@ async def test_an_import_too_large_or_with_a_parameter_it_does_not_have_is_refus
     body, headers = b" " * (MAX_IMPORT_BYTES + 1), {"content-type": "application/json"}
     assert (await api.post("/memory/import", content=body, headers=headers)).status_code == 413
     assert (await api.post("/memory/import?dry_run=true", json=exported())).status_code == 400
+    assert (await api.post("/memory/import?dry_run=false", json=exported())).status_code == 200
 
 
 @pytest.mark.parametrize("store", stores(pytest.mark.proof), indirect=True)
