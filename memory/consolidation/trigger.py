@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
@@ -37,6 +38,7 @@ ASKED = "asked"
 CONSOLIDATES = "consolidates"
 # More runs than wait on one thread.
 _LISTED = 20
+_PLANNING: WeakValueDictionary[tuple[int, Owner], asyncio.Lock] = WeakValueDictionary()
 # Planning waits until the turn's checkpoint and answer are out.
 _DELAY_SECONDS = 0.2
 
@@ -122,13 +124,14 @@ async def plan(owner: Owner, seconds: int, client: LangGraphClient) -> None:
     A run that is at work, or that somebody asked for, is not taken back: the new one waits behind it. Turns without a pause
     postpone a run for `MAX_CONSOLIDATION_WAIT_SECONDS` at most.
     """
-    thread_id, runs = await _runs(owner, client)
-    planned = [run for run in runs if run["status"] == "pending" and not _is_asked(run)]
-    busy, now = len(planned) < len(runs), datetime.now(UTC)
-    since = min((_since(run, now) for run in planned), default=now)
-    if planned and (busy or now - since > timedelta(seconds=MAX_CONSOLIDATION_WAIT_SECONDS)):
-        return
-    await _create(owner, thread_id, client, seconds, "enqueue" if busy else "rollback", trigger="idle", since=since)
+    async with _alone(owner):
+        thread_id, runs = await _runs(owner, client)
+        planned = [run for run in runs if run["status"] == "pending" and not _is_asked(run)]
+        busy, now = len(planned) < len(runs), datetime.now(UTC)
+        since = min((_since(run, now) for run in planned), default=now)
+        if planned and (busy or now - since > timedelta(seconds=MAX_CONSOLIDATION_WAIT_SECONDS)):
+            return
+        await _create(owner, thread_id, client, seconds, "enqueue" if busy else "rollback", trigger="idle", since=since)
 
 
 async def start(
@@ -140,14 +143,20 @@ async def start(
         asked: the person asked for it, so it takes the place of one that was planned for later.
         inside: a run of the owner calls this, and goes on.
     """
-    thread_id, runs = await _runs(owner, client)
-    waiting = [run for run in runs if run["status"] == "pending"]
-    if any(not asked or _is_asked(run) for run in waiting):
-        return False
-    busy = inside or len(waiting) < len(runs)
-    trigger = ASKED if asked else "sweep"
-    await _create(owner, thread_id, client, after_seconds, "enqueue" if busy else "rollback", trigger=trigger)
-    return True
+    async with _alone(owner):
+        thread_id, runs = await _runs(owner, client)
+        waiting = [run for run in runs if run["status"] == "pending"]
+        if any(not asked or _is_asked(run) for run in waiting):
+            return False
+        busy = inside or len(waiting) < len(runs)
+        trigger = ASKED if asked else "sweep"
+        await _create(owner, thread_id, client, after_seconds, "enqueue" if busy else "rollback", trigger=trigger)
+        return True
+
+
+def _alone(owner: Owner) -> asyncio.Lock:
+    """A lock for an owner: turns that end at once would each make the owner's first thread."""
+    return _PLANNING.setdefault((id(asyncio.get_running_loop()), owner), asyncio.Lock())
 
 
 async def _runs(owner: Owner, client: LangGraphClient) -> tuple[str, list[Run]]:

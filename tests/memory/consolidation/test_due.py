@@ -265,6 +265,10 @@ async def test_turns_that_never_pause_postpone_it_for_the_maximum_wait_and_no_lo
     assert MAX_CONSOLIDATION_WAIT_SECONDS <= (last - began).total_seconds() <= MAX_CONSOLIDATION_WAIT_SECONDS + AFTER + 120
 
 
-async def test_turns_that_end_at_once_lose_no_run(platform: Platform) -> None:
+async def test_turns_that_end_at_once_plan_one_run(platform: Platform) -> None:
+    async def slow(*_: object) -> None:
+        await asyncio.sleep(0.001)
+
+    platform.before = slow
     await asyncio.gather(*(turn(platform) for _ in range(5)))
-    assert begins(platform)
+    assert begins(platform) == [AFTER]
