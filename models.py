@@ -197,7 +197,8 @@ class _Answer:
         self.reason = next((str(said[key]) for key in self.keys if said.get(key)), before)
         for call in message.tool_call_chunks:
             self.arguments[len(self.arguments) if call["index"] is None else (call["index"],)] += call["args"] or ""
-        self.chars += len(str(message.content)) + sum(len(call["args"] or "") for call in message.tool_call_chunks)
+        # Some providers' content repeats the arguments.
+        self.chars += sum(len(call["args"] or "") for call in message.tool_call_chunks) or len(str(message.content))
         if self.chars > MAX_ANSWER_CHARS:
             raise BadAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
 

@@ -264,6 +264,8 @@ async def test_consolidated_texts_reach_nothing_but_the_person_s_memory(
         return [(await operator.store.search_items(space, limit=1_000))["items"] for space in spaces]
 
     asked = [ToolCall(call.name, _aimed(call.args, label)) for injection in INJECTIONS for call in injection.calls]
+    # A batch with markup is refused whole (tests/memory/consolidation/test_guard.py); here all else is to reach memory.
+    asked = [call for call in asked if "<" not in str(call.args)]
     steps = [[READ], *_without_clashes(asked)]
 
     def obey_all(body: Body) -> Reply:

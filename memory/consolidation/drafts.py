@@ -91,6 +91,11 @@ class Drafts:
         slot = self._slots.pop(run_id, None)
         return slot.draft if slot else None
 
+    def is_lost(self) -> bool:
+        """Whether the current run goes on in a process that has no draft of it."""
+        slot = self._slots.get(_run_id())
+        return slot is None or slot.draft is None
+
     def current(self) -> Draft:
         """The current run's draft. Raises `RefusedWriteError` in a process that has none."""
         slot = self._slots.get(_run_id())

@@ -202,6 +202,8 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         state: Any = request.state
         if not state.get("consolidating"):
             return await handler(request)
+        if self.drafts.is_lost():
+            return ModelResponse([AIMessage("")])  # `aafter_agent` begins again
         draft = self.drafts.current()
         draft.steps += 1
         draft.stuck = repeated_refusal(request.messages)
@@ -212,10 +214,13 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         return response
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
-        """Refuse subagents."""
-        if request.tool_call["name"] == DELEGATE:
-            text = "Error: consolidation is not delegated; do it yourself."
-            return ToolMessage(text, tool_call_id=request.tool_call["id"], name=DELEGATE, status="error")
+        """Refuse subagents, and every call of a run whose draft is lost."""
+        name = request.tool_call["name"]
+        text = "Error: consolidation is not delegated; do it yourself." if name == DELEGATE else ""
+        if request.state.get("consolidating") and self.drafts.is_lost():
+            text = "Error: this consolidation was interrupted; it begins again."
+        if text:
+            return ToolMessage(text, tool_call_id=request.tool_call["id"], name=name, status="error")
         return await handler(request)
 
     @hook_config(can_jump_to=["model"])
@@ -223,6 +228,9 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         """Commit or refuse the batch, or have the model try once more."""
         if not state.get("consolidating"):
             return None
+        if self.drafts.is_lost():
+            again = await self._begun(state, runtime)
+            return _ended(state, again) if isinstance(again, str) else {**(again or {}), "jump_to": "model"}
         owner, store, draft = current_owner(self._settings, runtime), get_store(), self.drafts.current()
         if await journal.is_forgotten(store, journal.began(owner.actor)):
             return _ended(state, FORGOTTEN)
