@@ -1,25 +1,24 @@
-"""The house: its picture is current, its doors are small, and what the import contracts cannot see."""
+"""The house, where the import contracts of pyproject.toml cannot see it."""
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+import tomllib
 
 import pytest
 
 from settings import PROJECT
-from testing.architecture import PAGE, contracts, doors, drawn
 
-DOORS = sorted(door for door in doors() if PROJECT.joinpath(*door.split(".")).is_dir())  # a part may be taken off
-
-
-def lines(path: Path) -> int:
-    return len(path.read_text("utf-8").splitlines())
-
-
-def test_the_picture_is_drawn_from_the_contracts() -> None:
-    page = PAGE.read_text("utf-8")
-    assert page == drawn(page), "run `python -m testing.architecture`"
+CONTRACTS = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+DOORS = {module.removesuffix(".*") for contract in CONTRACTS for module in contract.get("protected_modules", ())}
+LAYERS = [layer for contract in CONTRACTS if contract["id"] == "house" for layer in contract["layers"]]
+PACKAGES = {part.strip() for layer in LAYERS for part in layer.split("|")}
+    part.strip()
+    for contract in CONTRACTS
+    if contract["id"] == "house"
+    for layer in contract["layers"]
+    for part in layer.split("|")
+}
 
 
 @pytest.mark.parametrize("module", sorted(path.stem for path in PROJECT.glob("*.py")))
@@ -31,22 +30,12 @@ def test_the_modules_of_the_root_go_through_the_doors_too(module: str) -> None:
     assert [name for name in imported if any(name.startswith(f"{door}.") for door in DOORS)] == []
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_a_door_is_read_at_a_glance(door: str) -> None:
-    assert lines(PROJECT.joinpath(*door.split("."), "__init__.py")) <= 90
-
-
-def test_memory_shows_few_modules_beside_its_packages() -> None:
-    assert len([path for path in (PROJECT / "memory").glob("*.py") if path.name != "__init__.py"]) <= 14
-
-
 def test_no_module_is_long() -> None:
-    packages = [part.strip() for layer in contracts()["house"]["layers"] for part in layer.split("|")]
-    product = [*PROJECT.glob("*.py"), *(path for name in packages for path in (PROJECT / name).rglob("*.py"))]
-    assert {str(path.relative_to(PROJECT)): lines(path) for path in product if lines(path) > 400} == {}
+    product = [*PROJECT.glob("*.py"), *(path for name in PACKAGES for path in (PROJECT / name).rglob("*.py"))]
+    lengths = {str(path.relative_to(PROJECT)): len(path.read_text("utf-8").splitlines()) for path in product}
+    assert {path: length for path, length in lengths.items() if length > 400} == {}
 
 
 def test_every_package_that_a_deployment_serves_is_under_contract() -> None:
     packages = {path.parent.name for path in PROJECT.glob("*/__init__.py")} - {"benchmarks", "evals", "testing", "tests"}
-    house = {part.strip() for layer in contracts()["house"]["layers"] for part in layer.split("|")}
-    assert packages == house
+    assert packages == PACKAGES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 
 from memory.identity import Context
-from settings import PROJECT, Settings
+from settings import Settings
 from testing.parts import SKILLS
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.conftest import BuildGraph
@@ -54,12 +53,3 @@ async def test_an_approval_shows_the_tool_and_its_arguments(graph: BuildGraph, m
     (asked,) = interrupt.value["action_requests"]
     assert (asked["name"], asked["args"]) == (TEACH.name, TEACH.args)
     assert {*interrupt.value} == {"action_requests", "review_configs"}
-
-
-def test_every_test_that_the_page_on_security_names_is_there() -> None:
-    named = {*re.findall(r"`(test_\w+)`", (PROJECT / "docs" / "security.md").read_text("utf-8"))}
-    there = {
-        name for file in (PROJECT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", file.read_text())
-    }
-    assert named
-    assert named - there == set()

@@ -14,14 +14,12 @@ def no_offline_model(fork: Fork) -> None:
         ("from offline_model import OfflineModel\n", ""),
         ("BaseChatModel] | None = OfflineModel", "BaseChatModel] | None = None"),
     )
-    fork.take("README.md", "offline_model.py          what answers on `langgraph dev` until AGENT_MODEL is set\n")
 
 
 def no_writer(fork: Fork) -> None:
     fork.delete("writer.py", "prompts/writer.md", "tests/test_writer.py")
     call = ", build_writer(settings, files, [*tool_guards, *bounded])"
     fork.edit("agent.py", ("from writer import build_writer\n", ""), (call, ""))
-    fork.take("README.md", "writer.py                 a subagent of graph 1 with memory of its own\n", ", writer.md")
 
 
 def no_episodes(fork: Fork) -> None:
@@ -66,7 +64,6 @@ def no_skills(fork: Fork) -> None:
     )
     told = re.findall(r"- `/skills/` .*\n", fork.text("prompts/agent.md"))
     fork.take("prompts/agent.md", *told)
-    fork.take("README.md", ", skills.py", " skills_block.md,")
 
 
 def no_page(fork: Fork) -> None:
@@ -77,11 +74,6 @@ def no_page(fork: Fork) -> None:
         ("Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C", "The server is at {url}. Ctrl-C"),
     )
     fork.take("Makefile", " screenshots", *re.findall(r"(?m)^screenshots: .*\n.*\n\n", fork.text("Makefile")))
-    fork.take(
-        "README.md",
-        "app/                      the page at /app: static files\n",
-        "; `make screenshots` takes README's picture anew",
-    )
     fork.run("-m", "tests.access.matrix")
 
 
@@ -89,12 +81,6 @@ def no_postgres(fork: Fork) -> None:
     fork.delete("memory/postgres", "testing/postgres.py", "tests/postgres")
     fork.take("Makefile", " dev-postgres", *re.findall(r"(?m)^dev-postgres: (?:.+\n)+\n", fork.text("Makefile")))
     fork.take("pyproject.toml", *re.findall(r"(?m)^  .*# for make dev-postgres\n", fork.text("pyproject.toml")))
-    fork.take(
-        "README.md",
-        "                          postgres/  Postgres for development\n",
-        " (`make dev-postgres`: pgvector)",
-        "; on `make dev-postgres` not ([why](docs/architecture.md#what-lasts-where))",
-    )
 
 
 def no_consolidation(fork: Fork) -> None:
@@ -113,6 +99,4 @@ def no_consolidation(fork: Fork) -> None:
     )
     fork.edit("api/app.py", ("export(shown_proposals)", "export()"))
     fork.take("README.md", " ([docs/consolidation.md](docs/consolidation.md))")
-    fork.take("README.md", *re.findall(r"(?m)^consolidation_agent\.py .*\n|^ +consolidation\.md, .*\n", fork.text("README.md")))
-    fork.take("README.md", ", consolidation/")
     fork.run("-m", "tests.access.matrix")

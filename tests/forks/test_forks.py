@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,6 @@ pytestmark = pytest.mark.forks
 
 README = (PROJECT / "README.md").read_text("utf-8")
 SKILL = "---\nname: {name}\ndescription: Write {name}.\n---\n\n1. Ask for whom.\n2. Write it.\n"
-# Existing files that one row may ask to be changed, README's own tree aside.
-MOST_FILES = 3
 
 
 def model(fork: Fork) -> None:
@@ -94,7 +91,6 @@ def tool(fork: Fork) -> None:
     fork.write("library.py", LIBRARY)
     fork.insert("agent.py", "from library import find_book\n", "from memory.consolidation import agent_hooks\n")
     fork.edit("agent.py", ("tools=[*build_memory_tools", "tools=[find_book, *build_memory_tools"))
-    in_tree(fork, "library.py")
 
 
 LIBRARY = '''"""A tool of this fork's own."""
@@ -117,7 +113,6 @@ def another_agent(fork: Fork) -> None:
     text = fork.text("agent.py").replace('name="agent"', 'name="support"').replace("\nagent = build", "\nsupport = build")
     fork.write("support.py", text)
     fork.insert("langgraph.json", '    "support": "./support.py:support",\n', '    "consolidation_agent": ')
-    in_tree(fork, "support.py")
 
 
 def knowledge(fork: Fork) -> None:
@@ -142,11 +137,6 @@ KNOWLEDGE_OF_RUN = '        "/knowledge": lambda run: namespaces.knowledge(actor
 def semantic_search(fork: Fork) -> None:
     index = '{"embed": "openai:text-embedding-3-small", "dims": 1536}'
     fork.edit("langgraph.json", ('  "auth":', f'  "store": {{"index": {index}}},\n  "auth":'))
-
-
-def in_tree(fork: Fork, module: str) -> None:
-    """What a fork's README says of its own module, if it keeps the tree."""
-    fork.insert("README.md", f"{module}                a module of this fork's own\n", "compose.yaml   ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,27 +195,8 @@ def table() -> dict[str, str]:
     return {title: told for title, told in cells if title not in {"to change", "---"}}
 
 
-def is_named(path: str, told: str) -> bool:
-    """Whether a row names a file or folder, by its path, its end, a pattern, or a folder around it."""
-    patterns = [re.sub("<[^>]*>", "*", name).rstrip("/") for name in re.findall("`([^`]+)`", told)]
-    places = [PurePosixPath(path), *PurePosixPath(path).parents][:-1]
-    return any(place.match(pattern) for place in places for pattern in patterns)
-
-
 def test_every_row_of_readme_is_made_by_a_script_and_every_script_is_in_readme() -> None:
     assert sorted(table()) == sorted(row.title for row in ROWS)
-
-
-@pytest.mark.proof
-def test_every_script_does_what_its_row_names_and_edits_few_files(tmp_path: Path) -> None:
-    for number, row in enumerate(ROWS):
-        fork = Fork(tmp_path / str(number))
-        row.change(fork)
-        known = {path for path in fork.edited if (PROJECT / path).exists()} - {"README.md", ".env"}
-        assert len(known) <= MOST_FILES, f"README's row {row.title!r} asks for {len(known)} files: {sorted(known)}"
-        done = known | (fork.deleted if row.title.startswith("no ") else set())  # other rows delete the project's samples
-        assert [path for path in sorted(done) if not is_named(path, table()[row.title])] == [], row.title
-        shutil.rmtree(fork.folder)
 
 
 OFF = [row for row in ROWS if row.title.startswith("no ")]
