@@ -13,12 +13,6 @@ CONTRACTS = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool
 DOORS = {module.removesuffix(".*") for contract in CONTRACTS for module in contract.get("protected_modules", ())}
 LAYERS = [layer for contract in CONTRACTS if contract["id"] == "house" for layer in contract["layers"]]
 PACKAGES = {part.strip() for layer in LAYERS for part in layer.split("|")}
-    part.strip()
-    for contract in CONTRACTS
-    if contract["id"] == "house"
-    for layer in contract["layers"]
-    for part in layer.split("|")
-}
 
 
 @pytest.mark.parametrize("module", sorted(path.stem for path in PROJECT.glob("*.py")))
