@@ -26,9 +26,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from environment import SettingsError
 from offline_model import OfflineModel
-from settings import MAX_RUN_SECONDS, MODEL_RETRIES, MODEL_SILENCE_SECONDS, adopt_local_environ, load_settings
+from settings import MAX_RUN_SECONDS, MODEL_RETRIES, MODEL_SILENCE_SECONDS, SettingsError, adopt_local_environ, load_settings
 
 # The model of `langgraph dev` without AGENT_MODEL. To remove it, delete offline_model.py and its test, and put None here.
 OFFLINE: type[BaseChatModel] | None = OfflineModel

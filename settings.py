@@ -4,6 +4,7 @@ A variable exists only where two deployments of the same code must differ. `.env
 the two lists equal. Constants that no fork changes stay with the code that they tune.
 """
 
+import ipaddress
 import json
 import os
 import re
@@ -12,16 +13,20 @@ from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
+import httpx
 from croniter import CroniterBadDateError, croniter
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
-import environment
-from environment import CONSOLIDATION_GRAPH, SettingsError, hostname_of, is_loopback, split_address
-
-PROJECT = environment.PROJECT
+PROJECT = Path(__file__).parent
+# `make dev` writes the server's address here, for `make chat` and `python -m seeds`.
+DEV_ADDRESS = PROJECT / ".langgraph_api" / "address"
+# The graph that turns conversations into memory. Every other graph is an agent that people talk to.
+CONSOLIDATION_GRAPH = "consolidation_agent"
+# Digits of a number of seconds.
+MAX_SECONDS_DIGITS = 9
 MemoryScope = Literal["user", "user+assistant", "assistant"]
 MemoryWrites = Literal["both", "background"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
@@ -71,8 +76,6 @@ BATCH_TOKENS = 15_000
 TOPIC_FILES_SHOWN = 5
 # Model calls per batch. A batch that needs more changes nothing, and stays due.
 MAX_CONSOLIDATION_STEPS = 40
-# Finally refused batches that end a run. The next run retries their conversations one by one.
-MAX_UNDONE_BATCHES = 3
 # What consolidation may do to lines of memory. The history keeps updated and removed lines.
 CONSOLIDATION_ADDS = True
 CONSOLIDATION_UPDATES = True
@@ -125,6 +128,18 @@ _MIN_JWT_SECRET_BYTES = 32
 _CRON_FIELDS = 5
 
 
+class SettingsError(ValueError):
+    """A setting that cannot be used. The message is one line: variable, value, fix."""
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name or IP address (without brackets or port) is a loopback one."""
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
 def _that(holds: Callable[[str], object]) -> AfterValidator:
     """Takes a text for which `holds` is true. What to use instead is the field's description."""
 
@@ -145,13 +160,13 @@ def _fires(cron: str) -> bool:
 
 
 def _is_key_set(address: str) -> bool:
-    url = split_address(address)
-    return bool(url and url.hostname and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))))
+    url = urlsplit(address)
+    return bool(url.hostname and (url.scheme == "https" or (url.scheme == "http" and is_loopback(url.hostname))))
 
 
 def _is_postgres(address: str) -> bool:
-    url = split_address(address)
-    return bool(url and url.scheme in {"postgres", "postgresql"} and (url.hostname or "host" in parse_qs(url.query)))
+    url = urlsplit(address)
+    return url.scheme in {"postgres", "postgresql"} and bool(url.hostname or "host" in parse_qs(url.query))
 
 
 def _parts(value: object) -> object:
@@ -245,16 +260,17 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """
     environ = os.environ if environ is None else environ
     given: dict[str, Any] = {name.lower(): value for name in VARIABLES if (value := environ.get(name, "").strip())}
+    served_as = urlsplit(environ.get("LANGGRAPH_API_URL", "")).hostname or ""
     if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
         cors = (json.loads(environ.get("LANGGRAPH_HTTP") or "{}") or {}).get("cors") or {}
         given |= {
             "local_dev": True,
-            "exposed": not is_loopback(hostname_of(environ.get("LANGGRAPH_API_URL", ""))),
+            "exposed": not is_loopback(served_as),
             "cors_origins": cors.get("allow_origins") or (),
             "cors_origin_regex": cors.get("allow_origin_regex") or None,
         }
     try:
-        settings = Settings(**given, served_as=hostname_of(environ.get("LANGGRAPH_API_URL", "")))
+        settings = Settings(**given, served_as=served_as)
     except ValidationError as error:
         wrong = error.errors(include_url=False)[0]
     else:
@@ -282,21 +298,26 @@ def _agents(text: str) -> tuple[str, ...]:
 
 
 def local_environ(folder: Path = PROJECT) -> dict[str, str]:
-    """The environment of commands on this machine: `.env`, overridden by non-empty variables of the process. Raises
-    `SettingsError` if `.env` is no text.
-    """
+    """The environment of commands on this machine: `.env`, overridden by non-empty variables of the process."""
     from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment
 
-    try:
-        written = dotenv_values(folder / ".env")
-    except UnicodeDecodeError:
-        raise SettingsError(f"{folder / '.env'} is not UTF-8 text; save it as UTF-8.") from None
-    if any("\0" in f"{name}{value}" for name, value in written.items()):
-        raise SettingsError(f"{folder / '.env'} holds a NUL character; remove it.")
-    given = {name: value for name, value in os.environ.items() if value}
-    return {**{name: value or "" for name, value in written.items()}, **given}
+    written = {name: value or "" for name, value in dotenv_values(folder / ".env").items()}
+    return {**written, **{name: value for name, value in os.environ.items() if value}}
 
 
 def adopt_local_environ() -> None:
     """Make `local_environ` this process's environment, from which providers' packages read their keys."""
     os.environ.update(local_environ())
+
+
+def dev_address() -> str:
+    """The address at which `make dev` last started a server."""
+    return DEV_ADDRESS.read_text("utf-8") if DEV_ADDRESS.exists() else "http://127.0.0.1:2024"
+
+
+def check_server(url: str) -> None:
+    """Raises `SettingsError` if no deployment answers at `url`: at once, where the SDK's client would try six times."""
+    try:
+        httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False).json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        raise SettingsError(f"No deployment answers at {url}; start one with `make dev`, or name another with --url.") from None

@@ -16,9 +16,8 @@ from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from access.run_requests import OWNER_KEYS, names_nobody
-from environment import CONSOLIDATION_GRAPH
 from memory.identity import OPERATE, Context, IdentityError, User, acting, check_person, claim
-from settings import Settings
+from settings import CONSOLIDATION_GRAPH, Settings
 
 HTTPException = Auth.exceptions.HTTPException
 

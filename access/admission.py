@@ -21,13 +21,13 @@ from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
 from starlette.exceptions import HTTPException
 
-from environment import CONSOLIDATION_GRAPH
 from memory import identity, langgraph_internals
 from memory.controls import creating_run
 from memory.usage import budget_refusal
 from settings import (
     BYTES_AT_ONCE,
     BYTES_PER_SECOND,
+    CONSOLIDATION_GRAPH,
     MAX_BUSY_THREADS,
     MAX_INPUT_BYTES,
     MAX_OPEN_STREAMS,

@@ -15,8 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from environment import is_loopback
-from settings import Settings
+from settings import Settings, is_loopback
 
 logger = logging.getLogger("dev_guard")
 

@@ -31,10 +31,10 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 import settings
-from environment import MAX_SECONDS_DIGITS
 from memory import controls, identity
 from memory.controls import TEMPORARY
 from memory.files import scratch_size
+from settings import MAX_SECONDS_DIGITS
 
 HTTPException = Auth.exceptions.HTTPException
 

@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from api.requests import PRIVATE, About, Caller, Memory, body_of, check_no_body, json_response, takes
-from environment import CONSOLIDATION_GRAPH
 from memory import identity, langgraph_internals
 from memory.consolidation import (
     DecidedError,
@@ -28,7 +27,7 @@ from memory.consolidation import (
     start,
 )
 from memory.controls import PAUSED, controls
-from settings import MAX_BODY_BYTES, MAX_MEMORY_FILES, Settings
+from settings import CONSOLIDATION_GRAPH, MAX_BODY_BYTES, MAX_MEMORY_FILES, Settings
 
 __all__ = ["router", "shown_proposals"]
 

@@ -16,11 +16,10 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
-from environment import SettingsError, check_server, dev_address
 from memory.identity import assistant_of
 from memory.recall import message_text
 from memory.reindex import unanswered
-from settings import Settings, agent_graphs, load_settings, local_environ
+from settings import Settings, SettingsError, agent_graphs, check_server, dev_address, load_settings, local_environ
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""

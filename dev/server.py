@@ -20,8 +20,7 @@ from typing import IO, Any
 
 import httpx
 
-from environment import DEV_ADDRESS, SettingsError, dev_address
-from settings import PROJECT, load_settings, local_environ
+from settings import DEV_ADDRESS, PROJECT, SettingsError, dev_address, load_settings, local_environ
 
 FIRST_PORT, PORTS, PORT_LIMIT = 2024, 100, 65_536
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it

@@ -10,8 +10,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph_sdk.auth.types import StudioUser
 
-from environment import CONSOLIDATION_GRAPH
-from settings import Settings, agent_graphs
+from settings import CONSOLIDATION_GRAPH, Settings, agent_graphs
 
 OPERATE = "memory:operate"
 WRITE_POLICIES = "policies:write"

@@ -19,10 +19,9 @@ from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from environment import SettingsError, check_server, dev_address
 from memory import identity
 from memory.recall import rebuild
-from settings import PROJECT, load_settings, local_environ
+from settings import PROJECT, SettingsError, check_server, dev_address, load_settings, local_environ
 
 # Requests to the server at once.
 _AT_ONCE = 8

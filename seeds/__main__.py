@@ -19,14 +19,22 @@ import httpx
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from environment import CONSOLIDATION_GRAPH, SettingsError, check_server, dev_address
 from memory import namespaces
 from memory.files import ScopedFiles
 from memory.identity import Actor, Author, IdentityError
 from memory.reindex import RemoteStore, unanswered
 from memory.validation import RefusedWriteError
 from seeds import files
-from settings import PROJECT, Settings, load_settings, local_environ
+from settings import (
+    CONSOLIDATION_GRAPH,
+    PROJECT,
+    Settings,
+    SettingsError,
+    check_server,
+    dev_address,
+    load_settings,
+    local_environ,
+)
 
 PARTS = ("policies", "skills", "memories", "cron")
 # Marks the cron that this command owns. It leaves other crons alone.

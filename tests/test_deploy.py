@@ -119,7 +119,7 @@ def load(python: str, folder: Path, first: str = "") -> None:
 
 START = """
 import importlib, sys
-from environment import SettingsError
+from settings import SettingsError
 for module in sys.argv[1:]:
     try:
         importlib.import_module(module)

@@ -12,10 +12,9 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 import seeds.__main__ as seeding
-from environment import SettingsError
 from memory import identity, namespaces
 from memory.identity import Actor, assistant_of
-from settings import PROJECT, MemoryScope, Settings, agent_graphs
+from settings import PROJECT, MemoryScope, Settings, SettingsError, agent_graphs
 from testing.dev_server import DevServer, run_turn
 from testing.parts import CONSOLIDATION
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results

@@ -7,8 +7,8 @@ import sys
 import pytest
 from langchain.chat_models import base
 
-from environment import SettingsError
 from models import build_model
+from settings import SettingsError
 
 
 def test_no_name_anywhere_but_on_langgraph_dev_is_an_error_naming_the_setting() -> None:

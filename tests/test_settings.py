@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, asdict, fields
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
 from dotenv import dotenv_values
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
-from environment import SettingsError
-from settings import PROJECT, VARIABLES, Settings, load_settings, local_environ
-from testing.parts import CONSOLIDATION
+from settings import PROJECT, VARIABLES, Settings, SettingsError, load_settings
 
 ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
 SECRET = "correct-horse-battery-staple-correct-horse"
@@ -28,34 +23,27 @@ JWKS_URL = "https://idp.example/keys"
 # Variable, value, and what its error says to use.
 BAD = [
     ("AGENT_MODEL", "claude", "provider:model"),
-    ("AGENT_MODEL", "anthropic:", "provider:model"),
     ("CONSOLIDATION_MODEL", ":claude", "provider:model"),
     ("AUTH_JWKS_URL", "http://idp.example/keys", "https://"),
     ("AUTH_JWKS_URL", "idp.example/keys", "https://"),
-    ("AUTH_JWKS_URL", "https://", "https://"),
     ("AUTH_JWKS_URL", "https://[idp.example/keys", "https://"),
     ("AUTH_JWT_SECRET", "hunter2", "at least 32 random bytes"),
     ("AUTH_JWT_SECRET", f"{SECRET}\udcff", "at least 32 random bytes"),
     ("DEFAULT_ORG", "é" * 129, "at most 256 bytes"),
     ("DEFAULT_ORG", "acme\udcff", "UTF-8"),
     ("MEMORY_SCOPE", "team", "user, user+assistant, assistant"),
-    ("MEMORY_SCOPE", "User", "user, user+assistant, assistant"),
     ("MEMORY_WRITES", "never", "both, background"),
     ("DEV_TOKENS", "everywhere", "local, anywhere"),
     ("SHARED_WRITES", "yes", "deny, interrupt, allow"),
     ("DAILY_TOKENS", "many", "500000, or 0 for no limit"),
-    ("DAILY_TOKENS", "-1", "500000, or 0 for no limit"),
     ("CONSOLIDATE_AFTER_SECONDS", "soon", "seconds, e.g. 300, or 0"),
     ("CONSOLIDATE_AFTER_SECONDS", "-1", "seconds, e.g. 300, or 0"),
-    ("CONSOLIDATE_AFTER_SECONDS", "1.5", "seconds, e.g. 300, or 0"),
-    ("CONSOLIDATE_AFTER_SECONDS", "²", "seconds, e.g. 300, or 0"),
     ("CONSOLIDATE_AFTER_SECONDS", "1\n2", "seconds, e.g. 300, or 0"),
     ("CONSOLIDATE_AFTER_SECONDS", "9" * 5_000, "seconds, e.g. 300, or 0"),
     ("CONSOLIDATION_SCHEDULE", "daily", "0 3 * * *"),
     ("CONSOLIDATION_SCHEDULE", "@daily", "0 3 * * *"),
     ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", "0 3 * * *"),
     ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", "0 3 * * *"),
-    ("CONSOLIDATION_SCHEDULE", "61 3 * * *", "0 3 * * *"),
     ("CONSOLIDATION_REVIEW", "yes", "off, on"),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", "postgresql://user:password@host"),
@@ -78,16 +66,9 @@ SECRETS = [
 def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
     """`python -m models`, which `make dev` runs first, with these variables and none of the developer's."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    env = {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
     command = [sys.executable, "-m", "models"]
-    return subprocess.run(
-        command,
-        cwd=PROJECT,
-        env={**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -110,30 +91,6 @@ def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
     assert fix in line
 
 
-@pytest.mark.parametrize(("written", "fix"), [(b"A=\xff\n", "save it as UTF-8"), (b"\0A=x\n", "remove it")])
-def test_an_env_file_that_is_no_text_is_named(tmp_path: Path, written: bytes, fix: str) -> None:
-    (tmp_path / ".env").write_bytes(written)
-    with pytest.raises(SettingsError, match=rf"{tmp_path}/\.env .*{fix}"):
-        local_environ(tmp_path)
-
-
-def our_sources() -> Iterator[Path]:
-    """Every Python file of what is deployed, seeds and evals included."""
-    for path in sorted(PROJECT.rglob("*.py")):
-        folders = path.relative_to(PROJECT).parts[:-1]
-        if not any(part in {"testing", "tests", "benchmarks", "build"} or part.startswith(".") for part in folders):
-            yield path
-
-
-def reads_environment(source: str) -> bool:
-    names = {"environ", "environb", "getenv", "getenvb"}
-    return any(
-        (isinstance(node, ast.Attribute) and node.attr in names)
-        or (isinstance(node, ast.ImportFrom) and node.module == "os" and any(a.name in names for a in node.names))
-        for node in ast.walk(ast.parse(source))
-    )
-
-
 def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> None:
     given = {name: value for name, value in asdict(load_settings({})).items() if value}
     assert given == {
@@ -149,10 +106,9 @@ def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> Non
     }
 
 
-@pytest.mark.parametrize("empty", ["", "  \t"])
-@pytest.mark.parametrize("variable", VARIABLES)
-def test_an_empty_value_counts_as_unset(variable: str, empty: str) -> None:
-    assert load_settings({variable: empty}) == load_settings({})
+def test_an_empty_value_counts_as_unset() -> None:
+    for empty in ("", "  \t"):
+        assert load_settings(dict.fromkeys(VARIABLES, empty)) == load_settings({})
 
 
 @pytest.mark.parametrize(
@@ -200,9 +156,8 @@ def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variabl
     assert len(shown) < 500
 
 
-@pytest.mark.parametrize("variable", VARIABLES)
-def test_a_variable_is_in_the_table_of_bad_values_or_takes_any_text(variable: str) -> None:
-    if variable not in {bad for bad, _, _ in BAD}:
+def test_a_variable_is_in_the_table_of_bad_values_or_takes_any_text() -> None:
+    for variable in set(VARIABLES) - {bad for bad, _, _ in BAD}:
         parsed = getattr(load_settings({variable: "José Ñ|*/~ 42"}), variable.lower())
         assert parsed in ("José Ñ|*/~ 42", frozenset({"José Ñ|*/~ 42"}))
 
@@ -251,12 +206,6 @@ def test_env_example_as_it_is_sets_nothing() -> None:
     assert values
     assert set(values.values()) == {""}
     assert load_settings({name: value or "" for name, value in values.items()}) == load_settings({})
-
-
-def test_nothing_but_settings_reads_the_environment() -> None:
-    readers = {str(path.relative_to(PROJECT)) for path in our_sources() if reads_environment(path.read_text(encoding="utf-8"))}
-    # LangSmith's plugin for pytest takes its settings from the process alone: what `.env` says is put there for it.
-    assert readers == {"settings.py", *["evals/consolidation/conftest.py"] * CONSOLIDATION}
 
 
 def test_the_check_before_a_start_says_nothing_about_good_settings() -> None:

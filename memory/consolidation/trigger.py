@@ -25,10 +25,9 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Run
 
-from environment import CONSOLIDATION_GRAPH
 from memory import identity, journal
 from memory.controls import creating_run, in_temporary_conversation
-from settings import MAX_CONSOLIDATION_WAIT_SECONDS, Settings
+from settings import CONSOLIDATION_GRAPH, MAX_CONSOLIDATION_WAIT_SECONDS, Settings
 
 logger = logging.getLogger(__name__)
 

@@ -24,9 +24,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from environment import SettingsError
 from memory import identity
-from settings import Settings, load_settings
+from settings import Settings, SettingsError, load_settings
 
 # Data folder of the embedded Postgres, in the server's working folder.
 FOLDER = ".postgres"

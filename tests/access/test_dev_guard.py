@@ -13,8 +13,7 @@ import pytest
 import websockets
 
 from access.dev_guard import DevGuard
-from environment import SettingsError
-from settings import PROJECT, Settings, load_settings
+from settings import PROJECT, Settings, SettingsError, load_settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env

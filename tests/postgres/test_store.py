@@ -21,10 +21,9 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.postgres import AsyncPostgresStore
 
-from environment import SettingsError
 from memory import identity, namespaces
 from memory.postgres.store import _embedded, open_checkpointer, open_store
-from settings import MAX_PATH_BYTES, PROJECT, Settings
+from settings import MAX_PATH_BYTES, PROJECT, Settings, SettingsError
 from testing.dev_server import DevServer
 from testing.embedding import SUBJECTS, embed
 from testing.parts import ON_POSTGRES

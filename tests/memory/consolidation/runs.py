@@ -13,12 +13,11 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from consolidation_agent import build_consolidation_agent
-from environment import CONSOLIDATION_GRAPH
 from memory import identity, journal, namespaces
 from memory.consolidation import Consolidation, Drafts
 from memory.consolidation.taken_back import Said
 from memory.identity import Author, Context
-from settings import Settings
+from settings import CONSOLIDATION_GRAPH, Settings
 from testing.platform import Platform
 from testing.scripted_anthropic import Text, ToolCall
 from tests.conftest import BuildGraph
