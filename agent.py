@@ -8,14 +8,13 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
 from memory.consolidation import agent_hooks
-from memory.controls import TemporaryTools
 from memory.identity import Context
 from memory.prompt import PromptBlocks, memory_files
 from memory.recall import build_episode_tools
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.skills import build_skills
-from memory.tools import QuotaWarning, build_memory_tools
-from memory.usage import RefusedCalls, RunBound, TokenBudget, merged
+from memory.tools import build_memory_tools
+from memory.usage import RunBound, TokenBudget, merged
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import PROJECT, Settings, load_settings
 from writer import build_writer
@@ -39,12 +38,11 @@ def build_agent(
     """The agent, with `model` or the one that the settings name. Raises `SettingsError` if that cannot be built."""
     backend = build_backend(settings)
     files = memory_files(settings)
-    tool_guards: list[Any] = [TemporaryTools(), QuotaWarning()]
     middleware: list[Any] = [PromptBlocks(settings, files)]
     middleware.append(build_skills(settings, backend))
-    bounded = [RefusedCalls(), TokenBudget(settings), limits.retry()]
+    bounded = [TokenBudget(settings), limits.retry()]
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, merged(*tool_guards, *bounded)]}
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, merged(*bounded)]}
     graph = create_deep_agent(
         model=whole_answers(model or build_model(settings.agent_model, local_dev=settings.local_dev), limits),
         name="agent",
@@ -54,8 +52,8 @@ def build_agent(
         permissions=build_permissions(settings),
         interrupt_on=interrupted_tools(settings),
         memory=files,  # deepagents adds its own middleware, which `PromptBlocks` replaces by name
-        middleware=[*middleware, merged(*agent_hooks(settings), *tool_guards, RunBound(limits.run_seconds), *bounded)],
-        subagents=[helper, build_writer(settings, files, [*tool_guards, *bounded])],
+        middleware=[*middleware, merged(*agent_hooks(settings), RunBound(limits.run_seconds), *bounded)],
+        subagents=[helper, build_writer(settings, files, bounded)],
         context_schema=Context,
     )
     return graph.with_config({"metadata": {"memory_scope": settings.memory_scope}})

@@ -27,10 +27,9 @@ from access.acting import (
 from access.admission import ADMISSION, check_run, check_size, check_thread
 from access.tokens import Tokens
 from memory import identity, langgraph_internals, namespaces
-from memory.blocks import check_policy
 from memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
 from memory.identity import User, acting
-from memory.validation import RefusedWriteError, check_text
+from memory.validation import RefusedWriteError, check_policy, check_text
 from settings import Settings, load_settings
 
 settings: Settings = load_settings()

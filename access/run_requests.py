@@ -161,7 +161,7 @@ CRON: Mapping[str, Any] = {
     "metadata": Metadata,
 }
 _PAGE = {"limit": Annotated[StrictInt, Field(ge=0, le=MAX_LIMIT)], "offset": Annotated[StrictInt, Field(ge=0, le=MAX_OFFSET)]}
-# A policy. `memory/blocks.py` checks its content.
+# A policy. `memory/validation.py` checks its content.
 _File = _only({"content": Required[str], "encoding": Literal["utf-8"], "created_at": Text, "modified_at": Text})
 STORE: Mapping[str, Mapping[str, Any]] = {
     "get": {"refresh_ttl": StrictBool},

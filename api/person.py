@@ -75,7 +75,6 @@ class PersonRequest:
         namespace, author = self.namespace, self.author
         return ScopedFiles(
             namespace=lambda _: namespace,
-            gate=lambda: None,
             route=ROUTE,
             author=lambda: author,
             began=lambda: self.began,

@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 
 from api.requests import About, Caller, Memory, body_of, json_response, takes
 from memory import journal, namespaces, recall
-from memory.blocks import Block, is_policy
+from memory.blocks import Block
 from memory.controls import controls, set_controls
 from memory.identity import is_operator, may_write_policies
 from memory.prompt import PromptBlocks, memory_files
 from memory.skills import preview_skills
-from memory.validation import stored_file
+from memory.validation import is_policy, stored_file
 from settings import MAX_BODY_BYTES, MAX_MEMORY_BYTES
 
 router = APIRouter(tags=["Memory"])

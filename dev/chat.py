@@ -18,7 +18,7 @@ from rich.console import Console
 
 from memory.identity import assistant_of
 from memory.recall import message_text
-from memory.reindex import unanswered
+from seeds.remote import unanswered
 from settings import Settings, SettingsError, agent_graphs, check_server, dev_address, load_settings, local_environ
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
-from langchain_core.messages import ToolMessage
 from langgraph.config import get_config
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
@@ -107,7 +104,8 @@ async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
 
 # --- Temporary conversations
 
-_REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
+# Tools that temporary conversations do not have.
+REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
 _PAGE = 100
 _FIELDS: list[Any] = ["thread_id", "updated_at", "status", "metadata"]
 
@@ -118,23 +116,6 @@ def in_temporary_conversation() -> bool:
         return bool((get_config().get("metadata") or {}).get(TEMPORARY))
     except RuntimeError:
         return False
-
-
-class TemporaryTools(AgentMiddleware[Any, Any, Any]):
-    """Removes the tools for memory and past conversations from temporary conversations, and refuses their calls."""
-
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        if in_temporary_conversation():
-            tools = [tool for tool in request.tools if getattr(tool, "name", None) not in _REMEMBERING]
-            request = request.override(tools=tools)
-        return await handler(request)
-
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        call = request.tool_call
-        if call["name"] in _REMEMBERING and in_temporary_conversation():
-            text = "Error: this is a temporary conversation, without memory and past conversations."
-            return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error")
-        return await handler(request)
 
 
 async def delete_temporary(client: LangGraphClient, actor: identity.Actor | None = None, now: datetime | None = None) -> int:
@@ -192,13 +173,6 @@ class Usage:
     def nearly_full(self) -> bool:
         """Whether to warn, before a write is refused."""
         return self.files >= NEARLY_FULL * self.max_files or self.bytes >= NEARLY_FULL * self.max_bytes
-
-    @property
-    def warning(self) -> str:
-        """A warning to add to a write's answer when memory is nearly full; otherwise empty."""
-        room = f"{self.files} of {self.max_files} files, {self.bytes:,} of {self.max_bytes:,} bytes"
-        warning = f" Memory is nearly full ({room}): tell them, and that what is no longer needed can be deleted."
-        return warning if self.nearly_full else ""
 
 
 def usage_of(files: Sequence[Item]) -> Usage:

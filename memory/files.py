@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
 from typing import Any
 
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
@@ -23,7 +22,6 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item
 
 from memory import identity, journal
-from memory.controls import Usage, usage_of
 from memory.journal import Began, Change, Revision
 from memory.namespaces import Namespace
 from memory.validation import (
@@ -39,8 +37,6 @@ from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 
 Gate = Callable[[], str | None]
 StoreOverride = Callable[[], BaseStore | None]
-# What each accepted write of memory leaves used, within a tool's call.
-USAGE_NOTED: ContextVar[list[Usage] | None] = ContextVar("usage_noted", default=None)
 
 # UTF-8 bytes of all files in one thread's state.
 MAX_SCRATCH_BYTES = 4_194_304
@@ -54,8 +50,7 @@ MAX_PATTERN_CHARS, MAX_MULTIPLIERS, MAX_COMMAS = 200, 2, 20
 class ScopedFiles(StoreBackend):
     """Files of one route in the store, with deepagents' own results; writes pass a gate, `before_write` and the journal.
 
-    As in `StoreBackend`, an unusable namespace raises. A value that is no file gives an error result, because an exception
-    would end the run; listings and searches leave it out.
+    A value that is no file gives an error result, because an exception would end the run; listings and searches leave it out.
 
     Args:
         namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
@@ -71,9 +66,9 @@ class ScopedFiles(StoreBackend):
         self,
         *,
         namespace: Callable[[Runtime[Any]], Namespace],
-        gate: Gate,
-        route: str,
-        author: Callable[[], identity.Author],
+        gate: Gate = lambda: None,
+        route: str = "",
+        author: Callable[[], identity.Author] = lambda: identity.Author("outside"),
         began: Callable[[], Began | None] = lambda: None,
         unpaused: Callable[[BaseStore], Awaitable[None]] | None = None,
         store: BaseStore | None = None,
@@ -83,7 +78,7 @@ class ScopedFiles(StoreBackend):
         self._gate, self._route, self._author, self._override = gate, route, author, override
         self._began, self._unpaused = began, unpaused
 
-    def check(self, path: str) -> None:
+    def _check(self, path: str) -> None:
         """Raise `RefusedWriteError` for a path that may not be written."""
         check_text(path)
         if reason := self._gate():
@@ -113,10 +108,12 @@ class ScopedFiles(StoreBackend):
 
     async def adelete(self, file_path: str) -> DeleteResult:
         """Delete the file at a path, or all files of the folder."""
-        base, _ = file_path.rstrip("/"), self._get_namespace()  # an unusable one is raised
+        self._get_namespace()  # an unusable one is raised
+        base = file_path.rstrip("/")
         try:
-            self.check(file_path)
-            wanted = [item for item in await self.aitems() if item.key == base or item.key.startswith(f"{base}/")]
+            self._check(file_path)
+            items = await journal.all_items(self._get_store(), self._get_namespace())
+            wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
             for item in wanted:
                 await self.aremove(item)
         except ValueError as error:
@@ -125,11 +122,7 @@ class ScopedFiles(StoreBackend):
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         self._get_namespace()  # raises for an unusable one, also without files
-        errors = [(path, await self._adone(path, _uploaded(content))) for path, content in files]
-        return [
-            FileUploadResponse(path=path, error="permission_denied" if error and self._gate() else error)
-            for path, error in errors
-        ]
+        return [FileUploadResponse(path=path, error=await self._adone(path, _uploaded(content))) for path, content in files]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """All files in one batch. A bad path or value is an error of that file alone."""
@@ -145,7 +138,7 @@ class ScopedFiles(StoreBackend):
             MovedError: it is at another revision. Nothing was written.
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
-        self.check(path)
+        self._check(path)
         store, namespace, author, shown = self._get_store(), self._get_namespace(), self._author(), f"{self._route}{path}"
 
         def checked(before: FileData | None) -> FileData | None:
@@ -155,8 +148,6 @@ class ScopedFiles(StoreBackend):
 
         def room(files: Sequence[Item], file: FileData) -> None:
             check_room(files, path, len(file["content"].encode()))
-            if (noted := USAGE_NOTED.get()) is not None and self._route == "/memories":
-                noted.append(usage_of(files))
 
         if self._unpaused:
             await self._unpaused(store)
@@ -181,10 +172,6 @@ class ScopedFiles(StoreBackend):
             await self._get_store().adelete(item.namespace, item.key)
         else:
             await self.arevise(item.key, lambda _: None)
-
-    async def aitems(self) -> list[Item]:
-        """All files as store items."""
-        return await journal.all_items(self._get_store(), self._get_namespace())
 
     def _get_store(self) -> BaseStore:
         return (self._override() if self._override else None) or super()._get_store()
@@ -233,7 +220,7 @@ def _replaced(path: str, before: FileData | None, old: str, new: str, *, replace
 
 
 def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
-    """Raise `RefusedWriteError` for a replacement beyond `MAX_FILE_BYTES`: it could turn 256 KiB into gigabytes."""
+    """Raise `RefusedWriteError` for a replacement that could turn 256 KiB into gigabytes."""
     times = content.count(old) if old and replace_all else 1
     size = len(content) + times * (len(new) - len(old))
     if size > max(MAX_FILE_BYTES, len(content)):
@@ -243,11 +230,9 @@ def _check_replacement(path: str, content: str, old: str, new: str, *, replace_a
 
 
 class ThreadFiles(StateBackend):
-    """Files of this thread alone. It refuses other spellings of a path, such as `//policies/x`.
+    """Files of this thread alone, each of bounded size. It refuses other spellings of a path, such as `//policies/x`.
 
-    Args:
-        routes: folders of other backends. A client's input may carry files of any path; the agent does not see those under
-            these folders, nor those with a path that it could not write.
+    A client's input may carry files of any path: the agent does not see those under `routes`, the folders of other backends.
     """
 
     def __init__(self, routes: Sequence[str]) -> None:
@@ -294,7 +279,6 @@ class ThreadFiles(StateBackend):
         return DeleteResult(error=error) if error else super().delete(file_path)
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        """One file at a time, so that what is refused of one refuses no other."""
         return [self._upload(path, content) for path, content in files]
 
     def _upload(self, path: str, content: bytes) -> FileUploadResponse:

@@ -37,8 +37,8 @@ class User(Protocol):
 class Context:
     """A run's context. On a server `user_id` and `org_id` count for operators alone; a token identifies everyone else.
 
-    Only `consolidation_agent` reads the others: `assistant_id` names the assistant whose conversations it consolidates (under
-    `MEMORY_SCOPE=user+assistant`); with `dry_run` it reports its changes and makes none.
+    Only `consolidation_agent` reads the others: the assistant whose conversations it consolidates (under
+    `MEMORY_SCOPE=user+assistant`), and whether it only reports its changes.
     """
 
     user_id: str | None = None
@@ -84,13 +84,10 @@ def may_write_policies(user: User | StudioUser, settings: Settings) -> bool:
 
 
 def acting(user: User | None, context: Context | None, settings: Settings, *, on_server: bool) -> Actor:
-    """The person a run acts for.
+    """The person a run acts for: the end user, the person an operator names, or the owner of a thread that one resumes.
 
-    An end user acts for themselves, an operator for the person in the context, and a resumed run for its thread's owner.
-    `user` is None without authentication; `on_server` is False in a script or test that calls the graph itself.
-
-    Raises:
-        IdentityError: no identity is known. Nothing falls back to a shared one.
+    `user` is None without authentication; `on_server` is False in a script that calls the graph itself. Raises `IdentityError`
+    if no identity is known: nothing falls back to a shared one.
     """
     context = context or Context()
     if not on_server:
@@ -183,23 +180,18 @@ def current_author(settings: Settings, *, consolidating: bool = False) -> Author
 
 
 def label(part: str) -> str:
-    """An identity, organization or assistant as a part of a namespace label.
+    """An identity, organization or assistant as a part of a namespace label, which `part_of` reverses.
 
-    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. `part_of` reverses it. The store forbids
-    periods, `StoreBackend` everything outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts. Of three labels and the longest path, a
-    Postgres index entry (2,704 bytes) has room for all.
-
-    Raises:
-        IdentityError: empty, longer than `MAX_IDENTITY_BYTES`, with a NUL, or not Unicode text (a lone surrogate).
+    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. The store forbids periods, `StoreBackend`
+    everything outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts. Raises `IdentityError` for what no store should hold.
     """
     try:
         raw = part.encode()
     except UnicodeEncodeError:
-        raise IdentityError(f"The identity {part[:20]!r} is not valid Unicode; send it as UTF-8.") from None
-    if not raw or b"\0" in raw:  # Postgres cannot keep a NUL
-        raise IdentityError(f"The identity {part[:20]!r} is empty or holds a NUL character; send one of characters.")
-    if len(raw) > MAX_IDENTITY_BYTES:
-        raise IdentityError(f"The identity {part[:20]!r}... has {len(raw)} bytes; at most {MAX_IDENTITY_BYTES} are accepted.")
+        raw = b""
+    if not 0 < len(raw) <= MAX_IDENTITY_BYTES or b"\0" in raw:
+        limit = f"1 to {MAX_IDENTITY_BYTES} bytes of UTF-8, without NUL"
+        raise IdentityError(f"The identity {part[:20]!r} cannot be used; send one of {limit}.")
     # `quote` leaves periods and `~` as they are.
     return quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E").replace("%", "~")
 

@@ -1,34 +1,35 @@
 """Policies and memory in the system prompt: fresh for every run, within a budget.
 
-deepagents loads memory once for a thread's life and keeps it in thread state, where a client can change it. The middleware here
+deepagents loads memory once for a thread's life and keeps it in thread state, where a client can change it. This middleware
 replaces the built-in one by its name, ignores thread state, and reads the store once a run.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config, get_store
+from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
-from langgraph.store.base import BaseStore, GetOp, Op, SearchOp
+from langgraph.store.base import BaseStore, GetOp, Op, SearchItem, SearchOp
 
 from memory import identity, namespaces
-from memory.blocks import MAX_POLICY_FILES, Block, PerRun, file_text, policy_block, read_all, sections
-from memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
+from memory.blocks import Block, PerRun, file_text, sections
+from memory.controls import REMEMBERING, controls_of, in_temporary_conversation, keep_out, read_controls
 from memory.files import StoreOverride
 from memory.starting import starting_files
-from memory.validation import PROFILE_PATH
-from settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, PROJECT, Settings
-
-logger = logging.getLogger(__name__)
+from memory.validation import PROFILE_PATH, is_policy
+from settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, POLICY_BUDGET_BYTES, PROJECT, Settings
 
 MEMORY_ROUTE = "/memories/"
+POLICY_BLOCK = (PROJECT / "prompts" / "policies_block.md").read_text("utf-8")
 MEMORY_BLOCK = (PROJECT / "prompts" / "memory_block.md").read_text("utf-8")
 PAUSED_BLOCK = (PROJECT / "prompts" / "paused_block.md").read_text("utf-8")
 TEMPORARY_BLOCK = (PROJECT / "prompts" / "temporary_block.md").read_text("utf-8")
+# Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
+MAX_POLICY_FILES = 1_000
 
 
 def memory_files(settings: Settings) -> list[str]:
@@ -39,7 +40,8 @@ def memory_files(settings: Settings) -> list[str]:
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends the policies block and the memory block to the system prompt of every model call.
 
-    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft.
+    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft. Takes
+    the tools for memory and past conversations away from temporary conversations.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
@@ -59,8 +61,17 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if before and (marker := cast("dict[str, Any]", before[-1]).get("cache_control")):
             added[-1]["cache_control"] = marker
         message = SystemMessage(content=[*cast("list[Any]", before), *added])
-        conversation = [_without_authority(said) for said in request.messages]
-        return await handler(request.override(system_message=message, messages=conversation))
+        conversation, tools = [_without_authority(said) for said in request.messages], request.tools
+        if in_temporary_conversation():
+            tools = [tool for tool in tools if getattr(tool, "name", None) not in REMEMBERING]
+        return await handler(request.override(system_message=message, messages=conversation, tools=tools))
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        call = request.tool_call
+        if call["name"] in REMEMBERING and in_temporary_conversation():
+            text = "Error: this is a temporary conversation, without memory and past conversations."
+            return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error")
+        return await handler(request)
 
     async def _load(self) -> tuple[Block, Block]:
         actor = identity.current_actor(self._settings)
@@ -76,34 +87,43 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         temporary = in_temporary_conversation()
         reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
         ops: list[Op] = [SearchOp(policies, limit=MAX_POLICY_FILES), *read_controls(actor), *reads]
-        rules, paused, review, *files = await read_all(store, ops)
+        rules, paused, review, *items = cast("list[Any]", await store.abatch(ops))
         is_paused = controls_of((paused, review), self._settings).paused
         if is_paused and not temporary and not preview and identity.on_server():
             config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
             await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
         runtime = None if preview else get_runtime()
         dry = runtime is not None and identity.run_context(runtime).dry_run
-        if not (temporary or is_paused or dry) and all(file is None for file in files):
+        texts: dict[str, str] = {}
+        if not (temporary or is_paused or dry or any(items)):
             context = runtime.context if runtime else None
             texts = await starting_files(store, actor, assistant, self._settings, context, write=not preview)
-            files = [texts.get(key) for key in self._keys]
         if self._drafts and (draft := self._drafts()):
-            files = await read_all(draft, reads)
-        # Off the event loop: people write many and large files.
-        return await asyncio.to_thread(
-            lambda: (
-                policy_block(policies, rules),
-                Block("temporary", TEMPORARY_BLOCK, 0) if temporary else self._memory_block(files, is_paused=is_paused),
-            )
-        )
+            items = await draft.abatch(reads)
 
-    def _memory_block(self, values: Sequence[Any], *, is_paused: bool) -> Block:
-        paths = [f"/memories{key}" for key in self._keys]
-        files = [(path, file_text(path, value)) for path, value in zip(paths, values, strict=True) if value is not None]
+        def shown() -> tuple[Block, Block]:
+            texts.update({item.key: file_text(f"/memories{item.key}", item) for item in items if item})
+            memory = Block("temporary", TEMPORARY_BLOCK, 0) if temporary else self._memory_block(texts, is_paused=is_paused)
+            return _policy_block([item for item in rules if item.namespace == policies]), memory
+
+        return await asyncio.to_thread(shown)  # people write many and large files
+
+    def _memory_block(self, texts: dict[str, str], *, is_paused: bool) -> Block:
+        files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         text, left_out = sections(files, MEMORY_BUDGET_BYTES)
         text = MEMORY_BLOCK.replace("{files}", text or "(Nothing is remembered yet.)")
         text += f"\n{PAUSED_BLOCK}" if is_paused else ""
         return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
+
+
+def _policy_block(items: Sequence[SearchItem]) -> Block:
+    rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)
+    files = [(path := f"/policies{item.key}", file_text(path, item)) for item in rules]
+    text, left_out = sections(files, POLICY_BUDGET_BYTES)
+    text = text or "(The organization has set no policies.)"
+    if len(items) >= MAX_POLICY_FILES:
+        text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
+    return Block("policies", POLICY_BLOCK.replace("{files}", text), POLICY_BUDGET_BYTES, left_out)
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:

@@ -1,12 +1,11 @@
 """Skills in the system prompt: listed afresh in every run, never taken from a client's input or thread state."""
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from deepagents.backends import CompositeBackend, StateBackend
-from deepagents.backends.protocol import FILE_NOT_FOUND, BackendProtocol, FileDownloadResponse
+from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse
 from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langgraph.store.base import BaseStore
@@ -14,11 +13,9 @@ from langgraph.store.base import BaseStore
 from memory import namespaces
 from memory.blocks import Block, PerRun, shown
 from memory.files import ScopedFiles
-from memory.identity import Actor, Author, IdentityError
-from memory.validation import SKILL_FILE, RefusedWriteError, front_matter, read_skill
+from memory.identity import Actor
+from memory.validation import SKILL_FILE, RefusedWriteError, read_skill
 from settings import PROJECT, SKILLS_BUDGET_BYTES, Settings
-
-logger = logging.getLogger(__name__)
 
 SKILLS_BLOCK = (PROJECT / "prompts" / "skills_block.md").read_text("utf-8")
 
@@ -31,19 +28,16 @@ def build_skills(settings: Settings, backend: BackendProtocol) -> "FreshSkills":
 
 async def preview_skills(store: BaseStore, actor: Actor, assistant: str, settings: Settings) -> Block:
     """The block of skills as this person's next run will show it. Needs no run."""
-
-    def files(namespace: namespaces.Namespace) -> ScopedFiles:
-        return ScopedFiles(
-            namespace=lambda _: namespace, gate=lambda: "read-only", route="", author=lambda: Author("person"), store=store
-        )
-
-    routes: dict[str, BackendProtocol] = {"/skills/": files(namespaces.skills(assistant))}
-    routes["/memories/"] = files(namespaces.memories(actor, assistant, settings))
+    places = {"/skills/": namespaces.skills(assistant), "/memories/": namespaces.memories(actor, assistant, settings)}
+    routes: dict[str, BackendProtocol] = {
+        route: ScopedFiles(namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now
+        for route, place in places.items()
+    }
     return await build_skills(settings, CompositeBackend(default=StateBackend(), routes=routes)).preview()
 
 
 class FreshSkills(SkillsMiddleware[Any, Any]):
-    """deepagents' middleware, with skills loaded once a run; of two with one name, the later source's wins."""
+    """deepagents' middleware, with its skills loaded once a run; of two with one name, the later source's wins."""
 
     name = "SkillsMiddleware"  # takes the built-in's place in the stack
 
@@ -68,26 +62,11 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return Block("skills", text, SKILLS_BUDGET_BYTES, tuple(loaded["skills_load_errors"]))
 
     async def _load(self) -> dict[str, Any]:
-        sources = await asyncio.gather(*(self._files_of(source) for source in reversed(self.sources)))  # the person's own first
-        files = [file for source, _ in sources for file in source]
-        skills, errors = await asyncio.to_thread(_listed, files) if files else ([], [])
-        errors += [error for _, error in sources if error]
-        if errors:
-            logger.warning("Skills were left out: %s", " ".join(errors))
+        listings = [await self._backend.als(source) for source in reversed(self.sources)]  # the person's own first
+        folders = [entry["path"] for found in listings for entry in found.entries or [] if entry.get("is_dir")]
+        files = await self._backend.adownload_files([f"{folder.rstrip('/')}/{SKILL_FILE}" for folder in folders])
+        skills, errors = await asyncio.to_thread(_listed, files)
         return {"skills_metadata": skills, "skills_load_errors": errors}
-
-    async def _files_of(self, source: str) -> tuple[list[FileDownloadResponse], str]:
-        """The SKILL.md files of a folder, and what went wrong, or ""."""
-        try:
-            listing = await self._backend.als(source)
-            folders = [entry["path"].rstrip("/") for entry in listing.entries or [] if entry.get("is_dir")]
-            files = await self._backend.adownload_files([f"{folder}/{SKILL_FILE}" for folder in folders]) if folders else []
-        except IdentityError:
-            raise
-        except Exception as error:  # a store raises what its driver raises
-            logger.exception("Skills in %s could not be read.", source)
-            return [], f"{source} could not be read ({type(error).__name__}); it is not empty."
-        return files, f"{source} could not be listed: {listing.error}" if listing.error else ""
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -99,23 +78,23 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 def _listed(files: Sequence[FileDownloadResponse]) -> tuple[list[SkillMetadata], list[str]]:
     """The skills of these SKILL.md files, and a line for each that is left out. Of two with one name the first counts.
 
-    `SKILLS_BUDGET_BYTES` of front matter are read, whatever there is: it blocks for a fraction of a second at most.
+    No more are read than `SKILLS_BUDGET_BYTES` have room for: it blocks for a fraction of a second at most.
     """
     skills, errors, unread, room = dict[str, SkillMetadata](), list[str](), 0, SKILLS_BUDGET_BYTES
     for file in files:
         name = file.path.split("/")[-2]
-        if file.error == FILE_NOT_FOUND or name in skills:
+        if file.content is None or name in skills:
             continue
         try:
-            if file.content is None:
-                raise RefusedWriteError(f"It could not be read ({file.error}).")  # noqa: TRY301
-            front = front_matter(file.content)
-            room -= len(file.path) + len(front.encode())
-            if room >= 0:
-                skills[name] = _escaped(read_skill(file.path, front))
-            unread += room < 0
+            skill = read_skill(file.path, file.content.decode(errors="replace")) if room > 0 else None
         except RefusedWriteError as error:
-            errors.append(f"{file.path} was not loaded. {error}")
+            errors.append(str(error))
+            continue
+        room -= len(str(skill).encode())
+        if skill and room >= 0:
+            skills[name] = _escaped(skill)
+        else:
+            unread += 1
     if unread:
         errors.append(f"{unread} more skills are not listed here; ls the folders above.")
     return list(skills.values()), errors

@@ -1,7 +1,6 @@
 """The files with which a new person's memory starts, and, under `MEMORY_SCOPE=assistant`, an organization's."""
 
 import logging
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,7 @@ _OF_ORGANIZATIONS = {unquote(org.name): _texts(org, "**/*") for org in (_SEEDS /
 def starting_memory(actor: identity.Actor, context: Any) -> dict[str, str]:
     """The files that a person without memory gets at the start of their first run, by key, such as `/preferences.md`.
 
-    Change this to make them depend on the person, or on what your front end knows of them: add fields to `identity.Context` and
-    send them with the run, whose context this is. A client can claim anything there.
+    Change this to make them depend on the person, or on the run's context, in which a client can claim anything.
     """
     return _SEED_FILES
 
@@ -50,36 +48,23 @@ async def starting_files(
 ) -> dict[str, str]:
     """The texts with which this memory starts, by key; none if it has begun. With `write` they become its files.
 
-    It has begun if it has files, or had some: who deletes all of them gets none back. To be forgotten is to begin anew. Invalid
-    texts are logged and left out; so is a failure, because it must not stop the run.
+    It has begun if it has files, or had some: who deletes all of them gets none back.
     """
-    own, author, texts = (
-        namespaces.memories(actor, assistant, settings),
-        identity.Author("seed", actor.user_id),
-        dict[str, str](),
-    )
-    shared = settings.memory_scope == "assistant"
-    offered = starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)
-    try:
-        if any(await store.abatch([SearchOp(begun, limit=1) for begun in (own, namespaces.journals(own))])):
-            return {}
-        for key, text in offered.items():
-            try:
-                before_write(f"/memories{key}", text, author)
-            except RefusedWriteError as error:
-                logger.warning("A new memory starts without seeds/memories%s: %s", key, error)
-                continue
-            texts[key] = text
-            if write:
-                with suppress(RefusedWriteError):  # another run has written it meanwhile
-                    await journal.change(store, own, key, partial(_new_file, text), author, began=journal.began(actor))
-    except Exception:  # a store raises what its driver raises
-        logger.exception("The first memory of a new user could not be written.")
+    own, author = namespaces.memories(actor, assistant, settings), identity.Author("seed", actor.user_id)
+    if any(await store.abatch([SearchOp(begun, limit=1) for begun in (own, namespaces.journals(own))])):
         return {}
+    shared = settings.memory_scope == "assistant"
+    texts = starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)
+    for key, text in texts.items() if write else ():
+        try:
+            await journal.change(store, own, key, partial(_new_file, key, text, author), author, began=journal.began(actor))
+        except RefusedWriteError as error:
+            logger.warning("A new memory starts without seeds/memories%s: %s", key, error)
     return texts
 
 
-def _new_file(text: str, before: FileData | None) -> FileData:
+def _new_file(key: str, text: str, author: identity.Author, before: FileData | None) -> FileData:
     if before is not None:
-        raise RefusedWriteError("The file is there.")
+        raise RefusedWriteError("Another run has written it.")
+    before_write(f"/memories{key}", text, author)
     return create_file_data(text)

@@ -1,21 +1,17 @@
 """The model's tools for memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
+from typing import cast
 
 from deepagents.backends import CompositeBackend
-from langchain.agents.middleware.types import AgentMiddleware
 from langchain.tools import ToolRuntime
-from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, SearchItem
 from pydantic import ValidationError
 
 from memory import identity, namespaces
-from memory.controls import Usage
-from memory.files import USAGE_NOTED, ScopedFiles
+from memory.files import ScopedFiles
 from memory.recall import rank
 from memory.routes import memory_writes
 from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, check_text, stored_file
@@ -23,22 +19,6 @@ from settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS, Settings
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
-
-
-class QuotaWarning(AgentMiddleware[Any, Any, Any]):
-    """Warns in the answer of each tool that wrote memory once it is nearly full, before a write is refused."""
-
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
-        noted: list[Usage] = []
-        token = USAGE_NOTED.set(noted)
-        try:
-            answer = await handler(request)
-        finally:
-            USAGE_NOTED.reset(token)
-        warning = noted[-1].warning if noted else ""
-        if not warning or not isinstance(answer, ToolMessage):
-            return answer
-        return answer.model_copy(update={"content": answer.text + warning})
 
 
 def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[BaseTool]:
@@ -98,38 +78,27 @@ def _save_profile(backend: CompositeBackend) -> BaseTool:
 
 async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
     """Change a file under /memories/; the reason of a refusal, or None."""
-    files = backend.routes["/memories/"]
-    if not isinstance(files, ScopedFiles):
-        raise TypeError(f"/memories/ is a {type(files).__name__}; the memory tools write ScopedFiles.")
+    files = cast("ScopedFiles", backend.routes["/memories/"])
     return await files.achange(path.removeprefix("/memories"), change)
 
 
 def _search_memories(settings: Settings) -> BaseTool:
     @tool
-    async def search_memories(
-        query: str,
-        runtime: ToolRuntime[identity.Context],
-        filter: dict[str, Any] | None = None,  # noqa: A002  # the store's word for it
-    ) -> str:
+    async def search_memories(query: str, runtime: ToolRuntime[identity.Context]) -> str:
         """Search the files under /memories/ for what is remembered about the user.
 
         Args:
             query: what to look for, in plain words.
-            filter: values that fields of a file must have, e.g. {"encoding": "utf-8"}.
             runtime: given by the platform.
         """
         if runtime.store is None:
             return "Error: this run has no store, so there is no memory to search."
         namespace = namespaces.memories(identity.current_actor(settings), identity.current_assistant(), settings)
         try:
-            check_text([query, filter])
-            if any(isinstance(wanted, dict | list) for wanted in (filter or {}).values()):
-                raise TypeError  # noqa: TRY301  # "$gt" and others fail deep inside a store
-            matches = await _search(runtime.store, namespace, query, filter)
+            check_text(query)
         except RefusedWriteError as error:
             return f"Error: {error}"
-        except (ValueError, TypeError):  # its text may quote what the store holds
-            return f"Error: the filter {filter!r} cannot be used; leave it out."
+        matches = await _search(runtime.store, namespace, query)
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."
         # One line for each, so that no text looks like another match.
@@ -138,14 +107,12 @@ def _search_memories(settings: Settings) -> BaseTool:
     return search_memories
 
 
-async def _search(
-    store: BaseStore, namespace: namespaces.Namespace, query: str, wanted: dict[str, Any] | None
-) -> list[tuple[str, str]]:
+async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str) -> list[tuple[str, str]]:
     """Keys and snippets of the best files: by the store's semantic index if it has one, otherwise by BM25 over paragraphs."""
-    near = await store.asearch(namespace, query=query, filter=wanted, limit=_NEAR)
+    near = await store.asearch(namespace, query=query, limit=_NEAR)
     if any(item.score is not None for item in near):
         return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
-    items = await store.asearch(namespace, filter=wanted, limit=MAX_MEMORY_FILES)
+    items = await store.asearch(namespace, limit=MAX_MEMORY_FILES)
     passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
     ranked = await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages])
     return [(passages[i][0], passages[i][1][:_SNIPPET_CHARS]) for i, _ in ranked[:_RESULTS]]

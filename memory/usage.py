@@ -1,20 +1,16 @@
-"""What people use up: a day's tokens (`DAILY_TOKENS`), the time of a run, a model's patience with refused calls.
-
-Each limit is middleware around calls of models or tools. `merged` makes one of several.
-"""
+"""What people use up: a day's tokens (`DAILY_TOKENS`) and the time of a run. `merged` makes one middleware of several."""
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from itertools import takewhile
+from functools import lru_cache, reduce
 from typing import Any
 from uuid import uuid4
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage
 from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, PutOp
@@ -28,10 +24,6 @@ Middleware = AgentMiddleware[Any, Any, Any]
 
 # Runs of which a process knows what they took so far: more than it can run at once.
 _RUNS_KNOWN = 10_000
-# Model calls in a row that make the same call, with the same refusal, until the run ends.
-_TIMES = 3
-_STOPPED = "I stopped, because"
-_SHOWN_CHARS = 1_000
 
 
 class TokenBudgetError(RuntimeError):
@@ -66,10 +58,9 @@ async def budget_refusal(store: BaseStore, actor: identity.Actor, settings: Sett
 
 
 class TokenBudget(Middleware):
-    """Counts the tokens of model calls, and makes none for a person whose budget is spent: only calls at once can exceed it.
+    """Counts the tokens of model calls, and makes none for a person whose budget is spent.
 
-    A conversation gets the refusal as its answer; a consolidation fails with `TokenBudgetError`, and stays due. deepagents'
-    own summaries of very long conversations are not counted. Without `DAILY_TOKENS` nothing is.
+    A conversation gets the refusal as its answer; a consolidation fails with `TokenBudgetError`, and stays due.
     """
 
     def __init__(self, settings: Settings, *, consolidating: bool = False) -> None:
@@ -105,14 +96,8 @@ class TokenBudget(Middleware):
         await store.aput(namespace, key, dict(taken), index=False)
 
 
-# --- Time and refused calls
-
-
 class RunBound(Middleware):
-    """Ends a run whose calls of models and tools, subagents among them, take longer than `seconds`: `RunTooLongError`.
-
-    The time begins with the first call in a process. Runs of scripts have no id, and no limit.
-    """
+    """Ends a run whose calls of models and tools take longer than `seconds` from its first one on: `RunTooLongError`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -140,39 +125,8 @@ class RunBound(Middleware):
             raise
 
 
-class RefusedCalls(Middleware):
-    """Ends the run of an agent or subagent that repeats a refused call, with a message that names the call and its refusal.
-
-    Without an end a model would make thousands of such calls.
-    """
-
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> Any:
-        if repeated := repeated_refusal(request.messages):
-            return ModelResponse([AIMessage(f"{_STOPPED} {repeated}")])
-        return await handler(request)
-
-
-def repeated_refusal(messages: Sequence[AnyMessage]) -> str:
-    """Which call the model's last steps since the last human message all made, and why it was refused each time; or ""."""
-    steps: list[list[tuple[str, dict[str, Any], str]]] = []
-    refusals: dict[str | None, str] = {}
-    for message in takewhile(lambda message: not isinstance(message, HumanMessage), reversed(messages)):
-        if isinstance(message, ToolMessage) and (message.status == "error" or message.text.startswith(("Error", _STOPPED))):
-            refusals[message.tool_call_id] = message.text
-        elif isinstance(message, AIMessage):
-            calls = [call for call in message.tool_calls if call["id"] in refusals]
-            steps.append([(call["name"], call["args"], refusals[call["id"]]) for call in calls])
-            if len(steps) == _TIMES:
-                break
-    same = [call for call in steps[0] if all(call in step for step in steps)] if len(steps) == _TIMES else []
-    return f"{same[0][0]} was refused three times in a row: {same[0][2][:_SHOWN_CHARS]}" if same else ""
-
-
-# --- Several in one
-
-
 def merged(*parts: Middleware) -> Middleware:
-    """One middleware for several around model and tool calls, the first outermost. Raises `TypeError` for one that does more.
+    """One middleware for several that have nothing but hooks around model and tool calls, the first outermost.
 
     langchain traces each one's calls apart, with two hops to a thread and a task, traced or not.
     """
@@ -182,25 +136,19 @@ def merged(*parts: Middleware) -> Middleware:
 class _Merged(Middleware):
     def __init__(self, parts: Sequence[Middleware]) -> None:
         super().__init__()
-        nodes = [f"{a}{when}_{what}" for a in ("", "a") for when in ("before", "after") for what in ("agent", "model")]
-        for part in parts:
-            if getattr(part, "tools", None) or any(_has(part, name) for name in (*nodes, "state_schema")):
-                raise TypeError(f"{part.name} has nodes, tools or state of its own; list it by itself in `middleware`.")
         self._models = [part.awrap_model_call for part in reversed(parts) if _has(part, "awrap_model_call")]
         self._tools = [part.awrap_tool_call for part in reversed(parts) if _has(part, "awrap_tool_call")]
 
     async def awrap_model_call(self, request: Any, handler: Handler) -> Any:
-        return await _around(handler, self._models)(request)
+        return await reduce(_around, self._models, handler)(request)
 
     async def awrap_tool_call(self, request: Any, handler: Handler) -> Any:
-        return await _around(handler, self._tools)(request)
+        return await reduce(_around, self._tools, handler)(request)
 
 
 def _has(part: Middleware, name: str) -> bool:
     return getattr(type(part), name) is not getattr(AgentMiddleware, name)
 
 
-def _around(handler: Handler, hooks: Sequence[Callable[[Any, Any], Awaitable[Any]]]) -> Handler:
-    for hook in hooks:
-        handler = lambda request, hook=hook, inner=handler: hook(request, inner)  # type: ignore[misc]  # noqa: E731  # bound now
-    return handler
+def _around(inner: Handler, hook: Callable[[Any, Any], Awaitable[Any]]) -> Handler:
+    return lambda request: hook(request, inner)

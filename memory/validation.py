@@ -7,7 +7,7 @@ import base64
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from deepagents.backends.protocol import FileData
@@ -23,9 +23,9 @@ OWN_SKILLS = "/memories/skills/"
 SKILL_FILE = "SKILL.md"
 _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
-# Of front matter: levels of lists and mappings, and characters that are invisible in a prompt, or that it cannot be sent with.
-_MAX_DEPTH = 8
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# As deepagents finds it, in linear time.
+_FRONT_MATTER = re.compile(rf"---\r?\n(?=\S)(.{{1,{MAX_FRONT_MATTER_BYTES}}}?)\n---[ \t\r]*\n", re.DOTALL)
+_MAX_DEPTH = 8  # of lists and mappings in it
 # The C parser in PyYAML's wheels is ten times as fast.
 _EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 # Credential formats as issuers document or show them. Prefix and full length are required, so prose and placeholders pass. A
@@ -49,8 +49,7 @@ CREDENTIALS = {
 # One search for all of them, a group each; only the last begins with hyphens itself.
 *_PREFIXED, _PRIVATE_KEY = (f"({shape})" for shape in CREDENTIALS.values())
 _CREDENTIAL = re.compile(rf"(?<![\w-])(?:{'|'.join(_PREFIXED)})|{_PRIVATE_KEY}", re.ASCII)
-# Bounds of a profile, and of the errors and field names in a refusal.
-_MAX_PROFILE_CHARS = 16_384
+# Bounds of the errors and field names in a refusal.
 _ERRORS_TOLD, _FIELD_CHARS = 5, 40
 
 
@@ -63,13 +62,7 @@ class NotAFileError(ValueError):
 
 
 def before_write(path: str, content: str | None, actor: Author) -> None:
-    """Refuse content before it is written, or a deletion before it is made. Raises `RefusedWriteError`.
-
-    Args:
-        path: as the agent sees it, e.g. `/memories/preferences.md`.
-        content: the new content; None for a deletion.
-        actor: the author.
-    """
+    """Raise `RefusedWriteError` for content that must not be written at a path (as the agent sees it); None is a deletion."""
     if content is None:
         return
     check_content(path, content)
@@ -80,10 +73,7 @@ def before_write(path: str, content: str | None, actor: Author) -> None:
 
 
 def check_text(value: object) -> None:
-    """Raise `RefusedWriteError` for text, at any depth, with a NUL character or half a character (a lone surrogate).
-
-    Some store can neither keep nor look up such text. Reads need this too: Postgres would fail the run.
-    """
+    """Raise `RefusedWriteError` for text, at any depth, with a NUL character or half of one, which Postgres cannot look up."""
     parts = [value]
     while parts:
         part = parts.pop()
@@ -96,9 +86,7 @@ def check_text(value: object) -> None:
 
 
 def check_path(path: str) -> None:
-    """Raise `RefusedWriteError` for a path that is not the normal spelling of a file's path: the root, relative, with `//`,
-    `.`, `..` or a backslash, unprintable, longer than `MAX_PATH_BYTES`.
-    """
+    """Raise `RefusedWriteError` for a path that is not the normal, printable spelling of a file's path, or is too long."""
     check_text(path)
     # deepagents' file tools read a backslash as a slash.
     if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path or "\\" in path:
@@ -110,9 +98,7 @@ def check_path(path: str) -> None:
 
 
 def check_content(path: str, content: str) -> None:
-    """Raise `RefusedWriteError` for content that is not UTF-8, holds a NUL character (Postgres cannot keep one), or has more
-    than `MAX_FILE_BYTES`.
-    """
+    """Raise `RefusedWriteError` for content that no store can keep, or with more than `MAX_FILE_BYTES`."""
     if "\x00" in content or _SURROGATE.search(content):
         raise RefusedWriteError(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
     if (size := len(content.encode())) > MAX_FILE_BYTES:
@@ -129,77 +115,44 @@ def check_credentials(path: str, content: str) -> None:
 
 
 def check_skill(path: str, content: str, actor: Author) -> None:
-    """Raise `RefusedWriteError` for an invalid skill, and for any from consolidation: every prompt shows its description."""
+    """Raise `RefusedWriteError` for a SKILL.md that cannot be read, and for any from consolidation: every prompt shows it."""
     if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
-        raise RefusedWriteError(
-            f"{path} was not written: skills are made with the person, not out of what was said; leave it out."
-        )
+        raise RefusedWriteError(f"{path} was not written: skills are made with the person; leave it out.")
     if _SKILL.fullmatch(path):
-        try:
-            read_skill(path, front_matter(content.encode()))
-        except RefusedWriteError as error:
-            raise RefusedWriteError(f"{path} was not written. {error}") from None
+        read_skill(path, content)
 
 
-def front_matter(content: bytes) -> str:
-    """The text between the first line of a SKILL.md, which is `---`, and the next such line. Reads the file's beginning only.
-
-    Raises `RefusedWriteError` if there is none within `MAX_FRONT_MATTER_BYTES`, or if it is not UTF-8.
-    """
-    lines = content[: MAX_FRONT_MATTER_BYTES + 1].split(b"\n")
-    ends = [number for number, line in enumerate(lines) if line.rstrip() == b"---"][:2]
-    if len(ends) < 2 or ends[0] > 0:  # noqa: PLR2004
-        wanted = f"a line of ---, name:, description: and another line of ---, within {MAX_FRONT_MATTER_BYTES:,} bytes"
-        raise RefusedWriteError(f"It has no front matter; begin it with {wanted}.")
-    try:
-        return b"\n".join(lines[1 : ends[1]]).decode()
-    except UnicodeDecodeError:
-        raise RefusedWriteError("Its front matter is not UTF-8 text; save it as UTF-8.") from None
-
-
-def read_skill(path: str, front: str) -> SkillMetadata:
-    """A skill as deepagents' own loader reads it. Blocks for milliseconds.
+def read_skill(path: str, content: str) -> SkillMetadata:
+    """A SKILL.md as deepagents' own loader reads it. Blocks for milliseconds. Raises `RefusedWriteError` if it is not valid.
 
     One person writes it, and every run of everyone who shares it reads it: of YAML only a small part is accepted, because a few
     hundred bytes of aliases can expand to gigabytes.
-
-    Args:
-        path: of the SKILL.md; its folder has the skill's name.
-        front: its front matter.
-
-    Raises:
-        RefusedWriteError: it is not valid.
     """
+    folder, front = path.split("/")[-2], _FRONT_MATTER.match(content)
     try:
-        _check_yaml(front)
-        skill = _parse_skill_metadata(f"---\n{front}\n---\n", path, folder := path.split("/")[-2])
-    except yaml.MarkedYAMLError as error:
-        line = f" at line {error.problem_mark.line + 2}" if error.problem_mark else ""  # the first one is ---
-        raise RefusedWriteError(f"Its front matter cannot be read{line}: {error.problem}.") from None
-    except (yaml.YAMLError, ValueError, OverflowError):  # such as "\U00110000", the 45th of a month, a number too long to write
-        raise RefusedWriteError("Its front matter holds a value that cannot be read; put values in quotes.") from None
+        _check_yaml(front[1] if front else "")
+        skill = _parse_skill_metadata(front[0], path, folder) if front else None
+        check_text(skill)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as the 45th of a month, a number too long to write
+        raise RefusedWriteError(f"{path} is no valid skill: {' '.join(str(error).split())[:200]}.") from None
     if skill is None or skill["name"] != folder:
-        raise RefusedWriteError(f"Its front matter needs the fields name, which is its folder's ({folder!r}), and description.")
+        wanted = f"name, which is its folder's ({folder!r}), and description, in {MAX_FRONT_MATTER_BYTES:,} characters"
+        raise RefusedWriteError(f"{path} is no valid skill: between two lines of --- it needs the fields {wanted}.")
     return skill
 
 
 def _check_yaml(front: str) -> None:
-    """Raise `MarkedYAMLError` for parts of YAML that are not accepted."""
+    """Raise `YAMLError` for parts of YAML that are not accepted."""
     depth = 0
     for event in yaml.parse(front, Loader=_EVENTS):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        odd = isinstance(event, yaml.ScalarEvent) and _CONTROL.search(event.value)
         named = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
-        if odd or named or depth > _MAX_DEPTH:
-            what = "a control character" if odd else "an anchor, alias or tag" if named else f"more than {_MAX_DEPTH} levels"
-            problem = f"{what}; write plain text, in quotes if it begins with &, * or !"
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=cast("Any", event.start_mark))
+        if named or depth > _MAX_DEPTH:
+            raise yaml.YAMLError("no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !")
 
 
 def check_profile(content: str) -> None:
     """Raise `RefusedWriteError` for text that is not a `Profile` in JSON. The error names each invalid field."""
-    if len(content) > _MAX_PROFILE_CHARS:
-        raise RefusedWriteError(f"{PROFILE_PATH} was not written: {len(content):,} characters of {_MAX_PROFILE_CHARS:,}.")
     try:
         Profile.model_validate_json(content)
     except ValidationError as error:
@@ -209,14 +162,26 @@ def check_profile(content: str) -> None:
         raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
 
 
-def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
-    """Raise `RefusedWriteError` for a file beyond `MAX_MEMORY_FILES`, or beyond the quota. A smaller file is always accepted.
+def is_policy(key: str) -> bool:
+    """Whether every prompt shows this file of an organization."""
+    return key.endswith(".md") and key.count("/") == 1
 
-    Args:
-        files: all present items.
-        key: the file's key.
-        size: UTF-8 bytes of its new content.
-        quota: bytes of all files.
+
+def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
+    """Raise `RefusedWriteError` for a policy that prompts could not show. A value of None deletes the file."""
+    check_path(key)
+    if not key.endswith(".md"):
+        raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
+    if value is not None:
+        if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
+            raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
+        check_content(key, value["content"])
+
+
+def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
+    """Raise `RefusedWriteError` for a file of `size` bytes beyond `MAX_MEMORY_FILES` or the quota, unless it shrinks.
+
+    `files` are all present ones.
     """
     sizes = {item.key: content_size(item) for item in files}
     before = sizes.pop(key, None)

@@ -22,9 +22,9 @@ from langgraph_sdk.client import LangGraphClient
 from memory import namespaces
 from memory.files import ScopedFiles
 from memory.identity import Actor, Author, IdentityError
-from memory.reindex import RemoteStore, unanswered
 from memory.validation import RefusedWriteError
 from seeds import files
+from seeds.remote import RemoteStore, unanswered
 from settings import (
     CONSOLIDATION_GRAPH,
     PROJECT,
@@ -97,9 +97,7 @@ async def file_changes(client: LangGraphClient, want: Wanted) -> list[Change]:
     """
     stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, want.namespace), "items")}
     store = RemoteStore(client)
-    journaled = ScopedFiles(
-        namespace=lambda _: want.namespace, gate=lambda: None, route=want.route, author=lambda: Author("seed"), store=store
-    )
+    journaled = ScopedFiles(namespace=lambda _: want.namespace, route=want.route, author=lambda: Author("seed"), store=store)
 
     async def put(key: str, value: Any) -> None:
         if want.route == "/policies":

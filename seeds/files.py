@@ -12,9 +12,8 @@ from urllib.parse import unquote
 
 from deepagents.backends.utils import create_file_data
 
-from memory.blocks import check_policy
 from memory.identity import Author
-from memory.validation import RefusedWriteError, before_write, check_path
+from memory.validation import RefusedWriteError, before_write, check_path, check_policy
 
 Files = dict[str, dict[str, Any]]
 # The key for all organizations: an organization's name is never empty.

@@ -104,14 +104,6 @@ async def test_memories_are_searched_by_the_semantic_index_where_there_is_one(
     assert answer.startswith("/memories/topics/animals.md\nHas a puppy.")
 
 
-async def test_a_filter_narrows_the_search_and_a_bad_one_is_explained(agent: Agent, store: BaseStore) -> None:
-    store.put(MEMORIES, "/old.md", {**create_file_data("coriander"), "project": "gemini"})
-    store.put(MEMORIES, "/new.md", {**create_file_data("coriander"), "project": "apollo"})
-    answer = await agent.call("search_memories", query="coriander", filter={"project": "apollo"})
-    assert answer == "/memories/new.md\ncoriander"
-    assert "leave it out" in await agent.call("search_memories", query="coriander", filter={"project": {"$near": 1}})
-
-
 async def test_a_search_result_is_bounded_whatever_the_memory(agent: Agent, store: BaseStore) -> None:
     for number in range(200):
         store.put(MEMORIES, f"/topics/{number}.md", {**create_file_data("coriander " * 5_000)})

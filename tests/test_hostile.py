@@ -88,7 +88,7 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a diff of shuffled lines": lambda: diffs.diff(LINES, "\n".join(SHUFFLED)),
     "a diff of empty lines": lambda: diffs.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
     "empty lines to undo": lambda: diffs.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
-    "files beyond a prompt's room": lambda: blocks.within_budget([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
+    "files beyond a prompt's room": lambda: blocks.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
     "a profile of many fields": lambda: refused(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
     "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),
     "a profile of a long number": lambda: refused(PROFILE, '{"name": ' + "9" * 200_000 + "}"),

@@ -15,8 +15,8 @@ from langgraph_sdk.client import LangGraphClient
 
 import seeds.__main__ as command
 from memory import identity, journal, namespaces
-from memory.reindex import RemoteStore
 from seeds import files
+from seeds.remote import RemoteStore
 from settings import MAX_FILE_BYTES, PROJECT, Settings, load_settings, local_environ
 from testing.dev_server import DevServer, run_turn
 from testing.hostile import BOMB, skill

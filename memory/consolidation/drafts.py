@@ -41,7 +41,6 @@ class Draft:
     report: Record
     refused: str = ""  # why the first attempt was refused
     steps: int = 0  # model calls of this attempt
-    stuck: str = ""  # the call that the model repeats although it is refused
     given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
     store: BaseStore = field(default_factory=InMemoryStore)
 

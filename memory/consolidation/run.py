@@ -50,7 +50,6 @@ from memory.consolidation.tasks import NOTHING_NEW, TOOL, consolidation_tools, s
 from memory.consolidation.trigger import ASKED, Owner, current_owner, start
 from memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from memory.recall import catch_up
-from memory.usage import repeated_refusal
 from settings import BATCH_TOKENS, CONSOLIDATIONS_AT_ONCE, MAX_CONSOLIDATION_STEPS, Settings
 
 logger = logging.getLogger(__name__)
@@ -206,8 +205,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return ModelResponse([AIMessage("")])  # `aafter_agent` begins again
         draft = self.drafts.current()
         draft.steps += 1
-        draft.stuck = repeated_refusal(request.messages)
-        if draft.stuck or draft.steps > MAX_CONSOLIDATION_STEPS:
+        if draft.steps > MAX_CONSOLIDATION_STEPS:
             return ModelResponse([AIMessage("")])  # `aafter_agent` refuses the batch
         response = await handler(request)
         draft.report.count_call(response.result)
@@ -236,8 +234,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return _ended(state, FORGOTTEN)
         changed = await draft.changes()
         author = _author(owner, draft)
-        too_long = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if draft.steps > MAX_CONSOLIDATION_STEPS else ""
-        stopped = draft.stuck or too_long
+        stopped = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if draft.steps > MAX_CONSOLIDATION_STEPS else ""
         if (await controls(store, owner.actor, self._settings)).paused:
             stopped = f"{PAUSED}."
         brought = await self._brought_back(owner.actor, store, draft, changed) if changed else {}

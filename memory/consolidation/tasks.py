@@ -7,7 +7,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, tool
 from langgraph.store.base import Item
 
-from memory.blocks import file_text, within_budget
+from memory.blocks import file_text, sections
 from memory.consolidation.drafts import Drafts
 from memory.consolidation.due import Due, transcript
 from memory.consolidation.facts import Key
@@ -55,7 +55,7 @@ def _with_files(shown: Sequence[Due], files: Mapping[str, Item]) -> str:
     texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
     best = rank(said, [f"{path} {text}" for path, text in texts])[:TOPIC_FILES_SHOWN]
     known = [texts[i] for i, _ in best]
-    return f"{said}\n\n# Files about the same\n\n{within_budget(known, MEMORY_BUDGET_BYTES)}" if known else said
+    return f"{said}\n\n# Files about the same\n\n{sections(known, MEMORY_BUDGET_BYTES)[0]}" if known else said
 
 
 def _topics(files: Mapping[str, Item]) -> list[Item]:

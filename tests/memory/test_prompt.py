@@ -7,21 +7,18 @@ from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
-from hypothesis import given
-from hypothesis import strategies as st
-from langgraph.store.base import BaseStore, Op, PutOp
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from memory import blocks, identity
-from memory.blocks import MAX_POLICY_FILES
 from memory.identity import DEFAULT_AGENT_ASSISTANT
+from memory.prompt import MAX_POLICY_FILES
 from memory.starting import starting_memory
 from settings import MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES
 from testing.parts import SKILLS as SKILLS_ARE_ON
 from testing.parts import SUBAGENTS
 from testing.runs import in_run
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
-from testing.stores import WrappedStore
 from tests.conftest import BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
@@ -193,44 +190,6 @@ async def test_text_that_no_model_could_be_sent_is_said_so(graph: BuildGraph, mo
     assert "[/memories/preferences.md cannot be shown" in system_text(model.requests[0])
 
 
-def failing(fails: Callable[[Any], bool]) -> WrappedStore:
-    """A store that fails a whole batch for an operation of which that is so, as a database does."""
-
-    def before(ops: list[Op]) -> None:
-        if any(map(fails, ops)):
-            raise ConnectionError("decryption failed")
-
-    return WrappedStore(before=before)
-
-
-async def test_what_the_store_cannot_give_is_said_so_never_shown_as_empty(graph: BuildGraph, model: ScriptedAnthropic) -> None:
-    gone = {("key", "/preferences.md"), ("namespace_prefix", POLICIES)}
-    agent, store = graph(), failing(lambda op: any(getattr(op, name, None) == value for name, value in gone))
-    put(store, MEMORIES, "/topics/index.md", "- cooking")
-    agent.graph.store = store
-    await agent.turn("one")
-    text = system_text(model.requests[0])
-    assert "[/memories/preferences.md could not be read (ConnectionError)" in text
-    assert "[/policies/ could not be read (ConnectionError)" in text
-    assert "- cooking" in text
-    assert "(The organization has set no policies.)" not in text
-
-
-@pytest.mark.parametrize("known", [True, False])
-async def test_a_store_that_can_neither_be_searched_nor_written_stops_nobody_s_run(
-    graph: BuildGraph, model: ScriptedAnthropic, known: bool
-) -> None:
-    agent = graph()
-    store = failing(lambda op: getattr(op, "namespace_prefix", None) == MEMORIES or isinstance(op, PutOp))
-    if known:
-        put(store.inner, MEMORIES, "/preferences.md", "likes fennel")
-    agent.graph.store = store
-    await agent.turn("one")
-    text = system_text(model.requests[0])
-    assert ("/memories/skills/ could not be read (ConnectionError)" in text) is SKILLS_ARE_ON
-    assert ("likes fennel" in text) is known
-
-
 async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_change(graph: BuildGraph, store: BaseStore) -> None:
     agent = graph()
     await agent.turn("one")
@@ -259,33 +218,18 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a <!-<!-- x -->- HIDDEN --> b", "a &lt;!-- HIDDEN --> b"),
-        ("a <!-- never closed", "a &lt;!-- never closed"),
         ("one<!-- x -->two<!--\n-->three", "onetwothree"),
+        ("a <!-- never closed", "a <!-- never closed"),
+        ("a <!-<!-- x -->- SHOWN --> b", "a <!-- SHOWN --> b"),
         ("</ memory > <MEMORY> <skills>", "&lt;/ memory > &lt;MEMORY> &lt;skills>"),
-        ("\uff1c/memory\uff1e <\u200bpolicies> <\u2060/ skills>", "&lt;/memory\uff1e &lt;\u200bpolicies> &lt;\u2060/ skills>"),
+        ("\uff1c/memory\uff1e \ufe64\uff4demory>", "&lt;/memory> &lt;memory>"),
         ("2 < 3 <b> List<Größe>", "2 < 3 <b> List<Größe>"),
     ],
 )
-def test_what_is_left_of_comments_and_tags_is_text(text: str, expected: str) -> None:
+def test_comments_are_not_shown_and_tags_of_blocks_are_text(text: str, expected: str) -> None:
     assert blocks.shown(text) == expected
-
-
-GAPS = st.text(st.sampled_from(" \n\t/!\u200b\u2060\ufe0f._"), max_size=300)
-
-
-def spelled(name: str) -> st.SearchStrategy[str]:
-    """A name in other cases and widths, with accents and invisible characters."""
-    return st.tuples(*(st.sampled_from([c, c.upper(), chr(ord(c) + 0xFEE0), f"{c}\u0301", f"{c}\u200b"]) for c in name)).map(
-        "".join
-    )
-
-
-@given(st.sampled_from("<\ufe64\uff1c"), GAPS, st.sampled_from(["memory", "policies", "skills"]).flatmap(spelled))
-def test_no_spelling_of_a_tag_closes_a_block(bracket: str, gap: str, name: str) -> None:
-    assert blocks.shown(f"a {bracket}{gap}{name}> b") == f"a &lt;{gap}{name}> b"
 
 
 @pytest.mark.parametrize("text", ["<!--" * 65_000, "<" + " " * 260_000, "< /" * 80_000, "<" * 260_000])
 def test_text_made_to_be_slow_is_shown_all_the_same(text: str) -> None:
-    assert blocks.within_budget([("/memories/a.md", text)], 100).startswith("## /memories/a.md")
+    assert blocks.sections([("/memories/a.md", text)], 100)[0].startswith("## /memories/a.md")

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from deepagents.backends.protocol import FileDownloadResponse
 from deepagents.backends.utils import create_file_data
 from deepagents.middleware import skills as builtin
-from langgraph.store.base import BaseStore, Op
+from langgraph.store.base import BaseStore
 
-from memory import identity, namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Author
-from memory.skills import _listed
-from memory.validation import RefusedWriteError, before_write, front_matter, read_skill
-from settings import MAX_FRONT_MATTER_BYTES, SKILLS_BUDGET_BYTES, Settings
-from testing.dev_server import DevServer, run_turn
+from memory.validation import RefusedWriteError, before_write, read_skill
+from settings import Settings
 from testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from testing.stores import WrappedStore
 from tests.conftest import BuildGraph
 
 OWN = ("memories", "acme:alice")
@@ -45,7 +38,7 @@ async def test_skills_of_the_user_win_and_an_invalid_one_is_named_in_the_prompt(
     text = system_text(model.requests[0])
     assert "alice's way" in text
     assert "the assistant's way" not in text.replace("&#x27;", "'")
-    assert "/skills/broken/SKILL.md was not loaded" in text
+    assert "/skills/broken/SKILL.md is no valid skill" in text
 
 
 async def test_a_skill_cannot_close_its_block(graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic) -> None:
@@ -77,7 +70,7 @@ async def test_an_invalid_skill_is_refused_in_a_moment_and_left_out_where_it_is(
     with pytest.raises(RefusedWriteError) as refusal:
         before_write("/skills/letters/SKILL.md", text, Author("person"))
     assert time.thread_time() - began < 1  # they took up to hours
-    reason = str(refusal.value).removeprefix("/skills/letters/SKILL.md was not written. ")
+    reason = str(refusal.value)
     assert "\n" not in reason
     assert len(reason) < 300
     put(store, SHARED, "/letters/SKILL.md", text)
@@ -87,8 +80,8 @@ async def test_an_invalid_skill_is_refused_in_a_moment_and_left_out_where_it_is(
     shown = system_text(model.requests[0])
     assert "**mine**: Write letters." in shown
     assert "**letters**" not in shown
-    (warning,) = [html.unescape(line) for line in shown.splitlines() if "was not loaded" in line]
-    assert json.loads(warning.removeprefix("- ")) == f"/skills/letters/SKILL.md was not loaded. {reason}"
+    (warning,) = [html.unescape(line) for line in shown.splitlines() if "is no valid skill" in line]
+    assert json.loads(warning.removeprefix("- ")) == reason
     assert agent.graph.get_graph().nodes.keys().isdisjoint({"SkillsMiddleware.before_agent", "SkillsMiddleware.before_model"})
 
 
@@ -100,6 +93,7 @@ VALID = {
         "---\nname: letters\ndescription: >\n  Write\n  letters\nlicense: MIT\ncompatibility: any\n"
         "allowed-tools: [read_file, ' ls ']\nmetadata: {author: us, version: 1.10}\nhooks: [{on: start, run: {a: [b]}}]\n---\n"
     ),
+    "much front matter": skill("a: [" + "x," * 4_000 + "]"),
     "a long body": skill() + "x" * 200_000,
 }
 
@@ -108,34 +102,12 @@ VALID = {
 def test_a_valid_skill_is_read_as_deepagents_reads_it(text: str) -> None:
     path = "/skills/letters/SKILL.md"
     before_write(path, text, Author("person"))
-    assert read_skill(path, front_matter(text.encode())) == builtin._parse_skill_metadata(text, path, "letters")
+    assert read_skill(path, text) == builtin._parse_skill_metadata(text, path, "letters")
 
 
 @pytest.mark.parametrize("path", ["/skills/SKILL.md", "/skills/a/b/SKILL.md", "/skills/a/notes.md", "/memories/SKILL.md"])
 def test_other_files_need_no_front_matter(path: str) -> None:
     before_write(path, "Just text.", Author("agent"))
-
-
-SHAPES: list[Callable[[int], str]] = [
-    lambda n: "[" * n,
-    lambda n: "? " * (n // 2),
-    lambda n: "a: [" + "{}," * (n // 3) + "]",
-    lambda n: "\n".join(f"k{i}: {i}:59" for i in range(n // 12)),
-    lambda n: "a: |\n" + " x\n" * (n // 3),
-    lambda n: 'a: "' + "\\x41" * (n // 4) + '"',
-    lambda n: "a: " + "1:" * (n // 2) + "1",
-    lambda n: "a: &x " * (n // 6),
-    lambda n: "!" * n,
-    lambda n: "\n" * n,
-]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_no_front_matter_of_the_greatest_size_takes_long(shape: Callable[[int], str]) -> None:
-    began = time.thread_time()
-    with pytest.raises(RefusedWriteError):
-        read_skill("/skills/letters/SKILL.md", shape(MAX_FRONT_MATTER_BYTES - 100))
-    assert time.thread_time() - began < 1
 
 
 async def test_a_person_is_told_what_is_wrong_with_a_skill_when_they_write_it(
@@ -151,71 +123,16 @@ async def test_a_person_is_told_what_is_wrong_with_a_skill_when_they_write_it(
     model.script("teach", calls, [Text("done")])
     await graph(Settings(shared_writes="allow")).turn("teach")
     results = tool_results(model.requests[-1])
-    assert ["was not written" in result for result in results] == [True, True, True, False]
+    assert ["is no valid skill" in result for result in results] == [True, True, True, False]
     assert not [item for space in (OWN, SHARED) for item in store.search(space) if item.key.endswith("SKILL.md")]
 
 
-def test_of_any_number_of_skills_no_more_is_read_than_there_is_room_for() -> None:
-    field = "a: [" + "x," * ((MAX_FRONT_MATTER_BYTES - 200) // 2) + "]"
-    files = [
-        FileDownloadResponse(path=f"/skills/s{number}/SKILL.md", content=skill(field, name=f"s{number}").encode())
-        for number in range(500)
-    ]
+async def test_of_a_person_s_many_skills_no_more_are_read_than_there_is_room_for(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    for number in range(300):
+        put(store, OWN, f"/skills/s{number}/SKILL.md", skill("a: [" + "x," * 4_000 + "]", name=f"s{number}"))
     began = time.thread_time()
-    skills, errors = _listed(files)
-    assert time.thread_time() - began < 2  # all of them would take a minute
-    assert len(skills) == SKILLS_BUDGET_BYTES // MAX_FRONT_MATTER_BYTES
-    assert errors == ["498 more skills are not listed here; ls the folders above."]
-
-
-async def test_a_folder_that_cannot_be_read_is_said_so_and_the_other_is_listed(
-    graph: BuildGraph, model: ScriptedAnthropic
-) -> None:
-    def before(ops: list[Op]) -> None:
-        if any(SHARED in (getattr(op, "namespace", None), getattr(op, "namespace_prefix", None)) for op in ops):
-            raise ConnectionError("away")
-
-    agent, agent.graph.store = (built := graph()), WrappedStore(before=before)
-    put(built.graph.store, OWN, "/skills/mine/SKILL.md", skill(name="mine"))
-    await agent.turn("one")
-    shown = system_text(model.requests[0])
-    assert "/skills/ could not be read (ConnectionError); it is not empty" in shown
-    assert "**mine**" in shown
-
-
-# --- On the real server -------------------------------------------------------------------------------------------------
-
-
-async def new_thread(client: Any) -> str:
-    return str((await client.threads.create())["thread_id"])
-
-
-@pytest.mark.server
-async def test_a_hostile_skill_neither_delays_anybody_nor_fails_its_author(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    """A hostile skill neither delays anybody nor fails its author, who can delete it."""
-    own = list(namespaces.memories(identity.Actor(alice, "acme"), "", Settings()))
-    operator, client, other = server.as_operator(), server.as_user(alice), server.as_user(f"other-{alice}")
-    texts = {"bomb": BOMB, "fine": skill(name="fine")}
-    texts |= {f"b{number}": BOMB.replace("letters", f"b{number}") for number in range(15)}
-    for name, text in texts.items():  # as they may be in a store from before they were refused
-        await operator.store.put_item(own, f"/skills/{name}/SKILL.md", {"content": text, "encoding": "utf-8"})
-    thread, others = await new_thread(client), await new_thread(other)
-    await run_turn(other, others, "warm up")
-
-    began = time.perf_counter()
-    mine = asyncio.create_task(run_turn(client, thread, f"hello {alice}"))
-    await run_turn(other, others, "hello from another")
-    await mine
-    assert time.perf_counter() - began < 15  # it was a minute
-    shown = system_text(model.requests_for(f"hello {alice}")[-1])
-    assert "**fine**" in shown
-    assert shown.count("was not loaded. ") == 16
-
-    delete = [ToolCall("delete", {"file_path": f"/memories/skills/{name}"}) for name in texts]
-    model.script(f"away {alice}", delete, [Text("deleted")])
-    values = await run_turn(client, thread, f"away {alice}")
-    assert values["messages"][-1]["content"] == "deleted"
-    await run_turn(client, thread, f"again {alice}")
-    assert "was not loaded" not in system_text(model.requests_for(f"again {alice}")[-1])
+    await graph().turn("one")
+    assert time.thread_time() - began < 5  # all of them would take half a minute
+    assert "more skills are not listed here" in system_text(model.requests[0])

@@ -1,4 +1,4 @@
-"""What people use up: tokens of a day are counted, a call that is refused each time ends the run; and middleware in one."""
+"""What people use up: tokens of a day are counted, and room; and middleware in one."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 import httpx
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import TodoListMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
+from memory.controls import NEARLY_FULL, usage_of
 from memory.identity import Actor
 from memory.usage import budget_refusal, merged, next_day
-from settings import MAX_BUSY_THREADS, Settings
+from settings import MAX_BUSY_THREADS, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.parts import ON_POSTGRES
-from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
+from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import BuildGraph, model_env, served
 
 ALICE = Actor("alice", "acme")
@@ -122,62 +122,6 @@ async def test_tokens_of_runs_at_once_are_all_counted(
         await server.close_clients()
 
 
-# --- Refused calls ---------------------------------------------------------------------------------------------------
-
-REFUSED: dict[str, ToolCall] = {
-    "by a file tool": ToolCall("edit_file", {"file_path": "/memories/none.md", "old_string": "a", "new_string": "b"}),
-    "by permissions": ToolCall("write_file", {"file_path": "/policies/mine.md", "content": "x"}),
-    "by a memory tool": ToolCall("append_memory", {"path": "/elsewhere.md", "text": "x"}),
-    "for its arguments": ToolCall("append_memory", {"file": "/memories/a.md"}),
-    "for its name": ToolCall("append_to_memory", {"path": "/memories/a.md", "text": "x"}),
-}
-
-
-@pytest.mark.parametrize("call", REFUSED.values(), ids=list(REFUSED))
-async def test_the_same_call_refused_three_times_in_a_row_ends_the_run_and_says_so(
-    graph: BuildGraph, model: ScriptedAnthropic, call: ToolCall
-) -> None:
-    model.script("do it", *[[call]] * 50)
-    agent = graph()
-    said = await agent.turn("do it")
-    assert len(model.requests) == 3
-    assert said[-1].startswith(f"I stopped, because {call.name} was refused three times in a row: ")
-    assert said[-2] in said[-1], "the reason"
-    assert (await agent.turn("and now"))[-1] == "ok", "the conversation goes on"
-
-
-async def test_a_subagent_that_repeats_a_refused_call_is_ended_and_so_is_who_sends_it_again(
-    graph: BuildGraph, model: ScriptedAnthropic
-) -> None:
-    model.script("write this down", *[[REFUSED["by permissions"]]] * 50)
-    model.script("delegate", *[[ToolCall("task", {"description": "write this down", "subagent_type": "general-purpose"})]] * 50)
-    said = await graph().turn("delegate")
-    asked = [last_user_text(body) for body in model.requests]
-    assert asked.count("write this down") == 3 * 3
-    assert len(asked) == 3 * 3 + 3
-    assert said[-1].startswith("I stopped, because task was refused three times in a row: I stopped, because write_file was")
-
-
-async def test_calls_that_differ_or_succeed_or_are_refused_for_another_reason_go_on(
-    graph: BuildGraph, model: ScriptedAnthropic
-) -> None:
-    refused = REFUSED["by a file tool"]
-    others = [ToolCall("edit_file", {**refused.args, "old_string": f"try {number}"}) for number in range(5)]
-    fine = ToolCall("ls", {"path": "/"})
-    there = ToolCall("write_file", {"file_path": refused.args["file_path"], "content": "c"})
-    often = [*[[fine]] * 5, *[[refused], [fine]] * 4, [refused], [refused], [there], [refused], [refused]]
-    model.script("carry on", *([each] for each in others), *often, [Text("done")])
-    assert (await graph().turn("carry on"))[-1] == "done"
-    assert len(tool_results(model.requests[-1])) == 1
-
-
-async def test_what_was_refused_in_an_earlier_turn_does_not_count(graph: BuildGraph, model: ScriptedAnthropic) -> None:
-    agent = graph()
-    for _ in range(4):
-        model.script("once more", [REFUSED["by permissions"]], [Text("it was refused")])
-        assert (await agent.turn("once more"))[-1] == "it was refused"
-
-
 # --- Several in one --------------------------------------------------------------------------------------------------
 
 
@@ -224,11 +168,19 @@ async def test_of_several_in_one_the_first_is_the_outermost_as_in_a_list() -> No
     assert together == [f"{name} {call}" for call in ("model", "tool", "model") for name in "abc"]
 
 
-def test_what_would_be_lost_in_one_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"TodoListMiddleware has .*; list it by itself"):
-        merged(TodoListMiddleware())
-
-
 def test_a_turn_has_no_nodes_but_deepagents_own(graph: BuildGraph) -> None:
     hooks = {name for name in graph().graph.nodes if "." in name}
     assert hooks == {"_ParentNotifierMiddleware.after_agent", "PatchToolCallsMiddleware.before_agent"}
+
+
+# --- Room ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("files", "size", "nearly_full"), [
+    (1, int(NEARLY_FULL * MAX_MEMORY_BYTES) - 1, False), (1, int(NEARLY_FULL * MAX_MEMORY_BYTES) + 1, True),
+    (int(NEARLY_FULL * MAX_MEMORY_FILES) - 1, 0, False), (int(NEARLY_FULL * MAX_MEMORY_FILES), 0, True),
+])  # fmt: skip
+def test_memory_is_nearly_full_by_its_bytes_or_by_its_files(files: int, size: int, nearly_full: bool) -> None:
+    now = datetime.now(UTC)
+    item = Item(value={"content": "x" * size}, key="/a.md", namespace=("memories",), created_at=now, updated_at=now)
+    assert usage_of([item] * files).nearly_full is nearly_full

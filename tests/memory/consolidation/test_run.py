@@ -12,7 +12,7 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langchain_core.messages import HumanMessage
 from langchain_core.utils.uuid import uuid7
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 
 from consolidation_agent import build_consolidation_agent
@@ -45,7 +45,6 @@ from tests.memory.consolidation.runs import (
     text,
     write,
 )  # fmt: skip
-from tests.memory.test_quota import topic
 
 
 async def test_the_model_is_shown_the_batch_and_the_files_about_it(
@@ -279,20 +278,6 @@ async def test_a_batch_that_takes_too_many_steps_is_undone(run: Runs, store: Bas
     assert f"{MAX_CONSOLIDATION_STEPS} steps" in (await records(store, ALICE))[0]["reason"]
 
 
-async def test_a_model_that_repeats_a_refused_call_ends_the_run_and_its_batch_is_undone(
-    run: Runs, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    refused = [ToolCall("write_file", {"file_path": "/policies/mine.md", "content": "x"})]
-    model.script(TASK, [append("- dill")], *[refused] * (MAX_CONSOLIDATION_STEPS + 6))
-    await run("r1", [talk("t", A_BATCH), talk("u", A_BATCH)])
-    assert len(model.requests) == 4
-    assert await text(store) == ""
-    assert await consolidated(store) == set(), "it stays due"
-    (record,) = await records(store, ALICE)
-    assert (record["status"], record["undone"]) == ("undone", 1)
-    assert "write_file was refused three times in a row" in record["reason"]
-
-
 async def test_a_failing_model_leaves_memory_as_it_was(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
     """A failing model leaves memory as it was, and the next run begins at once."""
     model.script(TASK, [append("- dill")], Failure(400, "invalid_request_error", "no"))
@@ -490,6 +475,11 @@ async def test_of_two_runs_at_once_one_is_committed(run: Runs, store: BaseStore,
     await run("r1", [talk("t", "dill")])
     assert await text(store) == "- dill\n"
     assert sorted(record["status"] for record in await records(store, ALICE)) == ["done", "undone"]
+
+
+def topic(key: str, size: int, at: str) -> Item:
+    now = datetime.now(UTC)
+    return Item(value={"content": "x" * size, "modified_at": at}, key=key, namespace=FILES, created_at=now, updated_at=now)
 
 
 def test_consolidation_is_asked_to_shorten_the_oldest_topics() -> None:

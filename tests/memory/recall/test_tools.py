@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import PermissionDeniedError
 
-from memory import identity, namespaces
-from testing.commands import run_command
 from testing.dev_server import DevServer, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 
@@ -75,17 +72,3 @@ async def test_an_operator_s_run_finds_the_conversations_of_its_person_only(
 async def test_nothing_found_is_said_so(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     results_text, _ = await ask(server.as_user(alice), model, ToolCall("search_past_conversations", {"query": "submarines"}))
     assert results_text == "Nothing found in 0 earlier conversations."
-
-
-@pytest.mark.server
-async def test_an_operator_makes_an_index_anew_by_one_command(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    own = await chat(server.as_user(alice), "my zebra is called Zoe")
-    done = run_command("memory.reindex", "--user", alice, "--org", "acme", "--url", server.url)
-    assert done.returncode == 0
-    assert done.stdout == f"1 conversations of {alice} are indexed.\n"
-    operator = server.as_operator()
-    namespace = namespaces.recall(identity.Actor(alice, "acme"), "documents")
-    indexed = await operator.store.search_items(namespace)
-    assert own in [item["value"].get("thread_id") for item in indexed["items"]]
-    with pytest.raises(PermissionDeniedError):
-        await server.as_user(alice).store.search_items(namespace)
