@@ -25,9 +25,10 @@ Array = npt.NDArray[Any]
 # Terms, places of conversations in their table, and counts of passages: an entry for each term of each conversation.
 Bucket = tuple[Array, ...]
 # Count it up with a change of the format below: items of another format are dropped, and their conversations indexed again.
-FORMAT = 2
+FORMAT = 3
 _NOTHING: Bucket = (np.zeros(0, "<u4"), np.zeros(0, "<u4"), np.zeros(0, "u1"))
 _TABLE = {"keys": "<u8", "versions": "<u8", "words": "<u4"}
+_BUCKET = {"terms": "<u4", "places": "<u4", "counts": "u1"}
 
 
 class DamagedError(ValueError):
@@ -88,21 +89,20 @@ def merged(parts: Sequence[Postings], buckets: Sequence[Sequence[Bucket]]) -> Po
     return Postings(Table(*(entries[newest] for entries in table)), languages, (terms[kept], new_places, counts[kept]))
 
 
-def stored(postings: Postings, *, buckets: int = 1) -> tuple[dict[str, Any], list[str]]:
-    """The value of the header item, and the text of each bucket."""
-    terms, places, counts = postings.bucket
-    table = {name: packed(entries) for name, entries in postings.table._asdict().items()}
+def stored(postings: Postings, *, buckets: int = 1) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """The value of the header item, and that of each bucket."""
+    terms, places, _ = postings.bucket
     order = np.lexsort((places, terms, terms % np.uint32(buckets)))
     ends = np.searchsorted(terms[order] % np.uint32(buckets), np.arange(buckets + 1))
-    texts = [_bucket(*(entries[order[a:b]] for entries in (terms, places, counts))) for a, b in itertools.pairwise(ends)]
-    return {"format": FORMAT, "buckets": buckets, "languages": sorted(postings.languages), **table}, texts
+    texts = [_bucket(*(entries[order[a:b]] for entries in postings.bucket)) for a, b in itertools.pairwise(ends)]
+    header = {"format": FORMAT, "buckets": buckets, "languages": sorted(postings.languages)}
+    return header | packed(postings.table._asdict()), texts
 
 
-def _bucket(terms: Array, places: Array, counts: Array) -> str:
-    distinct, runs = np.unique(terms, return_counts=True)
-    # Differences between neighbouring places are small numbers, which compress well.
-    steps = np.diff(places, prepend=np.uint32(0)).astype("<u4")
-    return packed(np.array([len(distinct)], "<u4"), distinct, runs.astype("<u4"), steps, counts)
+def _bucket(terms: Array, places: Array, counts: Array) -> dict[str, str]:
+    # Differences between neighbours are small numbers, which compress well.
+    steps = [np.diff(numbers, prepend=np.uint32(0)) for numbers in (terms, places)]
+    return packed(dict(zip(_BUCKET, [*steps, counts], strict=True)))
 
 
 @contextmanager
@@ -115,36 +115,34 @@ def reading(what: str) -> Iterator[None]:
 
 
 @reading("bucket")
-def read_bucket(text: object, conversations: int = 1) -> Bucket:
+def read_bucket(value: Mapping[str, Any], conversations: int = 1) -> Bucket:
     """A bucket, ordered by term, of postings with this number of conversations."""
-    raw = unpacked(text)
-    size = int(np.frombuffer(raw, "<u4", 1)[0])
-    distinct, runs = np.frombuffer(raw, "<u4", 2 * size, 4).reshape(2, size)
-    total = int(runs.sum())
-    places = np.cumsum(np.frombuffer(raw, "<u4", total, 4 + 8 * size), dtype="<u4")
-    if (places >= conversations).any():
-        raise DamagedError("it names others")
-    return np.repeat(distinct, runs), places, np.frombuffer(raw, "u1", total, 4 + 8 * size + 4 * total)
+    read = unpacked(value, _BUCKET)
+    terms, places = (np.cumsum(read[name], dtype="<u4") for name in ("terms", "places"))
+    if len({len(terms), len(places), len(read["counts"])}) != 1 or (places >= conversations).any():
+        raise DamagedError("its parts do not fit")
+    return terms, places, read["counts"]
 
 
 @reading("header")
 def read_header(name: str, value: Mapping[str, Any], *, inline: bool) -> Postings:
     """The postings of a header item, which contains their bucket if it is `inline`."""
-    table = Table(*(np.frombuffer(unpacked(value[entries]), kind) for entries, kind in _TABLE.items()))
+    table = Table(**unpacked(value, _TABLE))
     languages, buckets = frozenset(map(str, value["languages"])), int(value["buckets"])
     fits = len({*map(len, table)}) == 1 and buckets > 0 and languages <= lexical.STOP_WORDS.keys()
     if value["format"] != FORMAT or not fits or (inline and len(table.keys) != 1):
         raise DamagedError("it is of another format, or its parts do not fit")
-    bucket = read_bucket(value["bucket"]) if inline else ()
+    bucket = read_bucket(value) if inline else ()
     return Postings(table, languages, bucket, buckets, name, int(value["indexed"]))
 
 
-def packed(*arrays: Array) -> str:
-    return base64.b64encode(zlib.compress(b"".join(array.tobytes() for array in arrays), 1)).decode()
+def packed(arrays: Mapping[str, Array]) -> dict[str, str]:
+    return {name: base64.b64encode(zlib.compress(array.tobytes(), 1)).decode() for name, array in arrays.items()}
 
 
-def unpacked(text: Any) -> bytes:
-    return zlib.decompress(base64.b64decode(text, validate=True))
+def unpacked(value: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Array]:
+    read = {name: zlib.decompress(base64.b64decode(value[name], validate=True)) for name in kinds}
+    return {name: np.frombuffer(read[name], kind) for name, kind in kinds.items()}
 
 
 # Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
@@ -210,9 +208,8 @@ class Document:
         """The item's value."""
         _, places = np.unique(self.words, return_index=True)
         arrays = {name: getattr(self, name) for name in _FIELDS} | {"beginnings": self.beginnings[places]}
-        about = {"thread_id": self.thread_id, "version": self.version, "language": self.language}
-        days, passages = [(day - _EPOCH.date()).days for day in self.days], len(self.turns)
-        return {"format": FORMAT, **about, "days": days, "passages": passages, "data": packed(*arrays.values())}
+        about = {"format": FORMAT, "thread_id": self.thread_id, "version": self.version, "language": self.language}
+        return {**about, "days": [(day - _EPOCH.date()).days for day in self.days], **packed(arrays)}
 
 
 _FIELDS = {"turns": "<u4", "speakers": "u1", "names": "<u4", "lengths": "<u4", "words": "<u4", "beginnings": "<u2"}
@@ -247,16 +244,13 @@ def document(talk: Conversation) -> Document:
 @reading("document")
 def read_document(value: Mapping[str, Any]) -> Document:
     """The inverse of `Document.stored`."""
-    data, start, passages = unpacked(value["data"]), 0, int(value["passages"])
-    numbers: dict[str, Array] = {}
-    for name, kind in _FIELDS.items():
-        # Words: as many as the passages have. Beginnings, which come last: the rest.
-        count = int(numbers["lengths"].sum()) if name == "words" else -1 if name == "beginnings" else passages
-        numbers[name] = np.frombuffer(data, kind, count, start)
-        start += numbers[name].nbytes
+    numbers = unpacked(value, _FIELDS)
     distinct, places = np.unique(numbers["words"], return_inverse=True)
-    fits = len(distinct) == len(numbers["beginnings"]) and value["language"] in lexical.STOP_WORDS
-    if value["format"] != FORMAT or not fits:
+    passages = {len(numbers[name]) for name in ("turns", "speakers", "names", "lengths")}
+    fits = (
+        len(distinct) == len(numbers["beginnings"]) and len(numbers["words"]) == numbers["lengths"].sum() and len(passages) == 1
+    )
+    if value["format"] != FORMAT or not fits or value["language"] not in lexical.STOP_WORDS:
         raise DamagedError("it is of another format, or its parts do not fit")
     numbers["beginnings"] = numbers["beginnings"][places]
     first, last = (date.fromordinal(_EPOCH.toordinal() + int(day)) for day in value["days"])

@@ -19,7 +19,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -54,8 +54,6 @@ MERGE_AT, FANOUT = 64, 4
 WATERMARK = "watermark"
 # Seconds by which the clocks of two servers may differ.
 _CLOCK_SECONDS = 600
-# Microseconds: longer than any clock is ahead, and since any part was indexed.
-_AHEAD = 10**17
 # Bytes of one bucket, roughly, and what one conversation adds to all of them.
 _BUCKET_BYTES, _CONVERSATION_BYTES = 4_096, 400
 # Items of one batch of writes, and far more items than merging lets there be.
@@ -101,16 +99,12 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
         except DamagedError as error:
             logger.warning("An item of the recall index is made again: %s", error)
             broken.append(PutOp(item.namespace, item.key, None))
-    now = time.time_ns() // 1_000
-    # What a clock indexed that was ahead is older than what was indexed since.
-    index.parts = [replace(part, indexed=part.indexed - _AHEAD) if part.indexed > now else part for part in index.parts]
     index.parts.sort(key=lambda part: part.indexed)
     if broken:
         await store.abatch([*broken, PutOp(documents, WATERMARK, None)])
     elif watermark is not None:
         version = watermark.value.get("version")
-        # One above now was put when the clock was ahead, and conversations have changed since: all are compared.
-        index.watermark = version if isinstance(version, int) and version <= now else 0
+        index.watermark = version if isinstance(version, int) else 0
     return index
 
 
@@ -126,7 +120,7 @@ async def read_buckets(
     values = (getattr(item, "value", {}) for item in await store.abatch([GetOp(documents, key) for key in keys]))
     for part, some in zip(parts, numbers, strict=True):
         try:
-            read.append([part.bucket or read_bucket(next(values).get("bucket"), len(part.table.keys)) for _ in some])
+            read.append([part.bucket or read_bucket(next(values), len(part.table.keys)) for _ in some])
         except DamagedError:
             gone = (namespaces.recall(actor, "segments"), part.name), (documents, WATERMARK)
             await store.abatch([PutOp(namespace, key, None) for namespace, key in gone])
@@ -191,7 +185,7 @@ def _new_part(actor: identity.Actor, postings: Postings) -> PutOp:
     """The operation that puts the postings of one conversation."""
     header, (bucket,) = stored(postings)
     name = f"{postings.table.keys[0]:016x}@{postings.table.versions[0]}"
-    value = {**header, "bucket": bucket, "indexed": time.time_ns() // 1_000}
+    value = {**header, **bucket, "indexed": time.time_ns() // 1_000}
     return PutOp(namespaces.recall(actor, "new"), name, value, index=False)
 
 
@@ -231,14 +225,11 @@ async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Post
     segment = blake2b(" ".join(sorted(part.name for part in parts)).encode(), digest_size=16).hexdigest()
     # A power of 2, so that buckets have about the same size for any number of conversations.
     buckets = 1 << max(0, (len(one.table.keys) * _CONVERSATION_BYTES // _BUCKET_BYTES).bit_length() - 1)
-    header, texts = await asyncio.to_thread(lambda: stored(one, buckets=buckets))
+    header, values = await asyncio.to_thread(lambda: stored(one, buckets=buckets))
     documents, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
-    await _put(
-        store, [PutOp(documents, f"segment/{segment}/{n}", {"bucket": text}, index=False) for n, text in enumerate(texts)]
-    )
+    await _put(store, [PutOp(documents, f"segment/{segment}/{n}", value, index=False) for n, value in enumerate(values)])
     # A segment counts once its header exists.
-    value = {**header, "indexed": max(part.indexed for part in parts)}
-    await store.abatch([PutOp(segments, segment, value, index=False)])
+    await store.abatch([PutOp(segments, segment, header | {"indexed": max(part.indexed for part in parts)}, index=False)])
     gone = [(documents, f"segment/{part.name}/{n}") for part in parts if not part.bucket for n in range(part.buckets)]
     gone += [(new if part.bucket else segments, part.name) for part in parts]
     await _put(store, [PutOp(namespace, key, None) for namespace, key in gone])
