@@ -166,7 +166,12 @@ def _is_key_set(address: str) -> bool:
 
 def _is_postgres(address: str) -> bool:
     url = urlsplit(address)
-    return url.scheme in {"postgres", "postgresql"} and bool(url.hostname or "host" in parse_qs(url.query))
+    # Otherwise Postgres would take a piece of the password for the host.
+    return (
+        url.scheme in {"postgres", "postgresql"}
+        and "@" not in url.netloc.partition("@")[2]
+        and bool(url.hostname or "host" in parse_qs(url.query))
+    )
 
 
 def _parts(value: object) -> object:

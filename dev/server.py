@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from importlib import import_module
 from typing import IO, Any
 
@@ -22,7 +21,7 @@ import httpx
 
 from settings import DEV_ADDRESS, PROJECT, SettingsError, dev_address, load_settings, local_environ
 
-FIRST_PORT, PORTS, PORT_LIMIT = 2024, 100, 65_536
+FIRST_PORT, PORTS = 2024, 100
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
 JOBS = "10"
 START_SECONDS, STOP_SECONDS = 60, 20
@@ -52,19 +51,11 @@ or over HTTP, as any client would (API reference: {url}/docs):
 
 
 def choose_port(asked: int | None) -> int:
-    """The port asked for, or the first free one. Raises `SystemExit` if it is no port, it is taken, or none is free:
-    `langgraph dev` would quietly take another.
-    """
-    if asked is not None and not 0 < asked < PORT_LIMIT:
-        sys.exit(f"PORT is {asked}; use 1 to {PORT_LIMIT - 1}, or leave it out.")
-    for port in [asked] if asked else range(FIRST_PORT, FIRST_PORT + PORTS):
-        with contextlib.closing(socket.socket()) as probe:
-            if probe.connect_ex((HOST, port)):
-                return port
-    taken = (
-        f"PORT is {asked}, which is taken" if asked else f"The ports from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} are taken"
-    )
-    sys.exit(f"{taken}; choose another with PORT=.")
+    """The port asked for, or the first free one. Exits where there is none: `langgraph dev` would take another."""
+    for port in [asked] if asked is not None else range(FIRST_PORT, FIRST_PORT + PORTS):
+        with contextlib.suppress(OSError, OverflowError), socket.create_server((HOST, port)) as probe:
+            return int(probe.getsockname()[1])
+    sys.exit(f"PORT is {asked or FIRST_PORT}, which cannot be used; choose another with PORT=.")
 
 
 def only_server() -> IO[str]:
@@ -84,46 +75,46 @@ def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]
     return {**deployed, **ours, "env": {}, "http": {**deployed.get("http", {}), "app": APP}}
 
 
-@contextlib.contextmanager
-def running_server(port: int, lock: IO[str], *, postgres: bool) -> Iterator[subprocess.Popen[bytes]]:
-    """`langgraph dev` on `port` with the folder's lock, stopped at the end."""
+def start(port: int, lock: IO[str], *, postgres: bool) -> subprocess.Popen[bytes]:
+    """`langgraph dev` on `port`, which holds the folder's lock, too."""
     path, deployed = DEV_ADDRESS.parent / "langgraph.json", json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
-    command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser"]
-    options = ["--host", HOST, "--port", str(port), "--n-jobs-per-worker", JOBS]
-    server = subprocess.Popen(  # noqa: S603
-        [*command, *options], cwd=PROJECT, env=local_environ(), start_new_session=True, pass_fds=[lock.fileno()]
+    command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
+    return subprocess.Popen(  # noqa: S603
+        [*command, "--n-jobs-per-worker", JOBS],
+        cwd=PROJECT,
+        env=local_environ(),
+        start_new_session=True,
+        pass_fds=[lock.fileno()],
     )
-    try:
-        yield server
-    finally:
-        stop(server)
-        if postgres:
-            import_module(POSTGRES).stop_embedded(PROJECT)
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
     """SIGINT makes the server flush its files and end; SIGKILL follows after `STOP_SECONDS`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would lose unflushed data
     server.send_signal(signal.SIGINT)
-    with contextlib.suppress(subprocess.TimeoutExpired):
+    try:
         server.wait(STOP_SECONDS)
-    if server.poll() is None:
+    except subprocess.TimeoutExpired:
         os.killpg(server.pid, signal.SIGKILL)  # with its child, the process that serves
         server.wait()
 
 
-def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
-    """Return once the server answers. Raises `SystemExit` if it ends, or does not answer within `START_SECONDS`."""
+def serve(server: subprocess.Popen[bytes], url: str) -> None:
+    """Once the server answers, seed it, say the next steps, and wait for its end. Raises `SystemExit` if it does not start."""
     for _ in range(START_SECONDS * 5):
         if server.poll() is not None:
             sys.exit("The server did not start; the reason is above.")
         with contextlib.suppress(httpx.HTTPError):
             if httpx.get(f"{url}/ok", trust_env=False).is_success:
-                return
+                break
         time.sleep(0.2)
-    sys.exit(f"The server did not answer at {url} within {START_SECONDS} seconds.")
+    DEV_ADDRESS.write_text(url, "utf-8")
+    if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603
+        sys.exit("The server was not seeded; the reason is above.")
+    print(NEXT.format(url=url), flush=True)  # noqa: T201  # a command's answer
+    server.wait()
 
 
 def main() -> None:
@@ -137,16 +128,17 @@ def main() -> None:
         except SettingsError as error:
             sys.exit(str(error))
     lock, port = only_server(), choose_port(args.port)
-    url = f"http://{HOST}:{port}"
     for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
-    with contextlib.suppress(KeyboardInterrupt), running_server(port, lock, postgres=args.postgres) as server:
-        wait_until_ready(server, url)
-        DEV_ADDRESS.write_text(url, "utf-8")
-        if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603
-            sys.exit("The server was not seeded; the reason is above.")
-        print(NEXT.format(url=url), flush=True)  # noqa: T201  # a command's answer
-        server.wait()
+    server = start(port, lock, postgres=args.postgres)
+    try:
+        serve(server, f"http://{HOST}:{port}")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        stop(server)
+        if args.postgres:
+            import_module(POSTGRES).stop_embedded(PROJECT)
 
 
 if __name__ == "__main__":

@@ -67,26 +67,6 @@ async def test_a_person_with_too_many_busy_conversations_is_told_to_wait(
     await run_turn(client, threads[-1], "now it is fine")
 
 
-@pytest.mark.parametrize("action", ["interrupt", "rollback"])
-async def test_who_cancels_all_runs_stops_them_and_nobody_else_s(
-    server: DevServer, model: ScriptedAnthropic, alice: str, action: str
-) -> None:
-    clients = [server.as_user(name) for name in (alice, f"other-{alice}")]
-    threads = [await new_thread(client) for client in clients]
-    write = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written after all"})
-    model.script(f"slow {alice}", *[Slow(4, [write])] * 2)
-    message: Any = {"messages": [{"role": "user", "content": f"slow {alice}"}]}
-    runs = [await client.runs.create(thread, "agent", input=message) for client, thread in zip(clients, threads, strict=True)]
-    async with asyncio.timeout(60):
-        while len(model.requests_for(f"slow {alice}")) != 2:  # noqa: ASYNC110  # the scripted server's
-            await asyncio.sleep(0.1)
-    await clients[0].http.post(f"/runs/cancel?action={action}", json={"status": "all"})
-    await clients[1].runs.join(threads[1], runs[1]["run_id"])
-    memories = [await client.http.get("/memory/file", params={"path": "/memories/preferences.md"}) for client in clients]
-    assert ["written after all" in memory["content"] for memory in memories] == [False, True]
-    await no_busy_thread(clients[0])
-
-
 async def test_a_run_that_is_rolled_back_leaves_its_thread_idle(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

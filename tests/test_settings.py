@@ -46,6 +46,7 @@ BAD = [
     ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", "0 3 * * *"),
     ("CONSOLIDATION_REVIEW", "yes", "off, on"),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@hunter2@127.0.0.1:1/db", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database", "postgresql://user:password@host"),
 ]

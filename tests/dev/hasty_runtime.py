@@ -1,6 +1,6 @@
 """The graphs as deployed, on a development server that is quick where it is slow: what the server under test loads.
 
-It flushes every second, waits a second for a cancellation where it waits 240, and forgets a person after two. The graph
+It flushes every second, and forgets a person after two. The graph
 `stubborn` does not let itself be cancelled: its runs end once there is a file `let_go` in the server's folder.
 """
 
@@ -23,14 +23,6 @@ persistence.stop_flush_loop()  # which may wait for its first time
 for _saved in [saved() for saved in persistence._stores.values()]:
     persistence.register_persistent_dict(_saved)
 api.forget.STOP_SECONDS = 2
-_wait_for = asyncio.wait_for
-
-
-def _hasty_wait_for(awaitable: Any, timeout: float | None) -> Any:
-    return _wait_for(awaitable, 1 if timeout == 240 else timeout)
-
-
-asyncio.wait_for = _hasty_wait_for  # type: ignore[assignment]
 
 
 async def _hold(_: MessagesState) -> dict[str, Any]:

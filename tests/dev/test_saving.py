@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
@@ -16,7 +15,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from testing.dev_server import DevServer, run_turn
 from testing.parts import graph_builders
-from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after
+from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
 
 pytestmark = pytest.mark.server
@@ -101,33 +100,17 @@ async def test_after_a_thread_s_state_was_read_everybody_s_conversations_are_sti
     assert said in str(await server.as_user(f"bob of {alice}").threads.get_state(bobs))
 
 
-async def test_after_a_disk_was_full_for_a_moment_saving_goes_on_and_the_log_says_both(server: DevServer, alice: str) -> None:
+async def test_after_a_disk_was_full_for_a_moment_saving_goes_on(server: DevServer, alice: str) -> None:
     client, said = server.as_user(alice), f"said later {uuid.uuid4()}"
     thread = await new_thread(client)
     await run_turn(client, thread, "hello")
     in_the_way = server.folder / ".langgraph_api" / "store.pckl.tmp"
     await until(lambda: not in_the_way.exists())
     in_the_way.mkdir()  # no file can be written there: an OSError as of a full disk
-    await until(lambda: f"{server.folder}/.langgraph_api/store.pckl could not be saved" in server.log, 20)
+    await until(lambda: "store.pckl could not be saved" in server.log, 20)
     in_the_way.rmdir()
     await run_turn(client, thread, said)
     await until(lambda: files_with(server, said, ".langgraph_checkpoint*"), 20)
-    await until(lambda: f"{server.folder}/.langgraph_api/store.pckl is saved again" in server.log, 20)
-
-
-async def test_a_run_of_any_age_can_be_cancelled(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    """A run is cancelled however long ago it began: the development server gave up listening after 240 seconds."""
-    client, slow = server.as_user(alice), f"slow {alice}"
-    model.script(slow, Slow(60, [Text("late")]))
-    thread = await new_thread(client)
-    said: Any = {"messages": [{"role": "user", "content": slow}]}
-    run = await client.runs.create(thread, "agent", input=said)
-    await until(lambda: model.requests_for(slow))
-    await asyncio.sleep(3)  # longer than the server listens for a cancellation, at a time
-    async with asyncio.timeout(30):
-        await client.runs.cancel(thread, run["run_id"], wait=True)
-        while (await client.threads.get(thread))["status"] == "busy":  # noqa: ASYNC110  # the server tells nobody
-            await asyncio.sleep(0.1)
 
 
 async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(server: DevServer, alice: str) -> None:
@@ -174,32 +157,3 @@ async def test_of_a_server_killed_meanwhile_nothing_runs_on(server: DevServer, a
     assert [each["status"] for each in await client.threads.search()] == ["busy"]
     await client.http.delete("/memory")
     assert not await client.threads.search()
-
-
-async def test_what_had_ended_is_not_run_again_after_a_kill(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    """The runtime has saved that the run goes on, and is killed before it saves that it ended."""
-    client, over, said = server.as_user(alice), threading.Event(), f"only once {uuid.uuid4()}"
-    thread = await new_thread(client)
-    model.script(said, after(over, [Text("done")]), [Text("once more")])
-    message: Any = {"messages": [{"role": "user", "content": said}]}
-    run = await client.runs.create(thread, "agent", input=message)
-    async with asyncio.timeout(60):
-        while not model.requests_for(said):  # noqa: ASYNC110  # the scripted server's
-            await asyncio.sleep(0.1)
-    saved = server.folder / ".langgraph_api" / ".langgraph_ops.pckl"
-    await until(
-        lambda: b"running" in saved.read_bytes() and uuid.UUID(run["run_id"]).int.to_bytes(16, "little") in saved.read_bytes()
-    )
-    frozen = saved.read_bytes()
-    over.set()
-    await client.runs.join(thread, run["run_id"])
-    assert (await client.runs.get(thread, run["run_id"]))["status"] == "success"
-    server.kill()
-    saved.write_bytes(frozen)  # what a runtime that saves every ten seconds has there
-    server.start()
-    client = server.as_user(alice)
-    await run_turn(client, await new_thread(client), "something else")
-    await client.runs.join(thread, run["run_id"])
-    assert len(model.requests_for(said)) == 1
-    assert (await client.runs.get(thread, run["run_id"]))["status"] == "success"
-    assert (await client.threads.get(thread))["status"] == "idle"

@@ -87,13 +87,7 @@ def test_a_port_that_is_taken_is_refused_and_nothing_is_seeded(start: Start) -> 
         port = str(taken.getsockname()[1])
         process = start("--port", port)
         assert process.wait(30) == 1
-        assert output(process).startswith(f"PORT is {port}, which is taken; ")
-
-
-@pytest.mark.parametrize("port", [-1, 0, 65_536, 10**20])
-def test_a_number_that_is_no_port_is_one_line(port: int) -> None:
-    with pytest.raises(SystemExit, match=f"^PORT is {port}; use 1 to 65535, or leave it out.$"):
-        server.choose_port(port)
+        assert output(process).startswith(f"PORT is {port}, ")
 
 
 @pytest.mark.server

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +25,7 @@ from memory.postgres.store import stop_embedded
 from settings import MAX_BUSY_THREADS, PROJECT, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.embedding import SUBJECTS
-from testing.parts import ON_POSTGRES, needs_consolidation
+from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
 from tests.conftest import model_env
 
@@ -187,41 +186,6 @@ async def test_the_server_searches_by_the_index_of_its_configuration(
     assert items[0]["key"] == "/topics/a.md"
     assert (items[0].get("score") or 0) > (items[1].get("score") or 0)
     assert "Blocking call" not in pair[0].log
-
-
-@needs_consolidation
-@pytest.mark.server
-@pytest.mark.proof
-async def test_the_sweep_of_one_finds_its_people_though_the_other_s_has_been_since(model: ScriptedAnthropic) -> None:
-    env = model_env(model)
-    with TemporaryDirectory(prefix="postgres-") as one, TemporaryDirectory() as two:
-        first = DevServer(Path(one), env=env, config=ON_POSTGRES)
-        second = DevServer(Path(two), env={**env, "MEMORY_POSTGRES_URI": embedded_in(Path(one))}, config=ON_POSTGRES)
-        with first, second:
-            for server, person in ((first, "alice"), (second, "bob")):
-                client = server.as_user(person)
-                await run_turn(client, str((await client.threads.create())["thread_id"]), f"words of {person}.")
-            store = first.as_operator().store
-            nothing: Any = {"messages": []}
-            await first.as_operator().runs.wait(None, "consolidation_agent", input=nothing)
-            # As if it had been an hour later: a sweep looks some minutes further back than to the one before.
-            later = {"began": (datetime.now(UTC) + timedelta(hours=1)).isoformat()}
-            marks = (await store.search_items(["sweep"]))["items"]
-            assert marks
-            for mark in marks:
-                await store.put_item(mark["namespace"], mark["key"], later)
-            await second.as_operator().runs.wait(None, "consolidation_agent", input=nothing)
-            async with asyncio.timeout(30):
-                while len(model.requests_for("Conversations with something new")) < 2:  # noqa: ASYNC110  # the scripted server's thread sets no event
-                    await asyncio.sleep(0.1)
-            shown = str(model.requests_for("Conversations with something new"))
-            assert "words of alice." in shown
-            assert "words of bob." in shown
-            for server in (first, second):
-                await server.close_clients()
-
-
-# --- The configuration -----------------------------------------------------------------------------------------------
 
 
 def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> None:

