@@ -52,10 +52,13 @@ def _delete_what_was_asked_for() -> None:
             return await delete(*args, **named)
 
     async def deleted(thread_id: Any, conn: Any, run_id: Any = None) -> None:
+        saver = await get_checkpointer()
         if run_id is None:
-            await (await get_checkpointer()).adelete_thread(str(thread_id))
+            await saver.adelete_thread(str(thread_id))
         elif any((str(run["thread_id"]), str(run["run_id"])) == (str(thread_id), str(run_id)) for run in conn.store["runs"]):
-            await delete_checkpoints(thread_id, conn, run_id)
+            # A checkpointer of one's own is told the run's id alone, and a copy of a thread has the same runs in its history.
+            delete_run = getattr(saver, "adelete_run", None)
+            await (delete_run(str(thread_id), str(run_id)) if delete_run else delete_checkpoints(thread_id, conn, run_id))
 
     ops.Threads.delete, ops._delete_checkpoints_for_thread = staticmethod(deleted_in_turn), deleted  # noqa: SLF001
 

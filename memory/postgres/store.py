@@ -7,7 +7,7 @@ checkpointer, so each has a pool. A Postgres that is away fails requests and run
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -52,13 +52,13 @@ class Checkpointer(AsyncPostgresSaver):
         await self.aprune(thread_ids, strategy="delete")
         return len(thread_ids)
 
-    async def adelete_for_runs(self, run_ids: Iterable[str]) -> None:
-        """Delete the checkpoints of runs. Whose they are asks `dev/app.py`."""
-        key = "thread_id, checkpoint_ns, checkpoint_id"
-        chosen = f"SELECT {key} FROM checkpoints WHERE metadata->>'run_id' = ANY(%s)"  # noqa: S608
+    async def adelete_run(self, thread_id: str, run_id: str) -> None:
+        """Delete the checkpoints of a run in a thread that its caller may change (`dev/app.py` calls this)."""
+        key, run = "thread_id, checkpoint_ns, checkpoint_id", "thread_id = %s AND metadata->>'run_id' = %s"
         async with self._cursor() as cursor, cursor.connection.transaction():
             for table in ("checkpoint_writes", "checkpoints"):
-                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", (list(run_ids),))  # noqa: S608
+                chosen = f"SELECT {key} FROM checkpoints WHERE {run}"  # noqa: S608
+                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", (thread_id, run_id))  # noqa: S608
 
 
 Opened = TypeVar("Opened", AsyncPostgresStore, Checkpointer)
