@@ -13,7 +13,7 @@ from memory.prompt import PromptBlocks, memory_files
 from memory.recall import build_episode_tools
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.skills import build_skills
-from memory.tools import build_memory_tools
+from memory.tools import ToolGuard, build_memory_tools
 from memory.usage import RunBound, TokenBudget, merged
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import PROJECT, Settings, load_settings
@@ -40,7 +40,7 @@ def build_agent(
     files = memory_files(settings)
     middleware: list[Any] = [PromptBlocks(settings, files)]
     middleware.append(build_skills(settings, backend))
-    bounded = [TokenBudget(settings), limits.retry()]
+    bounded = [ToolGuard(), TokenBudget(settings), limits.retry()]
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
     helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, merged(*bounded)]}
     graph = create_deep_agent(

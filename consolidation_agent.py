@@ -10,7 +10,7 @@ from memory.consolidation import Consolidation, Drafts, EndedGraph
 from memory.identity import Context
 from memory.prompt import PromptBlocks
 from memory.routes import build_backend, build_permissions
-from memory.tools import append_memory_tool
+from memory.tools import ToolGuard, append_memory_tool
 from memory.usage import RunBound, TokenBudget, merged
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
@@ -40,7 +40,7 @@ def build_consolidation_agent(
         middleware=[
             consolidation,
             PromptBlocks(settings, MEMORY_FILES, consolidation.drafts.store),
-            merged(RunBound(limits.run_seconds), TokenBudget(settings, consolidating=True), limits.retry()),
+            merged(ToolGuard(), RunBound(limits.run_seconds), TokenBudget(settings, consolidating=True), limits.retry()),
         ],
         context_schema=Context,
     )

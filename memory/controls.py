@@ -104,8 +104,6 @@ async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
 
 # --- Temporary conversations
 
-# Tools that temporary conversations do not have.
-REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
 _PAGE = 100
 _FIELDS: list[Any] = ["thread_id", "updated_at", "status", "metadata"]
 

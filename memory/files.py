@@ -1,20 +1,16 @@
-"""Files as deepagents backends: in the store, in a thread's state, and all together. Each checks every write itself."""
+"""Files as deepagents backends: in the store, and in a thread's state. Each checks every write itself."""
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
+from deepagents.backends import StateBackend, StoreBackend
 from deepagents.backends.protocol import (
     DeleteResult,
     EditResult,
     FileData,
     FileDownloadResponse,
     FileUploadResponse,
-    GlobResult,
-    GrepResult,
-    LsResult,
-    ReadResult,
     WriteResult,
 )
 from deepagents.backends.utils import file_data_to_string, perform_string_replacement
@@ -42,9 +38,6 @@ StoreOverride = Callable[[], BaseStore | None]
 MAX_SCRATCH_BYTES = 4_194_304
 # deepagents' folders for messages and tool results that are too long for the prompt.
 _OFFLOADED = ("/conversation_history/", "/large_tool_results/")
-# deepagents tries a pattern as a regular expression on every path. Each `**` multiplies the time by the path's depth, and the
-# whole process waits. So bounded are characters; `**` and groups such as {md,txt}, together; commas in groups.
-MAX_PATTERN_CHARS, MAX_MULTIPLIERS, MAX_COMMAS = 200, 2, 20
 
 
 class ScopedFiles(StoreBackend):
@@ -125,11 +118,10 @@ class ScopedFiles(StoreBackend):
         return [FileUploadResponse(path=path, error=await self._adone(path, _uploaded(content))) for path, content in files]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
-        """All files in one batch. A bad path or value is an error of that file alone."""
-        namespace, keys = self._get_namespace(), [path for path in paths if not _error(check_text, path)]
-        items = await self._get_store().abatch([GetOp(namespace, key) for key in keys])
-        by_key = dict(zip(keys, items, strict=True))
-        return [_downloaded(path, by_key.get(path)) for path in paths]
+        """All files in one batch. A bad value is an error of that file alone."""
+        namespace = self._get_namespace()
+        items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
+        return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
 
     async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
         """Change a file, which must be at the revision with the id `expect`, if it is given.
@@ -241,10 +233,10 @@ class ThreadFiles(StateBackend):
 
     def _read_files(self) -> dict[str, Any]:
         files = super()._read_files()
-        return {path: files[path] for path in files if not path.startswith(self._routes) and not _error(check_path, path)}
+        return {path: files[path] for path in files if not path.startswith(self._routes) and _is_plain(path)}
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
-        """Every write ends here. Raises `RefusedWriteError` if a file, or all of them together, would grow too large."""
+        """Every write ends here. Raises `RefusedWriteError` for a bad path, and for a file, or all, that grow too large."""
         before = {path: scratch_size(file) for path, file in super()._read_files().items()}
         after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
         totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
@@ -253,6 +245,7 @@ class ThreadFiles(StateBackend):
                 f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
             )
         for path in update:
+            check_path(path)
             most = MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else MAX_FILE_BYTES
             if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
                 raise RefusedWriteError(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
@@ -260,30 +253,23 @@ class ThreadFiles(StateBackend):
 
     def write(self, file_path: str, content: str) -> WriteResult:
         try:
-            check_path(file_path)
             return super().write(file_path, content)
         except RefusedWriteError as error:
             return WriteResult(error=f"Error: {error}")
 
     def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
         try:
-            check_path(file_path)
             if file := self._read_files().get(file_path):
                 _check_replacement(file_path, file_data_to_string(file), old_string, new_string, replace_all=replace_all)
             return super().edit(file_path, old_string, new_string, replace_all)
         except RefusedWriteError as error:
             return EditResult(error=f"Error: {error}")
 
-    def delete(self, file_path: str) -> DeleteResult:
-        error = _error(check_path, file_path)
-        return DeleteResult(error=error) if error else super().delete(file_path)
-
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         return [self._upload(path, content) for path, content in files]
 
     def _upload(self, path: str, content: bytes) -> FileUploadResponse:
         try:
-            check_path(path)
             return super().upload_files([(path, content)])[0]
         except RefusedWriteError as error:
             return FileUploadResponse(path=path, error=str(error))
@@ -295,41 +281,9 @@ def scratch_size(file: object) -> int:
     return len((content if isinstance(content, str) else repr(content)).encode(errors="replace"))
 
 
-class BoundedFiles(CompositeBackend):
-    """`CompositeBackend` that refuses too complex patterns, and texts that some store cannot look up. Asynchronous only."""
-
-    async def als(self, path: str) -> LsResult:
-        error = _error(check_text, path)
-        return LsResult(error=error) if error else await super().als(path)
-
-    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
-        error = _error(check_text, file_path)
-        return ReadResult(error=error) if error else await super().aread(file_path, offset, limit)
-
-    async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
-        error = pattern_error(pattern, path)
-        return GlobResult(error=error) if error else await super().aglob(pattern, path)
-
-    async def agrep(
-        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
-    ) -> GrepResult:
-        error = pattern_error(glob or "", pattern, path)
-        return GrepResult(error=error) if error else await super().agrep(pattern, path, glob, max_count=max_count)
-
-
-def pattern_error(pattern: str, *texts: str | None) -> str | None:
-    """The reason to refuse a pattern of names, or the texts given with it; None if all are usable."""
-    if len(pattern) > MAX_PATTERN_CHARS:
-        return f"The pattern has {len(pattern):,} characters of {MAX_PATTERN_CHARS}; use a shorter one, or ls."
-    if pattern.count("**") + pattern.count("{") > MAX_MULTIPLIERS or pattern.count(",") > MAX_COMMAS or ".." in pattern:
-        return f"The pattern {pattern!r} is too complex; use at most {MAX_MULTIPLIERS} of ** and {{...}} together, and no '..'."
-    return _error(check_text, [pattern, *texts])
-
-
-def _error(check: Callable[[Any], None], value: object) -> str | None:
-    """The reason why a check refuses a value, or None."""
+def _is_plain(path: str) -> bool:
     try:
-        check(value)
-    except RefusedWriteError as error:
-        return f"Error: {error}"
-    return None
+        check_path(path)
+    except RefusedWriteError:
+        return False
+    return True

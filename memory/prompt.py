@@ -11,13 +11,12 @@ from typing import Any, cast
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.config import get_config, get_store
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Op, SearchItem, SearchOp
 
 from memory import identity, namespaces
 from memory.blocks import Block, PerRun, file_text, sections
-from memory.controls import REMEMBERING, controls_of, in_temporary_conversation, keep_out, read_controls
+from memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
 from memory.files import StoreOverride
 from memory.starting import starting_files
 from memory.validation import PROFILE_PATH, is_policy
@@ -40,8 +39,7 @@ def memory_files(settings: Settings) -> list[str]:
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """Appends the policies block and the memory block to the system prompt of every model call.
 
-    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft. Takes
-    the tools for memory and past conversations away from temporary conversations.
+    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft.
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
@@ -61,17 +59,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if before and (marker := cast("dict[str, Any]", before[-1]).get("cache_control")):
             added[-1]["cache_control"] = marker
         message = SystemMessage(content=[*cast("list[Any]", before), *added])
-        conversation, tools = [_without_authority(said) for said in request.messages], request.tools
-        if in_temporary_conversation():
-            tools = [tool for tool in tools if getattr(tool, "name", None) not in REMEMBERING]
-        return await handler(request.override(system_message=message, messages=conversation, tools=tools))
-
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        call = request.tool_call
-        if call["name"] in REMEMBERING and in_temporary_conversation():
-            text = "Error: this is a temporary conversation, without memory and past conversations."
-            return ToolMessage(text, tool_call_id=call["id"], name=call["name"], status="error")
-        return await handler(request)
+        conversation = [_without_authority(said) for said in request.messages]
+        return await handler(request.override(system_message=message, messages=conversation))
 
     async def _load(self) -> tuple[Block, Block]:
         actor = identity.current_actor(self._settings)

@@ -17,7 +17,7 @@ from langgraph.store.memory import InMemoryStore
 
 from memory import identity, journal, namespaces
 from memory.controls import check_not_paused, in_temporary_conversation
-from memory.files import BoundedFiles, Gate, ScopedFiles, StoreOverride, ThreadFiles
+from memory.files import Gate, ScopedFiles, StoreOverride, ThreadFiles
 from settings import Settings, SharedWrites
 
 # What a temporary conversation sees as `/memories/`. The gate keeps it empty.
@@ -97,7 +97,7 @@ def _rules(settings: Settings, *, consolidating: bool) -> dict[str, SharedWrites
 def build_backend(settings: Settings, *, consolidating: bool = False, drafts: StoreOverride | None = None) -> CompositeBackend:
     """The filesystem of `agent`, or of `consolidation_agent`."""
     routes = build_routes(settings, consolidating=consolidating, drafts=drafts)
-    return BoundedFiles(default=ThreadFiles(list(routes)), routes=routes)
+    return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
 
 
 def build_permissions(settings: Settings, *, consolidating: bool = False) -> list[FilesystemPermission]:

@@ -34,7 +34,7 @@ class RunTooLongError(RuntimeError):
     """A run took longer than its limit."""
 
 
-# --- Tokens. Each run has an item of its own, `<day>/<run>`, which only it writes: their sum is what a person used.
+# --- Tokens. Each model call has an item of its own, `<day>/<id>`: their sum is what a person used.
 
 
 def next_day(now: datetime) -> datetime:
@@ -47,9 +47,11 @@ async def budget_refusal(store: BaseStore, actor: identity.Actor, settings: Sett
     if not settings.daily_tokens:
         return None
     now = datetime.now(UTC)
-    items = {item.key: item.value for item in await all_items(store, namespaces.usage(actor))}
-    today = [value.get("tokens") for key, value in items.items() if key >= now.date().isoformat()]
-    used = sum(tokens for tokens in today if isinstance(tokens, int))
+    items, today = await all_items(store, namespaces.usage(actor)), now.date().isoformat()
+    if earlier := [PutOp(item.namespace, item.key, None) for item in items if item.key < today]:
+        await store.abatch(earlier)
+    counts = [item.value.get("tokens") for item in items if item.key >= today]
+    used = sum(tokens for tokens in counts if isinstance(tokens, int))
     if used < settings.daily_tokens:
         return None
     more = next_day(now)
@@ -66,7 +68,6 @@ class TokenBudget(Middleware):
     def __init__(self, settings: Settings, *, consolidating: bool = False) -> None:
         super().__init__()
         self._settings, self._consolidating = settings, consolidating
-        self._taken = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: dict[str, int]())
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         if not self._settings.daily_tokens:
@@ -79,21 +80,9 @@ class TokenBudget(Middleware):
             return ModelResponse([AIMessage(refusal[0])])
         response = await handler(request)
         took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
-        if took:
-            await self._count(store, namespaces.usage(actor), took)
+        key = f"{datetime.now(UTC).date().isoformat()}/{uuid4()}"
+        await store.aput(namespaces.usage(actor), key, {"tokens": took}, index=False)
         return response
-
-    async def _count(self, store: BaseStore, namespace: namespaces.Namespace, tokens: int) -> None:
-        today = datetime.now(UTC).date().isoformat()
-        key = f"{today}/{identity.current_run_id() or uuid4()}"
-        taken = self._taken(key)
-        if not taken:  # the run began, or it goes on in this process
-            items = await all_items(store, namespace)
-            await store.abatch([PutOp(namespace, item.key, None) for item in items if item.key < today])
-            before = next((item.value.get("tokens") for item in items if item.key == key), 0)
-            taken.setdefault("tokens", before if isinstance(before, int) else 0)  # a call at once may have set it
-        taken["tokens"] += tokens
-        await store.aput(namespace, key, dict(taken), index=False)
 
 
 class RunBound(Middleware):

@@ -11,9 +11,7 @@ from uuid import UUID
 from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 
 from memory import identity, namespaces
-from memory.validation import RefusedWriteError
 
-FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
 _UUID_WITH_TIME = 7
 
 
@@ -26,9 +24,16 @@ class Began:
 
 
 def began(actor: identity.Actor) -> Began | None:
-    """When the current run began. None without a server, which gives run ids."""
+    """When the current run began; an id without a time is older than any forgetting. None without a server, which gives ids."""
     run_id = identity.current_run_id()
-    return None if run_id is None else Began(actor, _time_of(run_id))
+    if run_id is None:
+        return None
+    try:
+        known = UUID(run_id)
+    except ValueError:
+        known = UUID(int=0)
+    milliseconds = known.int >> 80 if known.version == _UUID_WITH_TIME else 0
+    return Began(actor, _iso(datetime.fromtimestamp(milliseconds / 1_000, UTC)))
 
 
 def began_now(actor: identity.Actor) -> Began:
@@ -48,7 +53,7 @@ async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
 
 
 def read_forgotten(began: Began) -> GetOp:
-    """The operation whose result `forgotten_at` and `check_not_forgotten` take."""
+    """The operation whose result `forgotten_at` takes."""
     return GetOp(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)
 
 
@@ -58,22 +63,6 @@ def forgotten_at(item: Item | None) -> str:
         return _iso(datetime.fromisoformat(item.value["at"])) if item else ""
     except (KeyError, TypeError, ValueError):  # damaged
         return ""
-
-
-def check_not_forgotten(item: Item | None, began: Began) -> None:
-    """Raise `RefusedWriteError` if the person was forgotten since a run or request began."""
-    if forgotten_at(item) >= began.at:
-        raise RefusedWriteError(FORGOTTEN)
-
-
-def _time_of(run_id: str) -> str:
-    """The time in a run's id, in whole milliseconds. An id without one counts as older than any forgetting."""
-    try:
-        known = UUID(run_id)
-    except ValueError:
-        known = None
-    milliseconds = known.int >> 80 if known and known.version == _UUID_WITH_TIME else 0
-    return _iso(datetime.fromtimestamp(milliseconds / 1_000, UTC))
 
 
 def _iso(at: datetime) -> str:

@@ -21,7 +21,7 @@ from memory.validation import PROFILE_PATH, stored_file
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A file after one change; `content` is None if the change deleted it. Times are ISO times in UTC.
+    """A file after one change; `content` is None if that deleted it. Times are ISO times in UTC.
 
     `parents` are ids: first that of the revision before it in the history, then those that were merged into it.
     """
@@ -89,11 +89,7 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
 
 
 def outside(base: Revision, item: Item | None) -> Revision | None:
-    """What was put or deleted around the journal since a revision, the same whoever notices it; None for nothing.
-
-    Raises:
-        NotAFileError: the value is no file.
-    """
+    """What was put or deleted around the journal since a revision, the same whoever notices it; None for nothing."""
     file = stored_file(item) if item else None
     if (file and file["content"]) == base.content:
         return None
@@ -126,13 +122,11 @@ class Log:
                 log.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
         return log
 
-    def tips(self, mine: Iterable[str] = ()) -> list[Revision]:
-        """The revisions that no other was made from. What is older than a damaged revision that others were made from counts as
-        in it, but for one's own.
-        """
+    def tips(self) -> list[Revision]:
+        """The revisions that no other was made from. What is older than a damaged one with followers counts as in it."""
         named = {parent for each in self.known.values() for parent in each.parents}
-        since, own = max((number for known, number in self.damaged.items() if known in named), default=0), {*mine}
-        return [each for each in self.known.values() if each.id not in named and (each.number >= since or each.id in own)]
+        since = max((number for known, number in self.damaged.items() if known in named), default=0)
+        return [each for each in self.known.values() if each.id not in named and each.number >= since]
 
     def history(self) -> list[Revision]:
         """From the newest revision backwards; where one is damaged, from the next older one."""
@@ -224,12 +218,9 @@ def _merge(path: str, base: str | None, ours: str | None, theirs: str | None) ->
 
 
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
-    """For each line of the newest revision, the revision that added it. Blocks; call it in a thread.
+    """For each line of the newest of these revisions, the one that added it; None for one that is no longer kept. Blocks.
 
-    None for a line whose revision is no longer kept. Empty if a revision has more than `MAX_BLAMED_LINES` lines.
-
-    Args:
-        history: a file's revisions, newest first.
+    Empty if a revision has more than `MAX_BLAMED_LINES` lines.
     """
     texts = [lines_of(revision.content or "") for revision in history]
     if any(len(lines) > MAX_BLAMED_LINES for lines in texts):

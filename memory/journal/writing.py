@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -15,7 +16,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from memory import namespaces
 from memory.identity import Author
-from memory.journal.forgetting import FORGOTTEN, Began, check_not_forgotten, forgotten_at, read_forgotten
+from memory.journal.forgetting import Began, forgotten_at, read_forgotten
 from memory.journal.revisions import NOTHING, Log, Revision, copied, copy, made_of, outside, put
 from memory.namespaces import Namespace
 from memory.validation import RefusedWriteError
@@ -30,13 +31,14 @@ _ALL, _PAGE = 10_000, 50
 # Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
 # Beyond these, others are writing so fast that one of them makes the next merge.
 _ROUNDS, _WAIT = 50, 0.02
-# A writer looks at this many revisions before its own, too.
-_BEFORE = 4
+# How often a change is tried on a file that others are merging, and how many revisions before its own a writer looks at.
+_TRIES, _BEFORE = 20, 4
 # How often everything is looked at while `MAX_STORED_BYTES` are written; and for how many seconds revisions stay, whatever room
 # there is, because somebody may be merging them.
 _TRIMS, _MERGING_SECONDS = 25, 3
 # An item's path, author, ids and times, beside its text.
 _OVERHEAD_BYTES = 1_000
+_FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
 _LOCKS: WeakValueDictionary[tuple[int, Namespace, str], asyncio.Lock] = WeakValueDictionary()
 logger = logging.getLogger(__name__)
 
@@ -53,14 +55,24 @@ class _File(NamedTuple):
     path: str
     began: Began | None = None
 
-    async def look(self, since: int = 0) -> tuple[Log, Revision | None, bool]:
-        """Its revisions from a number on; the one that it is a copy of, None for none; whether its person was forgotten."""
-        marks = [read_forgotten(self.began)] if self.began else []
+    async def look(self, since: int = 0) -> tuple[Log, Revision | None]:
+        """Its revisions from a number on, and the one that it is a copy of; None for none.
+
+        Raises:
+            RefusedWriteError: its person was forgotten since the writer began.
+        """
         listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
-        items, item, *mark = cast("list[Any]", await self.store.abatch([listed, GetOp(self.files, self.path), *marks]))
-        forgotten = forgotten_at(mark[0]) if mark else ""
-        is_forgotten = self.began is not None and forgotten >= self.began.at
-        return Log.of(items, forgotten), copied(self.files, self.path, item) if item else NOTHING, is_forgotten
+        items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
+        return Log.of(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
+
+    async def read(self, *ops: Op) -> list[Any]:
+        """The results of a batch, and the time at which the person was forgotten last. Raises as `look`."""
+        marks = [read_forgotten(self.began)] if self.began else []
+        found = cast("list[Any]", await self.store.abatch([*ops, *marks]))
+        forgotten = forgotten_at(found.pop()) if self.began else ""
+        if self.began and forgotten >= self.began.at:
+            raise RefusedWriteError(_FORGOTTEN)
+        return [*found, forgotten]
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
         """Put revisions, and make the file a copy of the newest."""
@@ -101,7 +113,7 @@ async def change(
     file = _File(store, files, path, began)
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
     async with file_lock(files, path):
-        while True:
+        for tries in range(_TRIES):
             items, item = await _read(file, every=room is not None)
             base, adopted, since = await _base(file, item)
             if expect is not None and base.id != expect:
@@ -112,12 +124,11 @@ async def change(
                 after = make(base.file())
                 if after is not None and room is not None:
                     room(items, after)
-            except ValueError:
-                if not await _has_moved(file, base, since):
-                    raise
-                await history(store, files, path)  # merges, and makes the file the newest
-            else:
                 break
+            except ValueError:
+                known = await history(store, files, path)  # merges what others have not merged yet
+                if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
+                    raise
         newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())], since)
     if random.random() * MAX_STORED_BYTES < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
@@ -128,14 +139,11 @@ async def change(
 
 
 async def _read(file: _File, *, every: bool) -> tuple[Sequence[Item], Item | None]:
-    """All files, if they are wanted, and this one. Raises `RefusedWriteError` if the person was forgotten."""
-    ops: list[Op] = [SearchOp(file.files, limit=MAX_MEMORY_FILES + 1) if every else GetOp(file.files, file.path)]
-    ops += [read_forgotten(file.began)] if file.began else []
-    found, *marks = cast("list[Any]", await file.store.abatch(ops))
-    if file.began:
-        check_not_forgotten(marks[0], file.began)
+    """All files, if they are wanted, and this one."""
     if not every:
-        return (), found
+        item, _ = await file.read(GetOp(file.files, file.path))
+        return (), item
+    found, _ = await file.read(SearchOp(file.files, limit=MAX_MEMORY_FILES + 1))
     item = next((item for item in found if item.key == file.path), None)
     if item is None and len(found) > MAX_MEMORY_FILES:
         item = await file.store.aget(file.files, file.path)
@@ -146,7 +154,7 @@ async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision
     """The revision to change; revisions to put before it, for what was done around the journal; the first number to look at."""
     if base := copied(file.files, file.path, item):
         return base, [], max(base.number - _BEFORE, 0)
-    log, *_ = await file.look()
+    log, _ = await file.look()
     if item or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
         item = await file.store.aget(file.files, file.path)
     if base := copied(file.files, file.path, item):
@@ -158,21 +166,10 @@ async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision
     return [NOTHING, *tips, *adopted][-1], adopted, 0
 
 
-async def _has_moved(file: _File, base: Revision, since: int) -> bool:
-    """Whether the file that was read lacks a change of somebody who is still merging it."""
-    log, *_ = await file.look(since)
-    return bool(log.known) and base.id in {"", *log.known} and [tip.id for tip in log.tips()] != [base.id]
-
-
 async def _publish(file: _File, base: Revision, mine: list[Revision], since: int) -> Revision:
     """Put revisions that were made of `base`, and merge what others put meanwhile, until there is one newest revision."""
     newest = [base, *mine][-1]
-    try:
-        await file.put(mine, newest)
-    except Exception:  # the store may have done it before it failed
-        log, *_ = await file.look(since)
-        if newest.id not in log.known:
-            raise
+    await file.put(mine, newest)
     try:
         return await _settled(file, base, mine, since)
     except RefusedWriteError:
@@ -187,12 +184,9 @@ async def _settled(file: _File, base: Revision, mine: Sequence[Revision], since:
     """Merge newest revisions until there is one, of which the file is a copy."""
     newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
     for tries in range(_ROUNDS):
-        log, shown, is_forgotten = await file.look(since)
-        if is_forgotten:
-            raise RefusedWriteError(FORGOTTEN)
-        lost = [each for each in mine if each.id not in log.known]  # deleted to make room
+        log, shown = await file.look(since)
         log.known = {**own, **log.known}
-        tips = log.tips(own)
+        tips = log.tips()
         if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
             return tips[0]
         if since and log.lacks(tips):
@@ -202,7 +196,7 @@ async def _settled(file: _File, base: Revision, mine: Sequence[Revision], since:
         else:
             made = await log.merged(file.path, tips)
             newest = [*tips, *made][-1]
-            await file.put([*lost, *made], newest)
+            await file.put(made, newest)
     return newest
 
 
@@ -210,9 +204,9 @@ async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
     """Delete revisions again, and make the file what it is without them."""
     log = namespaces.journal(file.files, file.path)
     await file.store.abatch([PutOp(log, put(file.files, file.path, each, "").key, None) for each in mine])
-    newest, found = None, NOTHING
+    file, newest, found = file._replace(began=None), None, NOTHING
     while newest != found:
-        kept, *_ = await file.look()
+        kept, _ = await file.look()
         newest, found = found, [NOTHING, *kept.history()[:1]][-1]
         await file.put([], found)
 
@@ -220,29 +214,22 @@ async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
 async def history(store: BaseStore, files: Namespace, path: str) -> list[Revision]:
     """The last `REVISIONS_KEPT` revisions of a file, newest first. Finishes what a writer who died has left."""
     file = _File(store, files, path)
-    log, shown, _ = await file.look()
+    log, shown = await file.look()
     tips = log.tips()
     if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
         newest = max(tips, key=lambda tip: (tip.number, tip.id))
         await _publish(file, newest, await log.merged(path, tips), 0)
-        log, *_ = await file.look()
+        log, _ = await file.look()
     return log.history()[:REVISIONS_KEPT]
 
 
 async def histories(store: BaseStore, files: Namespace) -> list[tuple[str, list[Revision]]]:
     """Path and revisions, newest first, of each file with a history, also of deleted ones. One search reads them all."""
-    logs = defaultdict[Namespace, list[Item]](list)
+    logs = defaultdict[str, list[Item]](list)
     for item in await all_items(store, namespaces.journals(files)):
-        logs[item.namespace].append(item)
-
-    def read() -> list[tuple[str, list[Revision]]]:
-        paths = [
-            (next((item.value["path"] for item in log if isinstance(item.value.get("path"), str)), ""), log)
-            for log in logs.values()
-        ]
-        return [(path, Log.of(log).history()[:REVISIONS_KEPT]) for path, log in paths if path]
-
-    return await asyncio.to_thread(read)
+        if isinstance(path := item.value.get("path"), str):
+            logs[path].append(item)
+    return [(path, Log.of(log).history()[:REVISIONS_KEPT]) for path, log in logs.items()]
 
 
 async def deleted_files(store: BaseStore, files: Namespace) -> AsyncIterator[tuple[str, list[Revision]]]:
@@ -264,47 +251,33 @@ async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
     return sorted(items, key=lambda item: item.key)
 
 
-class _Stored(NamedTuple):
-    """A revision without its text. `at`: when it, or any later one of its file, was put first."""
-
-    at: datetime
-    key: str
-    log: Namespace
-    bytes: int
-
-
 async def trim(store: BaseStore, files: Namespace) -> None:
     """Delete revisions beyond `REVISIONS_KEPT` of a file and deleted files beyond `MAX_DELETED_FILES`; and, where files and
     revisions take more than `MAX_STORED_BYTES`, old revisions, those of deleted files first. Oldest first, so none has a gap.
     """
-    logs, read = defaultdict[Namespace, list[_Stored]](list), 0
-    while page := await store.asearch(namespaces.journals(files), limit=_PAGE, offset=read):
-        read += len(page)
-        for item in page:
-            logs[item.namespace].append(_Stored(item.updated_at, item.key, item.namespace, _size(item)))
+    logs = defaultdict[Namespace, list[Item]](list)
+    for item in reversed(await all_items(store, namespaces.journals(files))):
+        logs[item.namespace].append(item)
     there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
     living, room = {namespaces.journal(files, item.key) for item in there}, MAX_STORED_BYTES - sum(map(_size, there))
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
-    gone, spare, deleted = set[_Stored](), list[tuple[bool, _Stored]](), list[list[_Stored]]()
+    gone, spare, deleted = list[Item](), list[tuple[bool, datetime, str, Item]](), list[list[Item]]()
     for namespace, log in logs.items():
-        log.sort(key=lambda each: each.key, reverse=True)
-        for age in range(1, len(log)):
-            log[age] = log[age]._replace(at=min(log[age].at, log[age - 1].at))
-        newest = int(slot) if (slot := log[0].key[:8]).isdecimal() else 0
-        kept = [each for each in log if each.key >= f"{max(newest - REVISIONS_KEPT + 1, 0):08}"] or log[:1]
-        staying = max(1, sum(each.at > recent for each in kept))
-        room -= sum(each.bytes for each in kept[:staying])
-        spare += [(namespace in living, each) for each in kept[staying:]]
-        gone |= {*log[len(kept) :]}
+        kept = [item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - REVISIONS_KEPT]
+        staying = max(1, sum(item.updated_at > recent for item in kept))
+        room -= sum(map(_size, kept[:staying]))
+        ages = accumulate((item.updated_at for item in kept), min)  # of an item, or any later one of its file
+        spare += [(namespace in living, at, item.key, item) for at, item in zip(ages, kept, strict=True)][staying:]
+        gone += log[len(kept) :]
         if namespace not in living:
             deleted.append(log)
-    deleted.sort(key=lambda log: log[0].at, reverse=True)
-    gone.update(each for log in deleted[MAX_DELETED_FILES:] for each in log)
-    for _, each in sorted(spare, reverse=True):
-        room -= each.bytes
+    deleted.sort(key=lambda log: log[0].updated_at, reverse=True)
+    gone += [item for log in deleted[MAX_DELETED_FILES:] for item in log]
+    for *_, item in sorted(spare, reverse=True, key=lambda each: each[:3]):
+        room -= _size(item)
         if room < 0:
-            gone.add(each)
-    ops: list[Op] = [PutOp(each.log, each.key, None) for each in sorted(gone)]
+            gone.append(item)
+    ops: list[Op] = [PutOp(item.namespace, item.key, None) for item in sorted(gone, key=lambda item: item.key)]
     for start in range(0, len(ops), _PAGE):
         await store.abatch(ops[start : start + _PAGE])
 
