@@ -36,7 +36,7 @@ from langgraph.store.base import IndexConfig
 from langgraph.store.memory import InMemoryStore
 
 from benchmarks.recall_sets import SETS, Person, Question, together
-from memory.recall import conversation, ranking, rebuild, results_text, retrieval, search, stems
+from memory.recall import catch_up, conversation, ranking, results_text, retrieval, search, stems
 from memory.recall.retrieval import DEFAULT_LIMIT
 from testing.embedding import LatentSemanticAnalysis
 
@@ -88,7 +88,7 @@ class History:
 
     async def build(self) -> None:
         """Make the index."""
-        await rebuild(self.store, self.person.threads, self.person.actor)
+        await catch_up(self.store, self.person.threads, self.person.actor)
 
     def baseline(self, asker: Person, question: Question) -> Answered:
         """BM25 over whole conversations."""

@@ -308,11 +308,3 @@ async def forget(store: BaseStore, actor: identity.Actor) -> int:
             conversations += sum(item.key.startswith("conversation/") for item in page)
             await store.abatch([PutOp(namespace, item.key, None) for item in page])
     return conversations
-
-
-async def rebuild(store: BaseStore, threads: Threads, actor: identity.Actor) -> int:
-    """Make a person's index anew from their threads. Returns the number of conversations in it. Where it is interrupted,
-    searches index the rest.
-    """
-    await forget(store, actor)
-    return int((await catch_up(store, threads, actor)).live().sum())

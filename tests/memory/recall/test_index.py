@@ -16,7 +16,7 @@ from memory.recall import index as segments
 from memory.recall import retrieval
 from memory.recall.conversations import conversation
 from memory.recall.documents import DamagedError, document, read_bucket, read_document, version_of
-from memory.recall.index import catch_up, forget, index_conversations, rebuild
+from memory.recall.index import catch_up, forget, index_conversations
 from memory.recall.retrieval import search
 from testing.platform import Platform
 from tests.memory.recall.talks import ALICE, hits, human, left, many, say, threads_of
@@ -24,7 +24,7 @@ from tests.memory.recall.talks import ALICE, hits, human, left, many, say, threa
 
 async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Platform) -> None:
     many(threads, 700)
-    assert await rebuild(store, threads, ALICE) == 703
+    assert (await catch_up(store, threads, ALICE)).live().sum() == 703
     new = await store.asearch(namespaces.recall(ALICE, "new"), limit=1_000)
     headers = await store.asearch(namespaces.recall(ALICE, "segments"), limit=1_000)
     assert len(new) < segments.MERGE_AT
@@ -93,7 +93,7 @@ DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"terms": "AAAA"}, {"places":
 async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: Any, damage: dict[str, Any]) -> None:
     store, threads = InMemoryStore(), Platform()
     many(threads, segments.MERGE_AT + 10)
-    await rebuild(store, threads, ALICE)
+    await catch_up(store, threads, ALICE)
     items = await store.asearch(namespaces.recall(ALICE, part), limit=1_000)
     assert items
     for item in items:
@@ -113,7 +113,7 @@ async def test_what_no_item_may_look_like_is_refused() -> None:
         read_bucket({"terms": "AAAA"})
 
 
-async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore, threads: Platform) -> None:
+async def test_forget_leaves_nothing_and_the_next_search_makes_it_again(store: BaseStore, threads: Platform) -> None:
     many(threads, 100)
     say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
     await hits(store, threads, "puppies", Actor("bob", "acme"))
@@ -121,7 +121,7 @@ async def test_forget_leaves_nothing_and_rebuild_makes_it_again(store: BaseStore
     assert await forget(store, ALICE) == 103
     assert await left(store) == []
     assert await forget(store, ALICE) == 0
-    assert await rebuild(store, threads, ALICE) == 103
+    assert (await catch_up(store, threads, ALICE)).live().sum() == 103
     assert await hits(store, threads, "puppies") == ["dog"]
 
 
