@@ -18,7 +18,7 @@ def no_offline_model(fork: Fork) -> None:
 
 def no_writer(fork: Fork) -> None:
     fork.delete("writer.py", "prompts/writer.md", "tests/test_writer.py")
-    call = ", build_writer(settings, files, [*tool_guards, *bounded])"
+    call = ", build_writer(settings, files, bounded)"
     fork.edit("agent.py", ("from writer import build_writer\n", ""), (call, ""))
 
 

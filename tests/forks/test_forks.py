@@ -199,6 +199,12 @@ def test_every_row_of_readme_is_made_by_a_script_and_every_script_is_in_readme()
     assert sorted(table()) == sorted(row.title for row in ROWS)
 
 
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
+def test_a_row_can_be_made(row: Row, tmp_path: Path) -> None:
+    """Each text that it replaces is there."""
+    row.change(Fork(tmp_path / "fork"))
+
+
 OFF = [row for row in ROWS if row.title.startswith("no ")]
 QUICK = [row for row in ROWS if row.title in {"the rules", "a tool", "another agent"}]
 ALONE = [row for row in ROWS if row.title in {"the model", "whose memory it is"}]  # both write .env
