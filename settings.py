@@ -326,3 +326,10 @@ def check_server(url: str) -> None:
         httpx.get(f"{url}/ok", timeout=httpx.Timeout(60, connect=5), trust_env=False).json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         raise SettingsError(f"No deployment answers at {url}; start one with `make dev`, or name another with --url.") from None
+
+
+def unanswered(error: httpx.TransportError | httpx.HTTPStatusError) -> str:
+    """What a server answered to a command, or that it did not, in one line."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"{error.request.url} answered {error.response.status_code}: {error.response.text[:300]}"
+    return f"{error.request.url} does not answer: {error!r}"

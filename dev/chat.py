@@ -15,8 +15,7 @@ from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
 from memory.recall import message_text
-from seeds.remote import unanswered
-from settings import SettingsError, agent_graphs, check_server, dev_address, load_settings, local_environ
+from settings import SettingsError, agent_graphs, check_server, dev_address, load_settings, local_environ, unanswered
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
@@ -83,7 +82,7 @@ def _print_piece(message: dict[str, Any]) -> None:
             out.print(f"\n  {call['name']}", style="dim")
 
 
-def converse(chat: Chat, runner: asyncio.Runner, url: str) -> None:
+def converse(chat: Chat, runner: asyncio.Runner) -> None:
     """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the chat."""
     while True:
         try:
@@ -95,7 +94,7 @@ def converse(chat: Chat, runner: asyncio.Runner, url: str) -> None:
         except KeyboardInterrupt:
             out.print("\n(stopped)", style="dim")
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
-            out.print(unanswered(error, url), style="red")
+            out.print(unanswered(error), style="red")
 
 
 def main() -> str | None:
@@ -116,9 +115,9 @@ def main() -> str | None:
             client = get_client(url=args.url, api_key=None, headers=headers)
             runner.run(client.assistants.search(limit=1))
             out.print(f"Talking to {args.url} as {args.identity} of {org}.\n{HELP}", style="dim")
-            converse(Chat(client, args.graph), runner, args.url)
+            converse(Chat(client, args.graph), runner)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
-            return unanswered(error, args.url)
+            return unanswered(error)
         except SettingsError as error:
             return str(error)
     return None

@@ -3,28 +3,26 @@
     python -m seeds [--url URL] [--prune] [policies|skills|memories|cron|all]
 
 A deployment on LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none. Either way the command acts
-as an operator.
+as an operator. All files are checked before any is written. Folder names of organizations and people may be percent-encoded.
 """
 
 import argparse
 import asyncio
+import base64
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
+from deepagents.backends.utils import create_file_data
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from memory import namespaces
-from memory.files import ScopedFiles
+from memory import namespaces, validation
 from memory.identity import Actor, Author, IdentityError
-from memory.validation import RefusedWriteError
-from seeds import files
-from seeds.remote import RemoteStore, unanswered
 from settings import (
     CONSOLIDATION_GRAPH,
     PROJECT,
@@ -34,91 +32,121 @@ from settings import (
     dev_address,
     load_settings,
     local_environ,
+    unanswered,
 )
 
 PARTS = ("policies", "skills", "memories", "cron")
 # Marks the cron that this command owns. It leaves other crons alone.
 CRON_MARK = {"created_by": "seeds"}
+# The key for all organizations: an organization's name is never empty.
+EVERYBODY = ""
 _PAGE = 100
 
+Files = dict[str, dict[str, Any]]  # by store key
 Change = tuple[str, Callable[[], Awaitable[Any]]]
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a namespace shall hold of this repository, and what becomes of files that are there."""
+class SeedError(ValueError):
+    """A file that cannot be seeded. The message names it and the fault."""
 
-    route: str
-    namespace: namespaces.Namespace
-    files: files.Files
-    overwrites: bool = True  # what is there otherwise
-    deletes: bool = False  # what the repository does not have
+
+def policies(root: Path) -> dict[str, Files]:
+    """The files of each organization, from `policies/<org>/**/*.md`."""
+    return {unquote(org.name): _files(org, "**/*.md", "/policies") for org in _folders(root / "policies")}
+
+
+def skills(root: Path) -> Files:
+    """The files in `seeds/skills/<name>/`. Each of these folders needs a SKILL.md with valid front matter."""
+    found: Files = {}
+    for folder in _folders(root / "seeds" / "skills"):
+        if not (folder / "SKILL.md").is_file():
+            raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
+        found |= {f"/{folder.name}{key}": value for key, value in _files(folder, "**/*", f"/skills/{folder.name}").items()}
+    return found
+
+
+def memories(root: Path, settings: Settings) -> dict[Actor, Files]:
+    """First memories of each person that `seeds/memories/<org>/<identity>/` names.
+
+    Files at the top of `seeds/memories/` are for everyone. Named people get them too, unless their own folder has a file of
+    that name; others get them with their first conversation.
+
+    Where memory is shared, which one person's files must not reach: those of `_assistant/` for each known organization.
+    """
+    root = root / "seeds" / "memories"
+    everyone = _files(root, "*.*", "/memories")
+    people = {
+        Actor(unquote(person.name), unquote(org.name)): {**everyone, **_files(person, "**/*", "/memories")}
+        for org in _folders(root)
+        for person in _folders(org)
+    }
+    top = _files(root / "_assistant", "*.*", "/memories")
+    shared = {unquote(org.name): _files(org, "**/*", "/memories") for org in _folders(root / "_assistant")}
+    if settings.memory_scope != "assistant":
+        return people
+    orgs = {*shared, *policies(root.parent.parent), settings.default_org}
+    return {Actor("", org): {**top, **shared.get(org, {})} for org in orgs}
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    paths = sorted(path.iterdir()) if path.is_dir() else []
+    return (folder for folder in paths if folder.is_dir() and not folder.name.startswith((".", "_")))
+
+
+def _files(folder: Path, pattern: str, route: str) -> Files:
+    """The files of a folder, checked for writing under `route`."""
+    paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
+    return {key: _value(path, f"{route}{key}") for path in paths if (key := f"/{path.relative_to(folder).as_posix()}")}
+
+
+def _value(path: Path, target: str) -> dict[str, Any]:
+    raw = path.read_bytes()
+    try:
+        value: dict[str, Any] = {**create_file_data(raw.decode())}
+    except UnicodeDecodeError:
+        if path.suffix == ".md" or not target.startswith("/skills/"):
+            raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+        value = {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
+    try:
+        if target.startswith("/policies/"):
+            validation.check_policy(target.removeprefix("/policies"), value)
+        else:
+            validation.check_path(target)
+            validation.before_write(target, value["content"], Author("seed"))
+    except validation.RefusedWriteError as error:
+        raise SeedError(f"{path} cannot be seeded. {error}") from None
+    return value
 
 
 async def wanted(
-    client: LangGraphClient, parts: Sequence[str], settings: Settings, folder: Path, *, prune: bool
-) -> list[Wanted]:
+    client: LangGraphClient, parts: Sequence[str], settings: Settings, root: Path, *, prune: bool
+) -> dict[namespaces.Namespace, Files]:
     """What the namespaces of these parts shall hold. Raises `SeedError` for a file that cannot be seeded."""
-    graphs = await _assistants(client)
-    agents = [assistant for assistant, graph in graphs.items() if graph != CONSOLIDATION_GRAPH]
-    found: list[Wanted] = []
+    agents = [assistant for assistant, graph in (await _assistants(client)).items() if graph != CONSOLIDATION_GRAPH]
+    want: dict[namespaces.Namespace, Files] = {}
     if "policies" in parts:
-        rules = {namespaces.policies(org): policies for org, policies in files.policies(folder).items()}
         there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
-        every = {**{tuple(namespace): {} for namespace in there}, **rules}
-        found += [Wanted("/policies", namespace, policies, deletes=prune) for namespace, policies in every.items()]
+        want |= {tuple(namespace): {} for namespace in there}
+        want |= {namespaces.policies(org): files for org, files in policies(root).items()}
     if "skills" in parts:
-        skills = files.skills(folder)
-        found += [Wanted("/skills", namespaces.skills(agent), skills, deletes=prune) for agent in agents]
+        want |= dict.fromkeys(map(namespaces.skills, agents), skills(root))
     if "memories" in parts:
-        for agent in agents:
-            memories = {
-                namespaces.memories(actor, agent, settings): first for actor, first in _first_memories(folder, settings)
-            }
-            found += [Wanted("/memories", place, first, overwrites=False) for place, first in memories.items()]
-    return list({one.namespace: one for one in found}.values())
+        first = memories(root, settings).items()
+        want |= {namespaces.memories(actor, agent, settings): files for agent in agents for actor, files in first}
+    return want
 
 
-def _first_memories(folder: Path, settings: Settings) -> Iterator[tuple[Actor, files.Files]]:
-    """First memories of the people that `seeds/memories/` names. Where memory is shared, which one person's files must not
-    reach, those of `_assistant/` for each known organization.
-    """
-    people, shared = files.memories(folder), files.shared_memories(folder)
-    if settings.memory_scope != "assistant":
-        yield from ((Actor(user, org), memories) for (org, user), memories in people.items())
-    else:
-        for org in {*shared, *files.policies(folder), settings.default_org} - {files.EVERYBODY}:
-            yield Actor("", org), {**shared.get(files.EVERYBODY, {}), **shared.get(org, {})}
-
-
-async def file_changes(client: LangGraphClient, want: Wanted) -> list[Change]:
-    """The changes after which a namespace holds what it shall, each checked and journaled as every write. Policies have no
-    history but the repository's.
-    """
-    stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, want.namespace), "items")}
-    store = RemoteStore(client)
-    journaled = ScopedFiles(namespace=lambda _: want.namespace, route=want.route, author=lambda: Author("seed"), store=store)
-
-    async def put(key: str, value: Any) -> None:
-        if want.route == "/policies":
-            await client.store.put_item(want.namespace, key, value)
-        else:
-            await journaled.arevise(key, lambda _: value)
-
-    async def delete(key: str) -> None:
-        if want.route == "/policies":
-            await client.store.delete_item(want.namespace, key)
-        elif item := await store.aget(want.namespace, key):
-            await journaled.aremove(item)
-
-    where, changes = "/".join(want.namespace), list[Change]()
-    for key, value in want.files.items():
+async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace, files: Files, *, prune: bool) -> list[Change]:
+    """The changes after which a namespace holds these files. Memories that are there stay as they are."""
+    where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
+    stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
+    is_ours = namespace[0] != "memories"
+    for key, value in files.items():
         old = stored.get(key)
-        same = old is not None and (old.get("content"), old.get("encoding")) == (value["content"], value["encoding"])
-        if old is None or (want.overwrites and not same):
-            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, key, value)))
-    gone = sorted(set(stored) - set(want.files)) if want.deletes else []
-    return changes + [(f"{where}{key}: deleted", partial(delete, key)) for key in gone]
+        if old is None or (is_ours and any(old.get(name) != value[name] for name in ("content", "encoding"))):
+            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, namespace, key, value)))
+    gone = sorted(stored.keys() - files) if prune and is_ours else []
+    return changes + [(f"{where}{key}: deleted", partial(delete, namespace, key)) for key in gone]
 
 
 async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Change]:
@@ -142,8 +170,7 @@ async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Chan
 
 async def _assistants(client: LangGraphClient) -> dict[str, str]:
     """The graph of every assistant, by id."""
-    listed = await _pages(client.assistants.search)
-    return {str(assistant["assistant_id"]): assistant["graph_id"] for assistant in listed}
+    return {str(found["assistant_id"]): found["graph_id"] for found in await _pages(client.assistants.search)}
 
 
 async def _pages(search: Callable[..., Awaitable[Any]], part: str | None = None, **asked: Any) -> list[Any]:
@@ -161,14 +188,12 @@ async def seed(
 ) -> list[str]:
     """Bring a deployment into the repository's state; prints and returns one line a change.
 
-    `prune` also deletes policies and skills that the repository, `folder`, no longer has. Memories are never deleted.
-
-    Raises:
-        SeedError: a file is invalid. All files are checked before the first write.
+    `prune` also deletes policies and skills that the repository, `folder`, no longer has. Memories are never deleted. Raises
+    `SeedError` for an invalid file, before the first write.
     """
     changes = list[Change]()
-    for want in await wanted(client, parts, settings, folder, prune=prune):
-        changes += await file_changes(client, want)
+    for namespace, files in (await wanted(client, parts, settings, folder, prune=prune)).items():
+        changes += await file_changes(client, namespace, files, prune=prune)
     if "cron" in parts:
         changes += await cron_changes(client, settings)
     for line, apply in changes:
@@ -181,9 +206,7 @@ async def main(folder: Path = PROJECT) -> str | None:
     """The command. Returns the reason in one line if the deployment has not the repository's state."""
     parser = argparse.ArgumentParser(prog="python -m seeds", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all")
-    parser.add_argument(
-        "--url", default=dev_address(), help="the deployment's address (default: the server that `make dev` started)"
-    )
+    parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: the one `make dev` started)")
     parser.add_argument("--prune", action="store_true", help="delete policies and skills the repository no longer has")
     args = parser.parse_args()
     parts = PARTS if args.part == "all" else (args.part,)
@@ -192,12 +215,10 @@ async def main(folder: Path = PROJECT) -> str | None:
         settings = load_settings(local_environ())
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
             changes = await seed(client, parts, settings, prune=args.prune, folder=folder)
-    except (files.SeedError, SettingsError, IdentityError) as error:
+    except (SeedError, SettingsError, IdentityError) as error:
         return f"{error} Nothing was written."
-    except RefusedWriteError as error:  # there is no room left, which only the store knows
-        return f"{error} Put that right and seed again."
     except (httpx.TransportError, httpx.HTTPStatusError) as error:
-        return unanswered(error, args.url)
+        return unanswered(error)
     print(f"{len(changes)} changes." if changes else f"Nothing to change: {', '.join(parts)} are as the repository has them.")
     return None
 
