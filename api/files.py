@@ -58,9 +58,7 @@ async def list_files(caller: Caller, query: Annotated[Memory, Query()]) -> Respo
     `nearly_full`, from 80% of one of them on.
     """
     items = await all_items(caller.store, caller.namespace)
-    usage = usage_of(items)
-    files = [_about(item) for item in items]
-    return json_response({"files": files, "usage": {**asdict(usage), "nearly_full": usage.nearly_full}})
+    return json_response({"files": list(map(_about, items)), "usage": usage_of(items)})
 
 
 @router.get("/memory/file")

@@ -79,7 +79,7 @@ async def forget(
         their namespace (`memories`, `journal`, ...).
     """
     counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
-    namespaces = await _namespaces(store, actor, settings)
+    files = set[Namespace]()
     for _ in range(_PASSES):
         await journal.forget(store, actor)
         runs, going = await _stop_runs(client, actor, stopped, crowded, deadline)
@@ -87,21 +87,22 @@ async def forget(
             counts["runs"] += runs
             await journal.forget(store, actor)  # a run may have begun after the first
         counts["threads"] += await _delete_threads(client, actor, going)
-        counts += await _delete_items(store, namespaces)
+        files |= await _files(store, actor, settings)
+        counts += await _delete_items(store, namespaces_of(actor, sorted(files)))
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         await _delete_checkpoints(client, actor, stopped - going)
         if delete_checkpoints:
             counts["unlisted_threads"] += await delete_checkpoints(client, actor.user_id, actor.org_id)
-        namespaces = await _namespaces(store, actor, settings)  # also of what was written meanwhile
-        if not await _is_anything_left(store, client, actor, namespaces):
+        files |= await _files(store, actor, settings)  # also of what was written meanwhile
+        if not await _is_anything_left(store, client, actor, namespaces_of(actor, sorted(files))):
             return +counts
     raise StillRunningError(going) if going else StillWrittenError
 
 
-async def _namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
+async def _files(store: BaseStore, actor: identity.Actor, settings: Settings) -> set[Namespace]:
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
     private = memories(actor, identity.DEFAULT_AGENT_ASSISTANT, replace(settings, memory_scope="user"))
-    return namespaces_of(actor, sorted({private, *await memory_namespaces(store, actor, settings)}))
+    return {private, *await memory_namespaces(store, actor, settings)}
 
 
 async def _is_anything_left(

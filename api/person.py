@@ -11,17 +11,16 @@ from fastapi import Request
 from langgraph.store.base import BaseStore
 from starlette.exceptions import HTTPException
 
-from memory import identity, journal
+from memory import identity, journal, namespaces
 from memory.files import ScopedFiles
 from memory.journal import Change, Revision
-from memory.namespaces import Namespace, is_memory_of, journals, memories
+from memory.namespaces import Namespace, memories
 from memory.validation import RefusedWriteError
 from settings import Settings
 
 ROUTE = "/memories"
 # Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
 MAX_ASSISTANTS = 20
-_IDS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +115,8 @@ async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: S
         return []
     if settings.memory_scope == "user":
         return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, settings)]
-    namespaces: set[Namespace] = set()
-    for prefix in (("memories",), journals(("memories",))):  # a deleted file has its history
-        offset, page = 0, [prefix]
-        while page:
-            page = await store.alist_namespaces(prefix=prefix, max_depth=len(prefix) + 1, limit=_IDS, offset=offset)
-            offset += len(page)
-            own = (("memories", namespace[-1]) for namespace in page if len(namespace) > len(prefix))
-            namespaces |= {namespace for namespace in own if is_memory_of(namespace, actor, settings)}
-    return sorted(namespaces)
+    noted = await journal.all_items(store, namespaces.assistants(actor))
+    return [memories(actor, identity.part_of(item.key), settings) for item in noted]
 
 
 def revision_summary(revision: Revision) -> dict[str, Any]:

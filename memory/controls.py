@@ -158,21 +158,9 @@ NEARLY_FULL = 0.8
 SHORTEN_ABOVE_BYTES = 262_144
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Used and allowed files and bytes of a memory."""
-
-    files: int
-    max_files: int
-    bytes: int
-    max_bytes: int
-
-    @property
-    def nearly_full(self) -> bool:
-        """Whether to warn, before a write is refused."""
-        return self.files >= NEARLY_FULL * self.max_files or self.bytes >= NEARLY_FULL * self.max_bytes
-
-
-def usage_of(files: Sequence[Item]) -> Usage:
-    """The usage of a memory with these files."""
-    return Usage(len(files), MAX_MEMORY_FILES, sum(map(content_size, files)), MAX_MEMORY_BYTES)
+def usage_of(files: Sequence[Item]) -> dict[str, int]:
+    """Used and allowed files and bytes of a memory with these files, and whether it is nearly full."""
+    size = sum(map(content_size, files))
+    nearly_full = len(files) >= NEARLY_FULL * MAX_MEMORY_FILES or size >= NEARLY_FULL * MAX_MEMORY_BYTES
+    limits = {"max_files": MAX_MEMORY_FILES, "max_bytes": MAX_MEMORY_BYTES}
+    return {"files": len(files), "bytes": size, **limits, "nearly_full": nearly_full}

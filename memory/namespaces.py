@@ -42,6 +42,8 @@ positions = _of_person("consolidation")
 # What consolidation did for a person; keys are times, with the run's id. All of them begin with `ALL_RUN_RECORDS`.
 run_records = _of_person("consolidations")
 ALL_RUN_RECORDS: Namespace = ("consolidations",)
+# With which assistants a person has memory, under `user+assistant`; keys are the assistants. `noted` says who puts them.
+assistants = _of_person("assistants")
 # Whether a person paused memory or reviews changes; keys are the names in `memory/controls/`.
 controls = _of_person("controls")
 # The time before which nothing of a person is due; keys are assistants, or "all".
@@ -55,6 +57,15 @@ forgotten = _of_person("forgotten")
 FORGOTTEN = "last"  # its key
 # A person's tokens by day and model call. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
 usage = _of_person("usage")
+
+
+def noted(files: Namespace) -> tuple[Namespace, str] | None:
+    """Under which item of `assistants` a namespace of files is noted, if it is one person's with one assistant.
+
+    The journal puts it with a file's first revision: so nobody has to look through everybody's namespaces for one person's.
+    """
+    assistant, _, person = files[-1].partition(":")
+    return (("assistants", person), assistant) if files[0] == "memories" and ":" in person else None
 
 
 def journals(files: Namespace) -> Namespace:
@@ -84,12 +95,13 @@ def recall(actor: Actor, part: RecallPart) -> Namespace:
 def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     """Every namespace, or prefix of one, that is deleted when a person is forgotten: all of theirs but `forgotten` and `usage`.
 
-    A new namespace of a person must be added here. `files` are the namespaces of their memory files.
+    A new namespace of a person must be added here, before `assistants`, which leads to the others. `files` are the namespaces
+    of their memory files.
     """
     of_files = [part for namespace in files for part in (namespace, journals(namespace))]
     index = [recall(actor, part) for part in RECALL_PARTS]
     of_consolidation = [of(actor) for of in (positions, reading, accepted, proposals, run_records)]
-    return [*of_files, *index, *of_consolidation, controls(actor)]
+    return [*of_files, *index, *of_consolidation, controls(actor), assistants(actor)]
 
 
 def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:

@@ -35,12 +35,12 @@ def task(conversations: int, files: Mapping[str, Item], reason: str) -> str:
 
 def shorten(files: Mapping[str, Item]) -> str:
     """The request to shorten memory that is over its budget, or "". Blocks."""
-    usage = usage_of([*files.values()])
-    if usage.bytes <= SHORTEN_ABOVE_BYTES:
+    size = usage_of([*files.values()])["bytes"]
+    if size <= SHORTEN_ABOVE_BYTES:
         return ""
     oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
     named = ", ".join(f"/memories{item.key}" for item in oldest)
-    text = SHORTEN.replace("{bytes}", f"{usage.bytes:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
+    text = SHORTEN.replace("{bytes}", f"{size:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
     return f"\n{text.replace('{topics}', named)}"
 
 

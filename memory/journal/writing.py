@@ -79,6 +79,8 @@ class _File(NamedTuple):
         began = self.began.at if self.began else ""
         # The copy first: where a batch is not one step, a revision without its copy looks like a deletion.
         ops = [copy(self.files, self.path, newest), *(put(self.files, self.path, each, began) for each in revisions)]
+        if revisions and revisions[0].number == 1 and (noted := namespaces.noted(self.files)):
+            ops.append(PutOp(*noted, {}, index=False))
         await self.store.abatch(ops)
 
 

@@ -183,4 +183,4 @@ def test_a_turn_has_no_nodes_but_deepagents_own(graph: BuildGraph) -> None:
 def test_memory_is_nearly_full_by_its_bytes_or_by_its_files(files: int, size: int, nearly_full: bool) -> None:
     now = datetime.now(UTC)
     item = Item(value={"content": "x" * size}, key="/a.md", namespace=("memories",), created_at=now, updated_at=now)
-    assert usage_of([item] * files).nearly_full is nearly_full
+    assert usage_of([item] * files)["nearly_full"] is nearly_full

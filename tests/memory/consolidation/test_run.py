@@ -348,7 +348,7 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(
     async def leave(room: int) -> None:
         for number in range(MAX_MEMORY_BYTES // MAX_FILE_BYTES - 1):
             await saved(store, "x" * MAX_FILE_BYTES, f"/big-{number}.md")
-        used = usage_of(await store.asearch(FILES, limit=100)).bytes
+        used = usage_of(await store.asearch(FILES, limit=100))["bytes"]
         await saved(store, "x" * (MAX_MEMORY_BYTES - used - room), "/big.md")
 
     def fill(_: object) -> Any:
