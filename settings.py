@@ -54,8 +54,7 @@ MAX_MEMORY_BYTES = 4_194_304
 MAX_STORED_BYTES = 2 * MAX_MEMORY_BYTES
 # Deleted files that keep their last revision. The oldest beyond go within ten minutes; at twice as many, no file is created.
 MAX_DELETED_FILES = 1_000
-# A request to /memory (JSON may write a character in six bytes), and a document to import.
-MAX_BODY_BYTES = 1_048_576
+# A document to import.
 MAX_IMPORT_BYTES = 16_777_216
 # Revisions of a file, for its history and for undo.
 REVISIONS_KEPT = 50

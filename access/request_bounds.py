@@ -25,9 +25,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from access.admission import ADMISSION, Person
 from access.dev_guard import is_in_process
 from memory.identity import User, claim
-from settings import MAX_HISTORY, MAX_INPUT_BYTES
+from settings import MAX_HISTORY, MAX_IMPORT_BYTES, MAX_INPUT_BYTES
 
-# Bytes of a body for any route but /memory (JSON may write a text in three times its bytes). The platform's own bound
+# Bytes of a body for any route but the import (JSON may write a text in three times its bytes). The platform's own bound
 # (HTTP_MAX_REQUEST_BODY_BYTES) comes after this middleware, and holds for no WebSocket.
 MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
 # Its levels of nesting: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
@@ -41,6 +41,7 @@ MAX_BATCH = 1_000
 _WEIGHTS = {"mcp": 2_097_152, "a2a": 1_048_576}
 # Last segments of paths whose answers wait for a run.
 _WAITED = frozenset({"wait", "join"})
+_IMPORT = "/memory/import"
 # Bytes of a body beyond which it is checked off the event loop.
 _LARGE = 65_536
 _POLICY_VIOLATION = 1008
@@ -96,11 +97,15 @@ class _Fields(BaseModel):
 
 async def _check_body(body: bytes, path: str = "") -> None:
     """Raise `HTTPException` for a body that is too long (413), nests too deep or has an invalid field (422)."""
-    if len(body) > MAX_REQUEST_BYTES:
-        raise HTTPException(413, f"The body has more than {MAX_REQUEST_BYTES:,} bytes; send less.")
+    if len(body) > (most := _most_bytes(path)):
+        raise HTTPException(413, f"The body has more than {most:,} bytes; send less.")
     reason = await asyncio.to_thread(_reason, body, path) if len(body) > _LARGE else _reason(body, path)
     if reason:
         raise HTTPException(422, reason)
+
+
+def _most_bytes(path: str) -> int:
+    return MAX_IMPORT_BYTES if path == _IMPORT else MAX_REQUEST_BYTES
 
 
 def _reason(body: bytes, path: str) -> str | None:
@@ -108,8 +113,8 @@ def _reason(body: bytes, path: str) -> str | None:
     depth, values = shape(body)
     if depth > MAX_REQUEST_NESTING:
         return f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it."
-    if values > MAX_REQUEST_VALUES:
-        return f"The body has more than {MAX_REQUEST_VALUES:,} values; send less."
+    if values > (most := MAX_IMPORT_BYTES // 16 if path == _IMPORT else MAX_REQUEST_VALUES):
+        return f"The body has more than {most:,} values; send less."
     try:
         value = json.loads(body, parse_int=float)  # of any length
         items = value if isinstance(value, list) else [value]
@@ -141,8 +146,7 @@ def _too_many_states(path: str, limit: object) -> str | None:
 class RequestBounds:
     """ASGI middleware around every route and WebSocket. It answers 413 to a body that is too long, otherwise 422 with a reason.
 
-    Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. /memory
-    bounds its own bodies (`api/requests.py`); their bytes are charged here.
+    Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -231,14 +235,13 @@ class _Request(_Bounded):
             await self._send(self._end)
 
     async def receive(self) -> Message:
-        """The whole body, within bounds; for /memory, which bounds its own bodies, its next part."""
-        if self._is_read and not self._is_memory:
+        """The whole body, within bounds."""
+        if self._is_read:
             return await self._receive()
         try:
-            if not self._is_read:
-                await self._charge(_WEIGHTS.get(self._path.split("/")[1], 0))
+            await self._charge(_WEIGHTS.get(self._path.split("/")[1], 0))
             self._is_read = True
-            return await (self._part() if self._is_memory else self._body())
+            return await self._body()
         except HTTPException as error:
             self._refusal = error
             raise
@@ -251,7 +254,7 @@ class _Request(_Bounded):
     async def _body(self) -> Message:
         """The whole body as one message. Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
         body, more = bytearray(), True
-        while more and len(body) <= MAX_REQUEST_BYTES:
+        while more and len(body) <= _most_bytes(self._path):
             message = await self._part()
             if message["type"] != "http.request":
                 return message

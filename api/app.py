@@ -12,11 +12,10 @@ from starlette.middleware import Middleware
 
 from access.dev_guard import DevGuard
 from access.request_bounds import RequestBounds
-from api import files, forget, imports, views
+from api import documents, files, forget, views
 from api.consolidation import router as consolidation
 from api.consolidation import shown_proposals
-from api.export import export
-from api.page import page
+from api.page import Page
 from api.requests import HANDLERS
 from memory import langgraph_internals
 from settings import Settings, load_settings
@@ -24,25 +23,26 @@ from settings import Settings, load_settings
 
 def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = langgraph_internals.store) -> FastAPI:
     """The routes under /memory. The server adds its own to them, so this middleware surrounds all routes."""
-    guard = [Middleware(DevGuard, settings=settings)] if settings.local_dev else []
-    bounds = Middleware(RequestBounds)
-    api = FastAPI(
-        openapi_url=None,  # the server's own document has these routes
-        middleware=[*guard, bounds],
-        exception_handlers=HANDLERS,  # they cover the server's routes, too
-    )
+    middleware = [Middleware(DevGuard, settings=settings)] if settings.local_dev else []
+    middleware += [
+        Middleware(RequestBounds),
+        Middleware(Page, settings=settings),
+    ]
+    # The server's own document has these routes; the handlers cover the server's routes, too.
+    api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
     # router does not have.
     api.router.routes.extend([
         *files.router.routes,
         *forget.router.routes,
-        *export(shown_proposals).routes,
-        *imports.router.routes,
+        *documents.router.routes,
         *views.router.routes,
         *consolidation.routes,
-        *page(),
     ])  # fmt: skip
     api.state.settings, api.state.store = settings, store
+    api.state.exported = {
+        "proposals": shown_proposals,
+    }
     return api
 
 

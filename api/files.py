@@ -5,87 +5,96 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 from deepagents.backends.protocol import FileData
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Header, Query
 from fastapi.responses import Response
 from langgraph.store.base import Item
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from api.person import ROUTE, PersonRequest, diff, revision_summary
-from api.requests import Caller, Key, Memory, OneFile, body_of, check_no_body, json_response, takes
+from api.requests import (
+    ROUTE,
+    Answer,
+    Caller,
+    FileQuery,
+    Key,
+    MemoryQuery,
+    NoBody,
+    OneFile,
+    PersonRequest,
+    Sent,
+    memory_router,
+    revision_summary,
+)
 from memory.controls import usage_of
-from memory.journal import Revision, all_items, history, line_origins, lines_of
-from memory.validation import stored_file
-from settings import MAX_BODY_BYTES, REVISIONS_KEPT
+from memory.journal import Revision, all_items, cut, diff, history, line_origins, lines_of
+from memory.validation import NotAFileError, stored_file
+from settings import REVISIONS_KEPT
 
-router = APIRouter(tags=["Memory"])
+router = memory_router()
 # A revision's id, or its number.
 Wanted = Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
-class FileQuery(OneFile):
+class OneRevision(OneFile):
     revision: Wanted | None = None
 
 
-class Content(BaseModel, extra="forbid"):
+class Content(Sent):
     content: str
 
 
-class Undo(BaseModel, extra="forbid"):
+class Undo(Sent):
     path: Key
     revision: Annotated[int, Field(ge=0)] | Wanted
 
 
-def _about(item: Item) -> dict[str, Any]:
-    """A file's path, size, revision and times."""
-    try:
-        file = stored_file(item)
-    except ValueError as error:
-        return {"path": f"{ROUTE}{item.key}", "error": str(error)}
-    about = {"bytes": len(file["content"].encode()), "revision": item.value.get("revision")}
-    return {"path": f"{ROUTE}{item.key}", **about, **{key: file[key] for key in file if key != "content"}}  # type: ignore[literal-required]
-
-
 @router.get("/memory")
-async def list_files(caller: Caller, query: Annotated[Memory, Query()]) -> Response:
+async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
     """The files that are remembered of you.
 
-    `files`: path, bytes, revision (null if put around the history), times; and `usage`: files, bytes, their limits, and
-    `nearly_full`, from 80% of one of them on.
+    `files`: path, bytes, revision, times; `usage`: files, bytes, their limits, and `nearly_full` (from 80% of one of them on).
     """
     items = await all_items(caller.store, caller.namespace)
-    return json_response({"files": list(map(_about, items)), "usage": usage_of(items)})
+    return {"files": list(map(_listed, items)), "usage": usage_of(items)}
+
+
+def _listed(item: Item) -> Answer:
+    try:
+        file = _shown(item)
+    except NotAFileError as error:
+        return {"path": f"{ROUTE}{item.key}", "error": str(error)}
+    return {name: value for name, value in file.items() if name != "content"}
+
+
+def _shown(item: Item) -> Answer:
+    file = stored_file(item)
+    size = len(file["content"].encode())
+    return {**file, "path": f"{ROUTE}{item.key}", "bytes": size, "revision": item.value.get("revision")}
 
 
 @router.get("/memory/file")
-async def read_file(caller: Caller, query: Annotated[FileQuery, Query()]) -> Response:
+async def read_file(caller: Caller, query: Annotated[OneRevision, Query()], response: Response) -> Answer:
     """A file, as it is or as it was at a revision.
 
-    path, content (null if deleted then), encoding, revision; the revision is the ETag, too. Without `revision` also `lines`:
-    for each line of the content the revision, time (`at`) and author it came with, and `threads`, ids of the conversations it
-    may have been said in; null where that revision is not kept. Empty for more than 2,000 lines.
+    path, content (null if deleted then), encoding, revision (the ETag, too). As it is also `lines`: the revision, time (`at`),
+    author and conversations (`threads`) that each line came with; null where unknown, empty for more than 2,000 lines.
     """
     key = query.path
     if query.revision is not None:
         revision = await _revision(caller, key, query.revision)
         about = {"path": f"{ROUTE}{key}", "content": revision.content, "encoding": revision.encoding}
-        return json_response({**about, **revision_summary(revision)})
-    item = await _item(caller, key)
-    try:
-        content = stored_file(item)["content"]
-    except ValueError as error:
-        raise HTTPException(409, str(error)) from None
+        return {**about, **revision_summary(revision)}
+    file = _shown(await _item(caller, key))
     known = await history(caller.store, caller.namespace, key)
-    lines = await asyncio.to_thread(_lines, content, known)
-    return json_response({**_about(item), "content": content, "lines": lines}, item.value.get("revision"))
+    response.headers["etag"] = f'"{file["revision"]}"'
+    return {**file, "lines": await asyncio.to_thread(_lines, file["content"], known)}
 
 
 async def _item(caller: PersonRequest, key: str) -> Item:
-    """A stored file. Raises `HTTPException` if there is none."""
     item = await caller.store.aget(caller.namespace, key)
     if item is None:
         raise HTTPException(404, f"There is no file {ROUTE}{key}.")
@@ -96,7 +105,7 @@ async def _item(caller: PersonRequest, key: str) -> Item:
 _SAID_IN = re.compile(r"\bthread ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
 
-def _lines(content: str, revisions: Sequence[Revision]) -> list[dict[str, Any] | None]:
+def _lines(content: str, revisions: Sequence[Revision]) -> list[Answer | None]:
     """The origin of each line of a file. Blocks."""
     if not revisions or revisions[0].content != content:  # another code wrote the file, or it is changing at this moment
         return []
@@ -104,86 +113,74 @@ def _lines(content: str, revisions: Sequence[Revision]) -> list[dict[str, Any] |
     return [_origin(line, came) if came else None for line, came in lines]
 
 
-def _origin(line: str, revision: Revision) -> dict[str, Any]:
-    """The revision that a line came with, and the conversations it may come from: the one that it names, but for an agent's
-    line the agent's own.
-    """
+def _origin(line: str, revision: Revision) -> Answer:
+    """The revision that a line came with, and its conversations: the one that it names, but for an agent's line the agent's."""
     author, named = revision.author, _SAID_IN.search(line)
     threads = [named[1]] if named and author.kind not in {"agent", "subagent"} else author.thread_id.split()
     return {"revision": revision.number, "at": revision.at, "author": asdict(author), "threads": threads}
 
 
-@router.put("/memory/file", openapi_extra=takes(Content))
-async def write_file(
-    caller: Caller,
-    query: Annotated[OneFile, Query()],
-    body: Annotated[Content, Depends(body_of(Content, MAX_BODY_BYTES))],
-    if_match: IfMatch = None,
-) -> Response:
+@router.put("/memory/file")
+async def write_file(caller: Caller, query: FileQuery, body: Content, response: Response, if_match: IfMatch = None) -> Answer:
     """Create or replace a text file.
 
-    Answers with its path and new revision. 412: it is at another revision. 422: it must not be remembered (too large, a
-    credential, an invalid profile).
+    412: it is at another revision. 422: it must not be remembered (too large, a credential, an invalid profile).
     """
     written = FileData(content=body.content, encoding="utf-8")
-    return _revised(query.path, await caller.revise(query.path, lambda _: written, if_match))
+    return _revised(response, query.path, await caller.revise(query.path, lambda _: written, if_match))
 
 
-@router.delete("/memory/file", dependencies=[Depends(check_no_body)])
-async def delete_file(caller: Caller, query: Annotated[OneFile, Query()], if_match: IfMatch = None) -> Response:
+@router.delete("/memory/file")
+async def delete_file(
+    caller: Caller, query: FileQuery, response: Response, body: NoBody = None, if_match: IfMatch = None
+) -> Answer:
     """Delete a file. Its history stays, and it can be undone."""
-    key = query.path
-    item = await _item(caller, key)
-    try:
-        stored_file(item)
-    except ValueError:  # a value of other code, not a file
+    item = await _item(caller, query.path)
+    if "error" in _listed(item):  # a value of other code, not a file
         await caller.files.aremove(item)
-        return json_response({"path": f"{ROUTE}{key}", "revision": None})
+        return {"path": f"{ROUTE}{query.path}", "revision": None}
 
     def deleted(before: FileData | None) -> None:
         if before is None:
-            raise HTTPException(404, f"There is no file {ROUTE}{key}.")
+            raise HTTPException(404, f"There is no file {ROUTE}{query.path}.")
 
-    return _revised(key, await caller.revise(key, deleted, if_match))
+    return _revised(response, query.path, await caller.revise(query.path, deleted, if_match))
 
 
 @router.get("/memory/history")
-async def read_history(caller: Caller, query: Annotated[OneFile, Query()]) -> Response:
+async def read_history(caller: Caller, query: FileQuery) -> Answer:
     """The last 50 revisions of a file, also of a deleted one.
 
     `revisions`, newest first: revision (its number), id, at, author (kind, user, run, thread), deleted, bytes, diff; and
-    `revisions_dropped`: how many more there would be, had they not been removed to make room. All files and their histories
-    together take at most twice what the files may take; those of deleted files go first.
+    `revisions_dropped`: how many more there would be, had they not been removed to make room.
     """
     known = await history(caller.store, caller.namespace, query.path)
     if not known:
         await _item(caller, query.path)
     revisions = await asyncio.to_thread(_with_diffs, known)
     dropped = min(REVISIONS_KEPT, known[0].number) - len(known) if known else 0
-    return json_response({"path": f"{ROUTE}{query.path}", "revisions": revisions, "revisions_dropped": dropped})
+    return {"path": f"{ROUTE}{query.path}", "revisions": revisions, "revisions_dropped": dropped}
 
 
-def _with_diffs(known: Sequence[Revision]) -> list[dict[str, Any]]:
-    """Revisions with their diffs; None for one whose predecessor is gone. Blocks."""
+def _with_diffs(known: Sequence[Revision]) -> list[Answer]:
+    """Revisions with their diffs, cut where they are long; None for one whose predecessor is gone. Blocks."""
     revisions = []
     for new, old in itertools.zip_longest(known, known[1:]):
         is_known = old is not None or new.number == 1
-        changes = diff(old.content if old else None, new.content) if is_known else None
-        revisions.append({**revision_summary(new), "diff": changes})
+        changed = diff((old and old.content) or "", new.content or "") if is_known else None
+        revisions.append({**revision_summary(new), "diff": cut(f"{changed}\n") if changed else changed})
     return revisions
 
 
-@router.post("/memory/undo", openapi_extra=takes(Undo))
-async def undo(
-    caller: Caller, query: Annotated[Memory, Query()], body: Annotated[Undo, Depends(body_of(Undo, MAX_BODY_BYTES))]
-) -> Response:
+@router.post("/memory/undo")
+async def undo(caller: Caller, query: MemoryQuery, body: Undo, response: Response) -> Answer:
     """Make a file again what it was at a revision; this is a revision itself."""
     file = (await _revision(caller, body.path, str(body.revision))).file()
-    return _revised(body.path, await caller.revise(body.path, lambda _: file))
+    return _revised(response, body.path, await caller.revise(body.path, lambda _: file))
 
 
 async def _revision(caller: PersonRequest, key: str, wanted: str) -> Revision:
-    """A revision by its id or number. Raises `HTTPException` if the history does not have it."""
+    """A revision by its id or number."""
     known = await history(caller.store, caller.namespace, key)
     revision = next((revision for revision in known if wanted in {revision.id, str(revision.number)}), None)
     if revision is None:
@@ -192,5 +189,6 @@ async def _revision(caller: PersonRequest, key: str, wanted: str) -> Revision:
     return revision
 
 
-def _revised(key: str, revision: Revision) -> Response:
-    return json_response({"path": f"{ROUTE}{key}", "revision": revision.number}, revision.number)
+def _revised(response: Response, key: str, revision: Revision) -> Answer:
+    response.headers["etag"] = f'"{revision.number}"'
+    return {"path": f"{ROUTE}{key}", "revision": revision.number}

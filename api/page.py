@@ -1,23 +1,19 @@
-"""The page at /app: static files, this project's only public routes. The page fetches its data from /memory."""
+"""The page at /app: static files, this project's only public ones. The page fetches its data from /memory."""
 
 import asyncio
-from typing import Any
 
+from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from settings import PROJECT, Settings
 
 FOLDER = PROJECT / "app"
-INDEX = "index.html"
-_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-FILES = {
-    path.relative_to(FOLDER).as_posix(): path for path in sorted(FOLDER.rglob("*")) if path.is_file() and path.suffix in _TYPES
-}
 # What adds itself to the page: app/main.js imports each.
-PARTS = [name for name in FILES if name.endswith("/part.js")]
+PARTS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/part.js"))
 # No other origins, no inline code, no text as HTML, no frames.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
@@ -33,48 +29,27 @@ HEADERS = {
 }
 
 
-class PublicRoute(Route):
-    """A route without sign-in: the platform wraps each route's `app` in its sign-in, and this route keeps its own.
+class Page:
+    """ASGI middleware that answers /app, before the sign-in that the platform puts around routes."""
 
-    It answers every method. Otherwise the platform's routes would, after sign-in and without these headers.
-    """
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+        self.page = Starlette(routes=[Route("/app", self.index), Mount("/app", StaticFiles(directory=FOLDER))])
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        match, child = super().matches(scope)
-        return (Match.FULL if match is Match.PARTIAL else match), child
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *headers]}
+            await send(message)
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] in ("GET", "HEAD"):
-            await super().handle(scope, receive, send)
+        path = str(scope.get("path", "")).removeprefix(scope.get("root_path", ""))
+        if scope["type"] == "http" and f"{path}/".startswith("/app/"):
+            await self.page(scope, receive, send_guarded)
         else:
-            headers = {**HEADERS, "allow": "GET, HEAD"}
-            await Response("The page answers GET and HEAD.", 405, headers, "text/plain")(scope, receive, send)
+            await self.app(scope, receive, send)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name != "app" or not hasattr(self, "app"):
-            super().__setattr__(name, value)
-
-
-async def index(request: Request) -> Response:
-    """The page itself, with its parts, and with the way to sign in: the page cannot ask without a token."""
-    settings: Settings = request.app.state.settings
-    html = await asyncio.to_thread(FILES[INDEX].read_text, "utf-8")
-    html = html.replace("{sign-in}", settings.sign_in).replace("{parts}", " ".join(PARTS))
-    return Response(html, media_type=_TYPES[".html"], headers=HEADERS)
-
-
-async def asset(request: Request) -> Response:
-    name = request.path_params["name"]
-    if not name:  # the page's own addresses are relative to its name without a slash
-        return RedirectResponse("../app", headers=HEADERS)
-    if name not in FILES or name == INDEX:
-        return Response("The page has no such file.", 404, HEADERS, "text/plain")
-    content = await asyncio.to_thread(FILES[name].read_bytes)
-    return Response(content, headers=HEADERS, media_type=_TYPES[FILES[name].suffix])
-
-
-def page() -> list[Route]:
-    return [
-        PublicRoute("/app", index, methods=["GET"], include_in_schema=False),
-        PublicRoute("/app/{name:path}", asset, methods=["GET"], include_in_schema=False),
-    ]
+    async def index(self, _: Request) -> Response:
+        """The page itself, with its parts, and with the way to sign in: the page cannot ask without a token."""
+        html = await asyncio.to_thread((FOLDER / "index.html").read_text, "utf-8")
+        return HTMLResponse(html.replace("{sign-in}", self.settings.sign_in).replace("{parts}", " ".join(PARTS)))

@@ -1,36 +1,145 @@
-"""Requests to /memory, checked before anything is done: who asks about whom, parameters, bodies within limits.
+"""Requests to /memory: who asks about whom, what may be asked, and a person's namespaces and writes.
 
-A route takes a `Caller`, then its query as a model, then its body by `body_of`. Its order is the order of the checks but for
-the query's, which come last. Errors are `{"detail": "one line"}`.
+Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a model.
 """
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Annotated, Any, TypeVar
-from urllib.parse import unquote_to_bytes
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
 
-from fastapi import Depends, Request
+from fastapi import APIRouter, Body, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, PlainValidator, ValidationError, WithJsonSchema
+from fastapi.routing import APIRoute
+from langgraph.store.base import BaseStore
+from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from access.admission import ADMISSION
-from access.request_bounds import MAX_REQUEST_NESTING, shape
-from api.person import ROUTE, PersonRequest
-from memory import identity, journal
-from memory.validation import RefusedWriteError, check_path
+from memory import identity, journal, namespaces
+from memory.files import ScopedFiles
+from memory.journal import Change, Revision
+from memory.namespaces import Namespace, memories
+from memory.validation import NotAFileError, RefusedWriteError, check_path
 from settings import Settings
 
-# No cache may keep an answer.
-PRIVATE = {"cache-control": "no-store"}
-# Bytes of a body for each of its values: what a client sends is text, and a parser stops the whole process meanwhile.
-_BYTES_A_VALUE = 16
-# Bytes that are read of a body where none belongs.
-_NO_BODY_BYTES = 1_024
+ROUTE = "/memories"
+# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
+MAX_ASSISTANTS = 20
+
+Answer = dict[str, Any]
+
+# --- What may be asked -----------------------------------------------------------------------------------------------
+
+
+def key_of(path: str) -> str:
+    """The key of a path such as /memories/preferences.md. Raises `ValueError` for other paths."""
+    if not path.startswith(f"{ROUTE}/"):
+        raise ValueError(f"{path[:80]!r} does not name a file such as {ROUTE}/preferences.md")
+    check_path(key := path.removeprefix(ROUTE))
+    return key
+
+
+Key = Annotated[str, AfterValidator(key_of), Field(examples=[f"{ROUTE}/preferences.md"])]
+
+
+class About(BaseModel, extra="forbid"):
+    """Parameters of every route; unknown ones are refused, because a misspelled name must not widen a request."""
+
+    user_id: Annotated[str, Field(min_length=1)] | None = None
+    org_id: Annotated[str, Field(min_length=1)] | None = None
+
+
+class OneMemory(About):
+    assistant_id: Annotated[UUID | None, Field(description="for MEMORY_SCOPE=user+assistant")] = None
+
+
+class OneFile(OneMemory):
+    path: Key
+
+
+class Sent(BaseModel, extra="forbid", strict=True):
+    """A body. With no fields it is that of a route that takes none: passing one over could widen the request."""
+
+
+AboutQuery = Annotated[About, Query()]
+MemoryQuery = Annotated[OneMemory, Query()]
+FileQuery = Annotated[OneFile, Query()]
+NoBody = Annotated[Sent | None, Body()]
 
 # --- Who asks --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRequest:
+    """A request by a caller who may make it. Its methods raise `HTTPException`, or errors of `HANDLERS`."""
+
+    http: Request
+    settings: Settings
+    actor: identity.Actor  # the person whose memory it is about
+    author: identity.Author  # of its writes
+    store: BaseStore
+    began: journal.Began
+
+    @property
+    def namespace(self) -> Namespace:
+        """Namespace of the person's files. Raises where memory is shared."""
+        self.check_not_shared()
+        return memories(self.actor, self.assistant, self.settings)
+
+    def check_not_shared(self) -> None:
+        if self.settings.memory_scope == "assistant":
+            raise HTTPException(409, "MEMORY_SCOPE=assistant: memory is shared here, and nobody has files of their own.")
+
+    def check_own(self) -> None:
+        """Raise for an operator's request about another person: it may read, and decide nothing."""
+        if self.author.kind == "operator":
+            raise HTTPException(403, "Only the person decides this; with user_id and org_id an operator can read it.")
+
+    @property
+    def assistant(self) -> str:
+        """The assistant whose memory it is about."""
+        given = self.http.query_params.get("assistant_id")
+        if given is not None and self.settings.memory_scope != "user+assistant":
+            raise HTTPException(422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
+        return identity.DEFAULT_AGENT_ASSISTANT if given is None else str(UUID(given))
+
+    @property
+    def files(self) -> ScopedFiles:
+        """The person's files, for writing. MEMORY_WRITES limits agents, not the person."""
+        namespace = self.namespace
+        return ScopedFiles(
+            namespace=lambda _: namespace,
+            route=ROUTE,
+            author=lambda: self.author,
+            began=lambda: self.began,
+            store=self.store,
+        )
+
+    async def revise(self, key: str, change: Change, wanted: str | None = None) -> Revision:
+        """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
+        await self.check_assistant()
+        expect = None
+        if wanted is not None:
+            known = await journal.history(self.store, self.namespace, key)
+            now = known[0].number if known and known[0].content is not None else 0
+            if wanted.strip('"') != str(now):
+                raise HTTPException(412, f"{ROUTE}{key} is at revision {now}, not {wanted[:20]}; read it again.")
+            expect = known[0].id if known else ""
+        try:
+            return await self.files.arevise(key, change, expect)
+        except journal.MovedError:
+            raise HTTPException(412, f"{ROUTE}{key} is not at revision {wanted!s:.20} any more; read it again.") from None
+
+    async def check_assistant(self) -> None:
+        """Raise if a write would begin memory with more than `MAX_ASSISTANTS`."""
+        if "assistant_id" not in self.http.query_params:
+            return
+        known = await memory_namespaces(self.store, self.actor, self.settings)
+        if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
+            raise RefusedWriteError(f"You have memory with {len(known)} assistants; {MAX_ASSISTANTS} is the limit for more.")
 
 
 async def _caller(request: Request) -> PersonRequest:
@@ -39,176 +148,85 @@ async def _caller(request: Request) -> PersonRequest:
     if user is None or not user.identity:  # Studio on `langgraph dev` has an identity, though it is not authenticated
         detail = 'Nobody is signed in; keep "enable_custom_route_auth": true in langgraph.json, and send a token.'
         raise HTTPException(401, detail)
-    _check_query(request)
     named = {name: request.query_params[name] for name in About.model_fields if name in request.query_params}
     if named and not identity.is_operator(user, settings):
         raise HTTPException(403, "user_id and org_id are for operators; leave them out, and the request is about you.")
-    try:
-        actor = identity.acting(user, identity.Context(named.get("user_id"), named.get("org_id")), settings, on_server=True)
-        identity.check_person(actor)
-    except identity.IdentityError as error:
-        raise HTTPException(400, str(error)) from None
+    actor = identity.acting(user, identity.Context(named.get("user_id"), named.get("org_id")), settings, on_server=True)
+    identity.check_person(actor)
     author = identity.Author("operator" if named else "person", user.identity)
     store = await request.app.state.store()
-    return PersonRequest(request, settings, actor, author, store, journal.began_now(actor))
+    return PersonRequest(request, settings, actor, author, store, journal.Began(actor, request.state.came))
 
 
 Caller = Annotated[PersonRequest, Depends(_caller)]
-
-
-def _check_query(request: Request) -> None:
-    """Raise for parameters that could be read in two ways."""
-    try:
-        unquote_to_bytes(request.scope["query_string"]).decode()
-    except UnicodeDecodeError:
-        raise HTTPException(400, "The query is not percent-encoded UTF-8.") from None
-    names = [name for name, _ in request.query_params.multi_items()]
-    for name, value in request.query_params.multi_items():
-        if not value or names.count(name) > 1:
-            detail = f"The parameter {name[:40]} is empty, or there twice; give it one value, or leave it out."
-            raise HTTPException(400, detail)
 
 
 def alone(what: str) -> Any:
     """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
 
     async def only(caller: Caller) -> AsyncIterator[None]:
-        with ADMISSION.alone(caller.key, what):
+        with ADMISSION.alone((caller.actor.org_id, caller.actor.user_id), what):
             yield
 
     return Depends(only)
 
 
-# --- What they ask for -----------------------------------------------------------------------------------------------
+async def memory_namespaces(store: BaseStore, actor: identity.Actor, settings: Settings) -> list[Namespace]:
+    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
+    if settings.memory_scope == "assistant":
+        return []
+    if settings.memory_scope == "user":
+        return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, settings)]
+    noted = await journal.all_items(store, namespaces.assistants(actor))
+    return [memories(actor, identity.part_of(item.key), settings) for item in noted]
 
 
-def key_of(path: object) -> str:
-    """The key of a path such as /memories/preferences.md. Raises `HTTPException` 400 for other values."""
-    if not isinstance(path, str) or not path.startswith(f"{ROUTE}/"):
-        shown = repr(path[:80] if isinstance(path, str) else type(path).__name__)
-        raise HTTPException(400, f"path is {shown}; name a file such as {ROUTE}/preferences.md.")
-    try:
-        check_path(path.removeprefix(ROUTE))
-    except RefusedWriteError as error:
-        raise HTTPException(400, str(error)) from None
-    return path.removeprefix(ROUTE)
+def revision_summary(revision: Revision) -> Answer:
+    """A revision for HTTP, without its content."""
+    return {
+        "revision": revision.number,
+        "id": revision.id,
+        "at": revision.at,
+        "author": asdict(revision.author),
+        "deleted": revision.content is None,
+        "bytes": len((revision.content or "").encode(errors="replace")),
+    }
 
 
-# A path such as /memories/preferences.md, which is read as the file's key.
-Key = Annotated[str, PlainValidator(key_of), WithJsonSchema({"type": "string", "examples": [f"{ROUTE}/preferences.md"]})]
+# --- How they are answered -------------------------------------------------------------------------------------------
 
 
-class About(BaseModel, extra="forbid"):
-    """Parameters of every route; unknown ones are refused, because a misspelled name must not widen a request."""
+class MemoryRoute(APIRoute):
+    """A route that notes when a request came, before its body is read. No cache may keep its answer."""
 
-    user_id: str | None = None
-    org_id: str | None = None
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
 
+        async def handle(request: Request) -> Response:
+            request.state.came = datetime.now(UTC).isoformat(timespec="microseconds")
+            response = await answer(request)
+            response.headers["cache-control"] = "no-store"
+            return response
 
-class Memory(About):
-    """Parameters of routes about one memory. `assistant_id` is for MEMORY_SCOPE=user+assistant."""
-
-    assistant_id: str | None = None
-
-
-class OneFile(Memory):
-    path: Key
+        return handle
 
 
-Model = TypeVar("Model", bound=BaseModel)
+def memory_router() -> APIRouter:
+    return APIRouter(tags=["Memory"], route_class=MemoryRoute)
 
 
-def body_of(model: type[Model], limit: int) -> Callable[[Request], Awaitable[Model]]:
-    """A dependency that reads a JSON object of at most `limit` bytes. Not FastAPI's own body, which is read before it is known
-    who asks, whole, and parsed whatever its shape.
-    """
-
-    def parsed(body: bytes) -> Model:
-        depth, values = shape(body)
-        if depth > MAX_REQUEST_NESTING:
-            raise HTTPException(400, f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it.")
-        if values > limit // _BYTES_A_VALUE:
-            raise HTTPException(422, f"The body has more than {limit // _BYTES_A_VALUE:,} values; send less.")
-        try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
-            raise HTTPException(400, "The body is not JSON in UTF-8; send an object such as {...}.") from None
-        if not isinstance(value, dict):
-            raise HTTPException(400, "The body is JSON, but not an object; send {...}.")
-        try:
-            return model.model_validate(value, strict=True)
-        except ValidationError as error:
-            raise HTTPException(422, _first(error.errors(include_url=False, include_input=False), "The body")) from None
-
-    async def read(request: Request) -> Model:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise HTTPException(415, f"Content-Type is {kind[:80] or 'missing'}; send application/json.")
-        return await asyncio.to_thread(parsed, await _body(request, limit))
-
-    return read
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    """The first of pydantic's errors, in one line. It quotes no value, which may be a credential, or long."""
+    first = error.errors()[0]
+    place = repr(".".join(map(str, first["loc"]))[:80])  # the names may be the client's, too
+    return JSONResponse({"detail": f"{place} is refused: {first['msg'].removeprefix('Value error, ')}"}, 422)
 
 
-def takes(model: type[BaseModel]) -> dict[str, Any]:
-    """The body of `body_of` in /openapi.json."""
-    schema = model.model_json_schema()
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": _inlined(schema, schema)}}}}
+async def _refused(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, 422)
 
 
-def _inlined(part: Any, schema: dict[str, Any]) -> Any:
-    """Part of a schema with what its references lead to in their place: "#" is another document's root in /openapi.json."""
-    if isinstance(part, list):
-        return [_inlined(each, schema) for each in part]
-    if not isinstance(part, dict):
-        return part
-    if "$ref" in part:
-        return _inlined(schema["$defs"][part["$ref"].removeprefix("#/$defs/")], schema)
-    return {name: _inlined(each, schema) for name, each in part.items() if name != "$defs"}
-
-
-async def check_no_body(request: Request) -> None:
-    """A dependency that refuses a request with a body. Ignoring it could widen the request."""
-    if (await _body(request, _NO_BODY_BYTES)).strip() not in {b"", b"{}"}:
-        raise HTTPException(422, "This takes no body; what it is about goes into the query. Leave the body out.")
-
-
-async def _body(request: Request, limit: int) -> bytes:
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > limit:
-            raise HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
-    return bytes(body)
-
-
-# --- What they are told ----------------------------------------------------------------------------------------------
-
-
-def json_response(value: Any, revision: int | None = None, status: int = 200) -> JSONResponse:
-    return JSONResponse(value, status, PRIVATE if revision is None else {**PRIVATE, "etag": f'"{revision}"'})
-
-
-def _first(errors: Any, what: str) -> str:
-    """One line of pydantic's errors. It quotes no value, which may be a credential, or long; names may be the client's, too."""
-    place = repr(".".join(str(part) for part in errors[0]["loc"])[:80])
-    return f"{what} is refused: {place}: {errors[0]['msg'].removeprefix('Value error, ')}"
-
-
-async def _refused_query(_: Request, error: RequestValidationError) -> Response:
-    return json_response({"detail": _first(error.errors(), "The request")}, status=400)
-
-
-async def _refused(_: Request, error: HTTPException) -> Response:
-    detail = error.detail if isinstance(error.detail, str) else "Refused."  # the platform's own routes raise it, too
-    return JSONResponse({"detail": detail}, error.status_code, {**PRIVATE, **(error.headers or {})})
-
-
-async def _refused_write(_: Request, error: Exception) -> Response:
-    return json_response({"detail": str(error)}, status=422)
-
-
-HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
-    RequestValidationError: _refused_query,
-    HTTPException: _refused,
-    RefusedWriteError: _refused_write,
+HANDLERS: dict[Any, Any] = {
+    RequestValidationError: _invalid,
+    **dict.fromkeys((RefusedWriteError, NotAFileError, identity.IdentityError), _refused),
 }

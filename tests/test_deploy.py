@@ -33,8 +33,8 @@ for target in json.loads(sys.argv[1]):
 print(*{"memory.postgres.store", "psycopg", "psycopg_pool"} & set(sys.modules))
 """
 LOAD_PAGE = """
-from api.page import FILES
-print(*sorted({"index.html", "main.js", "style.css", "lib/preact.js"} & set(FILES)))
+from api.page import FOLDER
+print(*sorted(name for name in ("index.html", "main.js", "style.css", "lib/preact.js") if (FOLDER / name).is_file()))
 """
 # Fails like a package that is not installed. This project is found where PYTHONPATH says.
 WITHOUT = """

@@ -3,7 +3,7 @@
 import { refusal } from "../client.js";
 import { html, useState } from "../lib/preact.js";
 import { Dialog, pause, useAct, useAsked, useTold } from "../parts.js";
-import { Diff, Problem, plural, size, when } from "../text.js";
+import { Diff, Problem, plural, when } from "../text.js";
 
 const LOOK_MILLISECONDS = 1000;
 
@@ -103,18 +103,11 @@ function Operations({ session: { client }, onClose }) {
   <//>`;
 }
 
-function Numbers({ due, search_index: index, storage }) {
-  const since = (oldest) => (oldest ? `, the oldest since ${when(oldest)}` : "");
+function Numbers({ due }) {
   const waiting = `${plural(due.conversations, "conversation")} of ${plural(due.people, "person", "people")}`;
-  const stale = `${plural(index.conversations, "conversation")} to be indexed by the next search`;
-  const holder = ({ user_id: user, org_id: organization, files, bytes }) => html`<li>${user ?? "shared"}
-    ${" "}<span class="quiet">${organization}</span>: ${plural(files, "file")}, ${size(bytes)}</li>`;
-  const section = (name, text) => html`<section aria-label=${name}><h3>${name}</h3><p>${text}.</p>
-    ${name === "Storage" && html`<ul>${storage.largest.map(holder)}</ul>`}</section>`;
-  return html`${section("Due", `${waiting}${since(due.oldest)}`)}
-    ${section("Search index", `${stale}${since(index.oldest)}`)}
-    ${section("Storage", `${plural(storage.files, "file")}, ${size(storage.bytes)}`)}
-    ${!(due.complete && storage.complete) && html`<p class="quiet">Not everything was looked at; there is more.</p>`}`;
+  return html`<section aria-label="Due"><h3>Due</h3>
+    <p>${waiting}${due.oldest ? `, the oldest since ${when(due.oldest)}` : ""}.</p></section>
+    ${!due.complete && html`<p class="quiet">Not everything was looked at; there is more.</p>`}`;
 }
 
 export const dialogs = { Consolidation };

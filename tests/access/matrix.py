@@ -55,7 +55,7 @@ OF_THE_PAGE = [
 ] * PAGE_IS_ON
 OF_EVERYBODY = {
     "Everybody's memory": [
-        Row("GET /memory/operations", "how consolidation, index and storage do", operators(), shows="search_index"),
+        Row("GET /memory/operations", "what is due for consolidation", operators(), shows="due"),
     ],
 } if CONSOLIDATION else {}
 LAST_GRAPH = "consolidation_agent" if CONSOLIDATION else "agent"

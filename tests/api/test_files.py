@@ -111,7 +111,7 @@ async def test_a_value_put_around_the_journal_is_seen_changed_and_deleted(api: h
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 200
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "outside"
     odd = {"path": "/memories/odd.md"}
-    assert (await api.get("/memory/file", params=odd)).status_code == 409
+    assert (await api.get("/memory/file", params=odd)).status_code == 422
     assert (await put(api, "x", "/memories/odd.md")).status_code == 422
     assert (await api.delete("/memory/file", params=odd)).status_code == 200
     assert store.get(MEMORIES, "/odd.md") is None
@@ -142,7 +142,7 @@ async def test_a_write_that_expects_another_revision_is_refused(api: httpx.Async
 @pytest.mark.parametrize(("body", "status"), [
     ({"path": "/memories/notes.md"}, 422),
     ({"revision": 1}, 422),
-    ({"path": 7, "revision": 1}, 400),
+    ({"path": 7, "revision": 1}, 422),
     ({"path": "/memories/notes.md", "revision": 0}, 404),
     ({"path": "/memories/notes.md", "revision": 99}, 404),
     ({"path": "/memories/notes.md", "revision": -1}, 422),

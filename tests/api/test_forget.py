@@ -13,14 +13,14 @@ from deepagents.backends.utils import create_file_data
 from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.uuid import uuid7
 from langgraph.store.base import BaseStore, PutOp
+from starlette.exceptions import HTTPException
 
 from agent import build_agent
 from api import forget as forget_module
-from api.forget import StillRunningError, StillWrittenError, forget
+from api.forget import forget
 from memory import journal, namespaces
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
 from settings import Settings
-from testing.dev_server import DevServer
 from testing.parts import SUBAGENTS, graph_builders
 from testing.platform import Platform
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
@@ -103,7 +103,7 @@ async def test_shared_memory_stays(store: BaseStore) -> None:
 async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
     await furnish(store, MEMORIES)
     forgetting = asyncio.create_task(forget(store, client(), ALICE, DEFAULTS))
-    while left(store):  # noqa: ASYNC110  # the store tells nobody
+    while not store.search(("forgotten",)):  # noqa: ASYNC110  # the store tells nobody
         await asyncio.sleep(0.005)
     await store.aput(MEMORIES, "/late.md", {**create_file_data("late")})
     assert (await forgetting)["memories"] == 3
@@ -117,7 +117,7 @@ async def test_what_always_comes_back_is_said(store: BaseStore) -> None:
         platform.talk("alice", thread_id="1")
 
     platform.after = again
-    with pytest.raises(StillWrittenError):
+    with pytest.raises(HTTPException, match="came back"):
         await forget(store, platform, ALICE, DEFAULTS)
 
 
@@ -170,7 +170,7 @@ async def forgotten_while(
     run = asyncio.create_task(running(question))
     while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
         await asyncio.sleep(0.01)
-    with pytest.raises(StillRunningError) if going else nullcontext():
+    with pytest.raises(HTTPException) if going else nullcontext():
         await forget(store, client(busy=going), ALICE, DEFAULTS)
     assert not left(store)
     await run
@@ -181,9 +181,9 @@ async def test_where_a_run_cannot_be_stopped_only_its_thread_stays_until_it_has_
     await furnish(store, MEMORIES)
     platform = client("1", "3", busy=("2",))
     for _ in range(2):
-        with pytest.raises(StillRunningError) as error:
+        with pytest.raises(HTTPException, match="yet: 2"):
             await forget(store, platform, ALICE, DEFAULTS)
-        assert error.value.thread_ids == list(platform.kept) == ["2"]
+        assert list(platform.kept) == ["2"]
         assert not left(store)
     platform.kept["2"]["status"] = "idle"
     assert (await forget(store, platform, ALICE, DEFAULTS))["threads"] == 1
@@ -231,21 +231,3 @@ async def test_nor_one_that_is_repeated_under_its_run_s_id(
     model.script("the second attempt", [WRITES["write_file"]], [Text("done")])
     await turn(agent, "the second attempt", run_id=run_id)
     assert not left(store)
-
-
-@pytest.mark.server
-async def test_a_thread_of_one_s_that_is_another_s_by_now_stays(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}", org="globex")
-    thread = str(uuid.uuid4())
-    hello: Any = {"messages": [{"role": "user", "content": "hello"}]}
-    await client.threads.create(thread_id=thread)
-    for _ in range(2):
-        await client.runs.create(thread, "agent", input=hello, multitask_strategy="enqueue")
-    await client.threads.delete(thread)
-    await bob.threads.create(thread_id=thread)
-    await bob.runs.wait(thread, "agent", input=hello)
-    await client.http.delete("/memory")
-    assert (await bob.threads.get(thread))["thread_id"] == thread
-    assert "hello" in str(await bob.threads.get_state(thread))

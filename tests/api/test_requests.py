@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 from langgraph.store.base import BaseStore
 
-from api.person import MAX_ASSISTANTS
+from access.request_bounds import MAX_REQUEST_BYTES
+from api.requests import MAX_ASSISTANTS
 from memory.identity import OPERATE
-from settings import (
-    MAX_BODY_BYTES,
-    MAX_FILE_BYTES,
-    Settings,
-)
+from settings import MAX_FILE_BYTES, Settings
 from testing.parts import CONSOLIDATION
 from tests.api.calls import NOTES, ROUTES, Open, exported, kept, put
 
@@ -39,45 +34,39 @@ async def test_a_bad_path_is_refused_by_every_route_and_changes_nothing(
         await api.get("/memory/history", params=params),
         await api.post("/memory/undo", json={**params, "revision": 1}),
     ]
-    assert [answer.status_code for answer in answers] == [400] * 5
+    assert [answer.status_code for answer in answers] == [422] * 5
     assert all("\n" not in answer.json()["detail"] for answer in answers)
     imported = await api.post("/memory/import", json=exported({"path": path, "content": "x"}))
     assert imported.status_code == 422
     assert not kept(store)
 
 
-async def test_half_a_character_in_a_path_is_refused_with_an_answer_that_can_be_sent(api: httpx.AsyncClient) -> None:
-    for path in ("/memories/\ud800.md", "/memories//\ud800"):
-        body, headers = json.dumps({"path": path, "revision": 1}), {"content-type": "application/json"}
-        assert (await api.post("/memory/undo", content=body, headers=headers)).status_code == 400
-
-
 async def test_an_identity_that_no_store_could_keep_is_refused(calling: Open, store: BaseStore) -> None:
     async with calling("root", permissions=[OPERATE]) as operator:
         for named in ({"user_id": "ali\x00ce"}, {"org_id": "ac\x00me"}):
             for answer in (await operator.get("/memory", params=named), await put(operator, "x", params={**NOTES, **named})):
-                assert answer.status_code == 400
+                assert answer.status_code == 422
                 assert "NUL" in answer.json()["detail"]
     assert not kept(store)
 
 
 @pytest.mark.parametrize("query", [
-    "", "path=%2Fmemories%2F%ff.md", "path=/memories/a.md&path=/memories/b.md", "path=/memories/a.md&recursive=1",
-    "path=/memories/a.md&assistant_id=7", "path=/memories/a.md&assistant_id=", "Path=/memories/a.md",
+    "", "path=/memories/a.md&recursive=1", "path=/memories/a.md&assistant_id=7", "path=/memories/a.md&assistant_id=",
+    "Path=/memories/a.md",
 ])  # fmt: skip
 async def test_a_bad_query_is_refused(api: httpx.AsyncClient, store: BaseStore, query: str) -> None:
-    assert (await api.put(f"/memory/file?{query}", json={"content": "x"})).status_code == 400
+    assert (await api.put(f"/memory/file?{query}", json={"content": "x"})).status_code == 422
     assert not kept(store)
 
 
 @pytest.mark.parametrize(("body", "kind", "status"), [
-    (b"", "application/json", 400),
-    (b"{", "application/json", 400),
-    (b"\xff\xfe", "application/json", 400),
-    (b"[" * 100_000, "application/json", 400),
-    (b'["content"]', "application/json", 400),
-    (b'{"content": "x"}', "text/plain", 415),
-    (b'{"content": "x"}', "", 415),
+    (b"", "application/json", 422),
+    (b"{", "application/json", 422),
+    (b"\xff\xfe", "application/json", 422),
+    (b"[" * 100_000, "application/json", 422),
+    (b'["content"]', "application/json", 422),
+    (b'{"content": "x"}', "text/plain", 422),
+    (b'{"content": "x"}', "", 422),
     (b'{"content": 7}', "application/json", 422),
     (b'{"content": null}', "application/json", 422),
     (b"{}", "application/json", 422),
@@ -86,7 +75,7 @@ async def test_a_bad_query_is_refused(api: httpx.AsyncClient, store: BaseStore, 
     (b'{"content": "\\ud800"}', "application/json", 422),
     (b'{"content": "' + b"x" * (MAX_FILE_BYTES + 1) + b'"}', "application/json", 422),
     (b'{"content": "key AKIAABCDEFGHIJKLMNOP"}', "application/json", 422),
-    (b" " * (MAX_BODY_BYTES + 1), "application/json", 413),
+    (b" " * (MAX_REQUEST_BYTES + 1), "application/json", 413),
 ])  # fmt: skip
 async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, body: bytes, kind: str, status: int) -> None:
     headers = {"content-type": kind} if kind else {}
@@ -95,22 +84,6 @@ async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, b
     assert set(answer.json()) == {"detail"}
     assert "AKIA" not in answer.text
     assert not kept(store)
-
-
-async def test_a_body_without_end_is_not_read_to_its_end(api: httpx.AsyncClient) -> None:
-    sent = 0
-
-    async def endless() -> AsyncIterator[bytes]:
-        nonlocal sent
-        while True:
-            sent += 65_536
-            yield b" " * 65_536
-
-    answer = await api.put(
-        "/memory/file", params=NOTES, content=endless(), headers={"content-type": "application/json; charset=utf-8"}
-    )
-    assert answer.status_code == 413
-    assert sent < 2 * MAX_BODY_BYTES
 
 
 def body_for(method: str, path: str) -> dict[str, Any] | None:
@@ -160,9 +133,9 @@ async def test_an_operator_names_a_person_and_otherwise_is_themselves(
         named = {**NOTES, "user_id": "alice", "org_id": "acme"}
         assert (await root.get("/memory/file", params=named)).json()["content"] == "alice's"
         assert (await root.get("/memory/file", params=NOTES)).status_code == 404
-        assert (await root.get("/memory", params={"user_id": ""})).status_code == 400, "not the operator's own"
-        assert (await root.get("/memory", params={"user": "alice"})).status_code == 400
-        assert (await root.get("/memory", params={"user_id": "x" * 2000})).status_code == 400
+        assert (await root.get("/memory", params={"user_id": ""})).status_code == 422, "not the operator's own"
+        assert (await root.get("/memory", params={"user": "alice"})).status_code == 422
+        assert (await root.get("/memory", params={"user_id": "x" * 2000})).status_code == 422
         await put(root, "root's")
     assert store.get(("memories", "default:root"), "/notes.md")
 
@@ -185,7 +158,7 @@ async def test_memory_with_each_assistant_is_named_by_the_assistant(calling: Ope
         await put(client, "other's", params={**NOTES, "assistant_id": other.upper()})
         assert (await client.get("/memory/file", params=NOTES)).json()["content"] == "default's"
         assert (await client.get("/memory/file", params={**NOTES, "assistant_id": other})).json()["content"] == "other's"
-        assert (await client.get("/memory", params={"assistant_id": "a:b"})).status_code == 400
+        assert (await client.get("/memory", params={"assistant_id": "a:b"})).status_code == 422
     assert store.get(("memories", f"{other}:acme:alice"), "/notes.md")
 
 
@@ -211,20 +184,15 @@ async def test_no_request_begins_memory_with_more_assistants_than_the_limit(call
     ("POST", "/memory/undo", {"path": 7, "revision": 1}, "path"),
     ("POST", "/memory/undo", {"path": "/memories/a.md", "revision": True}, "revision"),
     ("POST", "/memory/import", {"version": 1, "files": [{"path": "/memories/a.md"}]}, "files.0.content"),
+    ("POST", "/memory/undo", None, "body"),
 ])  # fmt: skip
 async def test_a_refusal_names_in_one_line_what_is_wrong(
     api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None, named: str
 ) -> None:
     answer = await api.request(method, path, json=body)
     assert answer.is_client_error
-    assert answer.headers["cache-control"] == "no-store"
     assert named in answer.json()["detail"]
     assert "\n" not in answer.json()["detail"]
-
-
-async def test_a_missing_content_type_is_called_missing(api: httpx.AsyncClient) -> None:
-    answer = await api.post("/memory/undo", content=b"{}")
-    assert (answer.status_code, answer.json()["detail"]) == (415, "Content-Type is missing; send application/json.")
 
 
 @pytest.mark.parametrize(

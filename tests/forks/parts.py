@@ -68,7 +68,7 @@ def no_skills(fork: Fork) -> None:
 
 def no_page(fork: Fork) -> None:
     fork.delete("app", "api/page.py", "tests/app", "tests/api/test_page.py", "benchmarks/page.py")
-    fork.take("api/app.py", "from api.page import page\n", "        *page(),\n")
+    fork.take("api/app.py", "from api.page import Page\n", "        Middleware(Page, settings=settings),\n")
     fork.edit(
         "dev/server.py",
         ("Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C", "The server is at {url}. Ctrl-C"),
@@ -96,7 +96,7 @@ def no_consolidation(fork: Fork) -> None:
         "from api.consolidation import router as consolidation\n",
         "from api.consolidation import shown_proposals\n",
         "        *consolidation.routes,\n",
+        '        "proposals": shown_proposals,\n',
     )
-    fork.edit("api/app.py", ("export(shown_proposals)", "export()"))
     fork.take("README.md", " ([docs/consolidation.md](docs/consolidation.md))")
     fork.run("-m", "tests.access.matrix")

@@ -1,19 +1,16 @@
-"""`GET /memory/operations` and the log: what operators see of consolidation, the index and storage."""
+"""`GET /memory/operations` and the log: what operators see of consolidation."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from memory.identity import DEFAULT_AGENT_ASSISTANT
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import served
 
 pytestmark = pytest.mark.server
 WRITE = ToolCall("write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"})
@@ -25,26 +22,19 @@ async def operations(server: DevServer, **parameters: str) -> httpx.Response:
         return await http.get("/memory/operations", params=parameters)
 
 
-async def test_operators_see_what_is_due_what_runs_took_and_who_has_how_much(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_operators_see_what_is_due(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     before: Any = (await operations(server)).json()
     client = server.as_user(alice)
     talk, consolidation = [str((await client.threads.create())["thread_id"]) for _ in range(2)]
     await run_turn(client, talk, "metric units, please")
     due: Any = (await operations(server)).json()
     assert due["due"]["people"] == before["due"]["people"] + 1
-    assert due["search_index"]["conversations"] == before["search_index"]["conversations"] + 1
     assert due["due"]["oldest"]
 
     model.script("Conversations with something new", [WRITE], [Text("done")])
     await run_turn(client, consolidation, "consolidate", assistant="consolidation_agent")
     after: Any = (await operations(server)).json()
     assert after["due"]["people"] == before["due"]["people"]
-    assert after["search_index"]["conversations"] == before["search_index"]["conversations"]
-    (mine,) = [person for person in after["storage"]["largest"] if person["user_id"] == alice]
-    assert (mine["org_id"], mine["files"]) == ("acme", 1)
-    assert mine["bytes"] >= len("- metric units\n")
 
 
 async def test_each_run_is_one_line_that_names_nobody(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
@@ -68,26 +58,8 @@ async def test_each_run_is_one_line_that_names_nobody(server: DevServer, model: 
     assert alice not in match[1]
 
 
-def _documents(folder: Path) -> list[Path]:
-    return list(folder.rglob("*.json"))
-
-
-scope = served(MEMORY_SCOPE="assistant", SHARED_WRITES="allow", OPERATORS="root")
-
-
-async def test_memory_that_an_assistant_s_people_share_is_nobody_s(
-    scope: DevServer, model: ScriptedAnthropic, alice: str, tmp_path: Path
-) -> None:
-    """Under MEMORY_SCOPE=assistant operations name the assistant and its organization."""
-    client = scope.as_user(alice)
-    model.script("metric units", [WRITE], [Text("done")])
-    await run_turn(client, str((await client.threads.create())["thread_id"]), "metric units, please")
-    (largest,) = (await operations(scope)).json()["storage"]["largest"]
-    assert largest == {"assistant_id": DEFAULT_AGENT_ASSISTANT, "org_id": "acme", "files": 1, "bytes": largest["bytes"]}
-
-
 async def test_it_is_about_everybody_and_for_operators(server: DevServer, alice: str) -> None:
-    assert (await operations(server, user_id=alice, org_id="acme")).status_code == 400
+    assert (await operations(server, user_id=alice, org_id="acme")).status_code == 422
     headers = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False) as http:
         assert (await http.get("/memory/operations")).status_code == 403

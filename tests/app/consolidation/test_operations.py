@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from testing.dev_server import DevServer
-from tests.app.conftest import Elsewhere, Visit
+from tests.app.conftest import Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
@@ -20,14 +20,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-def test_operators_see_what_is_due_and_who_has_how_much(visit: Visit, elsewhere: Elsewhere, me: str) -> None:
-    elsewhere.write("/memories/preferences.md", "- <b>metric</b> units\n")
+def test_operators_see_what_is_due(visit: Visit) -> None:
     visitor = visit()
     page = visitor.sign_in("root")
     visitor.say("hello")
     visitor.button("Operations").click()
     expect(page.get_by_role("region", name="Due")).to_contain_text("1 conversation of 1 person, the oldest since")
-    expect(page.get_by_role("region", name="Storage")).to_contain_text(f"{me} acme: 1 file")
 
 
 def test_nobody_else_is_offered_them(visit: Visit, me: str) -> None:

@@ -181,7 +181,7 @@ async def test_a_person_sees_what_it_would_change_and_has_it_done(
             "content"
         ] == "- likes dill\n"
         assert "Nothing is new" in (await http.post("/memory/consolidate", params={"dry_run": "true"})).json()["reason"]
-        assert (await http.post("/memory/consolidate", params={"dry_run": "yes"})).status_code == 400
+        assert (await http.post("/memory/consolidate", params={"dry_run": "maybe"})).status_code == 422
 
 
 async def test_a_dry_run_that_fails_says_so_and_a_long_one_gives_signs_of_life(
