@@ -207,6 +207,8 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
     try:
         check_text([part for name, part in value.items() if name != "value"])
         if _is_operator(ctx.user):
+            if ctx.action == "put" and (noted := namespaces.noted(namespace)):
+                await (await langgraph_internals.store()).aput(*noted, {}, index=False)
             return
         actor = acting(ctx.user, None, settings, on_server=True)
         if ctx.action in {"put", "delete"} and namespace == namespaces.policies(actor.org_id):

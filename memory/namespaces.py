@@ -62,10 +62,11 @@ usage = _of_person("usage")
 def noted(files: Namespace) -> tuple[Namespace, str] | None:
     """Under which item of `assistants` a namespace of files is noted, if it is one person's with one assistant.
 
-    The journal puts it with a file's first revision: so nobody has to look through everybody's namespaces for one person's.
+    The journal puts it with a file's first revision, `auth.py` with what comes over the store API: so nobody has to look
+    through everybody's namespaces for one person's.
     """
-    assistant, _, person = files[-1].partition(":")
-    return (("assistants", person), assistant) if files[0] == "memories" and ":" in person else None
+    assistant, _, person = files[1].partition(":") if len(files) == 2 and files[0] == "memories" else ("", "", "")  # noqa: PLR2004
+    return (("assistants", person), assistant) if ":" in person else None
 
 
 def journals(files: Namespace) -> Namespace:

@@ -138,19 +138,13 @@ async def wanted(
 
 async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace, files: Files, *, prune: bool) -> list[Change]:
     """The changes after which a namespace holds these files. Memories that are there stay as they are."""
-    where, changes, delete, noted = "/".join(namespace), list[Change](), client.store.delete_item, namespaces.noted(namespace)
-
-    async def put(key: str, value: dict[str, Any]) -> None:
-        if noted:  # so that whoever forgets this person finds the file
-            await client.store.put_item(*noted, {})
-        await client.store.put_item(namespace, key, value)
-
+    where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
     stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
     is_ours = namespace[0] != "memories"
     for key, value in files.items():
         old = stored.get(key)
         if old is None or (is_ours and any(old.get(name) != value[name] for name in ("content", "encoding"))):
-            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, key, value)))
+            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, namespace, key, value)))
     gone = sorted(stored.keys() - files) if prune and is_ours else []
     return changes + [(f"{where}{key}: deleted", partial(delete, namespace, key)) for key in gone]
 

@@ -134,3 +134,16 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     planned = await operator.threads.search(metadata={"user_id": actor.user_id, "graph_id": "consolidation_agent"}, limit=10)
     keys = {(thread["metadata"] or {})["consolidates"] for thread in planned}
     assert keys == {"user": {"all"}, "user+assistant": {assistant_of(graph) for graph in GRAPHS}, "assistant": set()}[scope]
+
+
+@pytest.mark.server
+async def test_what_an_operator_put_into_a_memory_is_forgotten_with_its_person(two: Server, alice: str) -> None:
+    """As the seeds do, over the store API: with whichever assistant, before the person has written anything."""
+    (server, scope), operator = two, two[0].as_operator()
+    namespace = list(namespaces.memories(Actor(alice, ORG), assistant_of("support"), Settings(memory_scope=scope)))
+    await operator.store.put_item(namespace, "/seeded.md", {"content": "- seeded", "encoding": "utf-8"})
+    exported = await server.as_user(alice).http.client.get("/memory/export", timeout=60)
+    assert ("- seeded" in exported.text) is (scope != "assistant")
+    await server.as_user(alice).http.client.delete("/memory", timeout=60)
+    left = (await operator.store.search_items(namespace))["items"]
+    assert bool(left) is (scope == "assistant"), "shared memory stays"
