@@ -14,7 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 import seeds.__main__ as seeding
 from memory import identity, namespaces
 from memory.identity import Actor, assistant_of
-from settings import PROJECT, MemoryScope, Settings, SettingsError, agent_graphs
+from settings import MemoryScope, Settings, SettingsError, agent_graphs
 from testing.dev_server import DevServer, run_turn
 from testing.parts import CONSOLIDATION
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
@@ -48,12 +48,6 @@ def test_without_a_platform_the_agents_are_those_of_langgraph_json(tmp_path: Pat
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"consolidation_agent": "c", "helpdesk": "h"}}))
     monkeypatch.delenv("LANGSERVE_GRAPHS", raising=False)
     assert agent_graphs(tmp_path) == ("helpdesk",)
-
-
-def test_no_module_of_the_product_spells_the_agent_s_id() -> None:
-    modules = [path for folder in ("access", "api", "dev", "memory", "seeds") for path in (PROJECT / folder).rglob("*.py")]
-    spelled = [path.name for path in [*modules, PROJECT / "auth.py"] if '"graph_id": "agent"' in path.read_text("utf-8")]
-    assert spelled == []
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

@@ -1,32 +1,27 @@
-"""Comparing texts line by line: differences, the origin of each line, and reverting a change.
+"""Comparing texts line by line: differences, and reverting a change where others have written since."""
 
-The standard library's `difflib` takes quadratic time, and more for repeated lines: a file of 100,000 lines, which any user may
-write, would keep the server busy for hours. This takes n log n: it pairs the k-th occurrence of a line in one text with the
-k-th in the other. The longest increasing run of pairs is the common part (Hunt and Szymanski, 1977, with lines made unique).
-"""
-
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from difflib import SequenceMatcher
 
 from settings import MAX_DIFF_CHARS
 
-# More lines between a common beginning and end count as different without a comparison.
-MAX_COMPARED_LINES = 20_000
+# More lines between a common beginning and end count as different: `difflib` would take minutes for some texts, quadratic time.
+MAX_COMPARED_LINES = 2_000
 # insert, replace or delete; then from where to where in the first sequence, and in the second.
 Edit = tuple[str, int, int, int, int]
 
 
 def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     """The differences between two sequences of lines, in order."""
-    differences: list[Edit] = []
-    i = j = 0
-    for common_i, common_j in [*_common(before, after), (len(before), len(after))]:
-        if i < common_i or j < common_j:
-            kind = "insert" if i == common_i else "delete" if j == common_j else "replace"
-            differences.append((kind, i, common_i, j, common_j))
-        i, j = common_i + 1, common_j + 1
-    return differences
+    shorter = min(len(before), len(after))
+    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+    tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    codes: list[Edit] = [("replace", 0, len(old), 0, len(new))]
+    if not old or not new or max(len(old), len(new)) <= MAX_COMPARED_LINES:
+        codes = list(SequenceMatcher(None, old, new).get_opcodes())
+    return [(kind, head + i, head + i_end, head + j, head + j_end) for kind, i, i_end, j, j_end in codes if kind != "equal"]
 
 
 def lines_of(text: str) -> list[str]:
@@ -65,14 +60,14 @@ def revert_change(current: str, before: str, after: str) -> str:
         return before
     # Split at line feeds alone, so that joining gives the same text with any line endings.
     changed, old, lines = after.split("\n"), before.split("\n"), current.split("\n")
-    place = dict(_common(changed, lines))
-    dropped = set[int]()
-    inserted: dict[int, list[str]] = {}
-    following = _following(place, len(changed), len(lines))
+    if max(map(len, (changed, old, lines))) > MAX_COMPARED_LINES:
+        return "\n".join(_recounted(changed, old, lines))
+    place, behind = _places(changed, lines)
+    dropped, inserted = set[int](), dict[int, list[str]]()
     for _, i, i_end, j, j_end in edits(changed, old):
         gone = [place[index] for index in range(i, i_end) if index in place]
         dropped.update(gone)
-        inserted.setdefault(gone[0] if gone else following[i], []).extend(old[j:j_end])
+        inserted.setdefault(gone[0] if gone else behind[i], []).extend(old[j:j_end])
     kept = []
     for index in range(len(lines) + 1):
         kept += inserted.get(index, [])
@@ -80,48 +75,24 @@ def revert_change(current: str, before: str, after: str) -> str:
     return "\n".join(kept)
 
 
-def _following(place: dict[int, int], count: int, end: int) -> list[int]:
-    """For each line its place in the other text: right behind the last earlier line that exists there."""
-    places, at = [], 0
-    for index in range(count + 1):
-        places.append(min(at, end))
-        at = place[index] + 1 if index in place else at
-    return places
+def _places(texts: Sequence[str], others: Sequence[str]) -> tuple[dict[int, int], list[int]]:
+    """The place of each common line in the other text; and for all lines, that behind the last earlier common one."""
+    place, i, j = dict[int, int](), 0, 0
+    for _, start, end, other, other_end in [*edits(texts, others), ("", len(texts), 0, len(others), 0)]:
+        place |= zip(range(i, start), range(j, other), strict=True)
+        i, j = end, other_end
+    behind = [0]
+    for index in range(len(texts)):
+        behind.append(place[index] + 1 if index in place else behind[-1])
+    return place, behind
 
 
-def _common(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Positions in both texts of their common lines, in order."""
-    shorter = min(len(before), len(after))
-    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
-    tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
-    yield from ((n, n) for n in range(head))
-    if shorter - head - tail <= MAX_COMPARED_LINES:
-        where = {line: head + n for n, line in enumerate(_numbered(after[head : len(after) - tail]))}
-        middle = enumerate(_numbered(before[head : len(before) - tail]), head)
-        yield from _increasing([(n, where[line]) for n, line in middle if line in where])
-    yield from ((len(before) - n, len(after) - n) for n in range(tail, 0, -1))
-
-
-def _numbered(lines: Sequence[str]) -> list[tuple[str, int]]:
-    seen, numbered = Counter[str](), []
+def _recounted(changed: Sequence[str], old: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The same for long texts, which are not compared: lines that came go, and those that went are at the end again."""
+    came, went, kept = Counter(changed) - Counter(old), Counter(old) - Counter(changed), list[str]()
     for line in lines:
-        numbered.append((line, seen[line]))
-        seen[line] += 1
-    return numbered
-
-
-def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence of these pairs in which the second numbers increase. The first ones do already."""
-    lowest: list[int] = []  # the lowest end of all increasing subsequences of length n + 1
-    ends: list[int] = []  # the index of that pair
-    before = [-1] * len(pairs)
-    for index, (_, second) in enumerate(pairs):
-        length = bisect_left(lowest, second)
-        before[index] = ends[length - 1] if length else -1
-        lowest[length : length + 1] = [second]
-        ends[length : length + 1] = [index]
-    backwards, index = [], ends[-1] if ends else -1
-    while index >= 0:
-        backwards.append(pairs[index])
-        index = before[index]
-    return backwards[::-1]
+        if came[line] > 0:
+            came[line] -= 1
+        else:
+            kept.append(line)
+    return [*kept, *went.elements()]

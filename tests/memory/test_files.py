@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from deepagents.backends import CompositeBackend, StateBackend
 from deepagents.backends.utils import create_file_data
 from deepagents.middleware.filesystem import FilesystemState
 from langgraph.config import get_store
@@ -16,7 +15,7 @@ from langgraph.store.base import BaseStore
 from memory import files as files_module
 from memory import validation
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Author, Context
-from memory.routes import build_backend, build_permissions, build_routes
+from memory.routes import build_backend, build_permissions
 from memory.validation import RefusedWriteError
 from settings import MAX_FILE_BYTES, Settings
 from testing.hostile import skill
@@ -134,22 +133,6 @@ async def test_shared_memory_is_written_as_shared_writes_says(store: BaseStore, 
     assert bool(store.get(("memories", f"{DEFAULT_AGENT_ASSISTANT}:acme"), "/a.md")) is written
     for path in ("/memories/b.md", "/skills/x.md"):
         assert (await Calls(store, settings, consolidating=True)("awrite", path, "x")).error
-
-
-async def test_memory_with_each_assistant_is_apart_under_user_and_assistant(store: BaseStore) -> None:
-    await Calls(store, Settings(memory_scope="user+assistant"))("awrite", "/memories/a.md", "x")
-    await Calls(store)("awrite", "/memories/topics/b.md", "x")
-    files = {(item.namespace[1], item.key) for item in store.search(("memories",))}
-    assert files == {(f"{DEFAULT_AGENT_ASSISTANT}:acme:alice", "/a.md"), ("acme:alice", "/topics/b.md")}
-
-
-def test_a_nested_route_to_thread_state_beats_memory() -> None:
-    routes = {**build_routes(Settings()), "/memories/scratch/": StateBackend()}
-    backend = CompositeBackend(default=StateBackend(), routes=routes)
-    chosen, key = backend._get_backend_and_key("/memories/scratch/plan.md")
-    assert isinstance(chosen, StateBackend)
-    assert key == "/plan.md"
-    assert backend._get_backend_and_key("/memories/plan.md")[0] is routes["/memories/"]
 
 
 async def test_a_file_outside_every_route_is_gone_in_the_next_thread(

@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 from deepagents.backends import StoreBackend
 from deepagents.backends.utils import create_file_data
-from deepagents.middleware.filesystem import FilesystemMiddleware
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from langchain.tools.tool_node import ToolCallRequest
-from langchain_core.messages import ToolMessage
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -109,17 +106,6 @@ def test_any_calls_have_the_same_results_and_leave_the_same_files(calls: list[Ca
     asyncio.run(compared())
 
 
-async def test_times_are_kept_as_the_plain_backend_keeps_them() -> None:
-    for build in (plain, ours):
-        store = InMemoryStore()
-        store.put(FILES, "/a.md", dict(LEGACY))
-        await outcome(build(store), "edit", "/a.md", "two", "2")
-        item = store.get(FILES, "/a.md")
-        assert item
-        assert item.value["created_at"] == LEGACY["created_at"]
-        assert item.value["modified_at"] > LEGACY["modified_at"]
-
-
 def unknown(_: Any) -> Any:
     raise KeyError("user_id")
 
@@ -147,36 +133,6 @@ async def test_a_namespace_that_cannot_be_used_is_raised_by_every_method_before_
         assert await outcome(ours(own, namespace), *call) == await outcome(plain(theirs, namespace), *call)
     written = {item.namespace for item in theirs.search((), limit=9)}
     assert written == {item.namespace for item in own.search((), limit=99) if item.namespace[0] in {"files", "workspace"}}
-
-
-async def test_two_namespaces_of_one_store_share_nothing() -> None:
-    store = InMemoryStore()
-    alice, bob = (ours(store, lambda _, user=user: ("files", user)) for user in ("alice", "bob"))  # type: ignore[misc]
-    for backend, text in ((alice, "of alice"), (bob, "of bob")):
-        await outcome(backend, "write", "/notes.md", text)
-    assert "of alice" in str(await outcome(alice, "read", "/notes.md"))
-    await outcome(alice, "delete", "/notes.md")
-    assert "of bob" in str(await outcome(bob, "grep", "of"))
-
-
-async def test_a_large_result_of_a_tool_is_kept_as_a_file_and_the_rest_of_its_message_is_not_lost() -> None:
-    message = ToolMessage(
-        "y" * 5000, tool_call_id="call_7", name="report", id="m7", artifact={"kind": "structured"}, status="error"
-    )
-    request = ToolCallRequest({"name": "report", "args": {}, "id": "call_7", "type": "tool_call"}, None, {}, None)  # type: ignore[arg-type]
-
-    async def given_back(_: ToolCallRequest) -> ToolMessage:
-        return message
-
-    results = []
-    for build in (plain, ours):
-        store = InMemoryStore()
-        middleware = FilesystemMiddleware(backend=build(store), tool_token_limit_before_evict=1000)
-        results.append(await middleware.awrap_tool_call(request, given_back))
-        item = store.get(FILES, "/large_tool_results/call_7")
-        assert item
-        assert item.value["content"] == message.content
-    assert results[0] == results[1]
 
 
 # --- Different on purpose ---------------------------------------------------------------------------------------------

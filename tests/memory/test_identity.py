@@ -25,25 +25,8 @@ from memory.identity import (
     label,
     part_of,
 )
-from settings import PROJECT
 from testing.dev_server import DevServer
-from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SETTINGS, SHAPES, identities, quickly
-
-# These never change once there is a release.
-LABELS = {
-    "alice": "alice",
-    "Alice_B+x-1": "Alice_B+x-1",
-    "11111111-2222-3333-4444-555555555555": "11111111-2222-3333-4444-555555555555",
-    "alice@example.com": "alice@example~2Ecom",
-    "auth0|42": "auth0~7C42",
-    "a_b": "a_b",
-    "a%b": "a~25b",
-    "a:b": "a~3Ab",
-    "~": "~7E",
-    "alice\n": "alice~0A",
-    "langgraph": "langgraph",
-    "José": "Jos~C3~A9",
-}
+from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SETTINGS, identities, quickly
 
 
 class SignedIn(dict[str, Any]):
@@ -121,10 +104,6 @@ def test_a_server_without_a_signed_in_user_is_an_error(user: User | None, contex
         acting(user, context, SETTINGS, on_server=True)
 
 
-def test_the_auth_entry_that_the_error_recommends_is_the_one_in_langgraph_json() -> None:
-    assert '"auth": {"path": "./auth.py:auth"}' in (PROJECT / "langgraph.json").read_text("utf-8")
-
-
 @pytest.mark.parametrize(
     ("context", "expected"),
     [(SOMEONE_ELSE, Actor("bob", "globex")), (Context(user_id="bob"), Actor("bob", "home"))],
@@ -137,10 +116,6 @@ def test_without_a_server_a_run_acts_as_its_context_says(context: Context, expec
 def test_without_a_server_a_context_that_names_no_user_is_an_error(context: Context | None) -> None:
     with pytest.raises(IdentityError, match=r"pass context=Context\(user_id=\.\.\.\)"):
         acting(None, context, SETTINGS, on_server=False)
-
-
-def test_a_run_without_server_info_acts_as_its_context() -> None:
-    assert current_actor(SETTINGS, start("bob", "globex")) == Actor("bob", "globex")
 
 
 def test_a_run_on_a_server_without_authentication_never_acts_as_its_context() -> None:
@@ -174,14 +149,10 @@ def test_a_text_is_the_one_label_of_its_part_or_refused(text: str) -> None:
     assert label(part) == text
 
 
-def test_awkward_shapes_all_have_labels_of_their_own() -> None:
-    assert len({label(identity) for identity in SHAPES.values()}) == len(SHAPES)
-    assert [part_of(label(identity)) for identity in SHAPES.values()] == list(SHAPES.values())
-
-
-@pytest.mark.parametrize(("identity", "expected"), LABELS.items(), ids=ascii)
-def test_a_label_is_readable(identity: str, expected: str) -> None:
-    assert label(identity) == expected
+def test_a_label_is_readable() -> None:
+    """These never change once there is a release."""
+    identities = ["Alice_B+x-1", "alice@example.com", "auth0|42", "a%b:c~", "José\n"]
+    assert list(map(label, identities)) == ["Alice_B+x-1", "alice@example~2Ecom", "auth0~7C42", "a~25b~3Ac~7E", "Jos~C3~A9~0A"]
 
 
 @pytest.mark.parametrize(

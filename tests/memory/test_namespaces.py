@@ -54,10 +54,6 @@ def test_each_memory_scope_has_the_layout_of_the_design(scope: MemoryScope, expe
     assert memories(Actor("alice@example.com", "acme"), ASSISTANT, scoped(scope)) == expected
 
 
-def test_policies_are_the_organizations_and_skills_the_assistants() -> None:
-    assert (policies("acme.com"), skills(ASSISTANT)) == (("policies", "acme~2Ecom"), ("skills", ASSISTANT))
-
-
 @st.composite
 def two_people(draw: st.DrawFn) -> tuple[Actor, Actor]:
     """Two different people, mostly of the kinds that sloppy namespaces mix up."""

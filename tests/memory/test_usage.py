@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware.types import AgentMiddleware
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.tools import tool
 from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
 from memory.controls import NEARLY_FULL, usage_of
 from memory.identity import Actor
-from memory.usage import budget_refusal, merged, next_day
+from memory.usage import budget_refusal, next_day
 from settings import MAX_BUSY_THREADS, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.parts import ON_POSTGRES
@@ -123,49 +117,6 @@ async def test_tokens_of_runs_at_once_are_all_counted(
 
 
 # --- Several in one --------------------------------------------------------------------------------------------------
-
-
-class Noted(AgentMiddleware[Any, Any, Any]):
-    """Notes which calls go through it."""
-
-    name = ""
-
-    def __init__(self, name: str, notes: list[str]) -> None:
-        super().__init__()
-        self.name, self._notes = name, notes
-
-    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-        self._notes.append(f"{self.name} model")
-        return await handler(request)
-
-    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
-        self._notes.append(f"{self.name} tool")
-        return await handler(request)
-
-
-class Talking(GenericFakeChatModel):
-    def bind_tools(self, *_: Any, **__: Any) -> Any:
-        return self
-
-
-@tool
-def look() -> str:
-    """Look."""
-    return "seen"
-
-
-async def test_of_several_in_one_the_first_is_the_outermost_as_in_a_list() -> None:
-    async def notes(combine: Callable[..., list[Any]]) -> list[str]:
-        taken: list[str] = []
-        calls = AIMessage("", tool_calls=[{"name": "look", "args": {}, "id": "1"}])
-        model = Talking(messages=iter([calls, AIMessage("done")]))
-        agent = create_agent(model, [look], middleware=combine(*(Noted(name, taken) for name in "abc")))
-        await agent.ainvoke({"messages": [HumanMessage("hello")]})
-        return taken
-
-    together = await notes(lambda *parts: [merged(*parts)])
-    assert together == await notes(lambda *parts: list(parts))
-    assert together == [f"{name} {call}" for call in ("model", "tool", "model") for name in "abc"]
 
 
 def test_a_turn_has_no_nodes_but_deepagents_own(graph: BuildGraph) -> None:
