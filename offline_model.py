@@ -48,7 +48,7 @@ class OfflineModel(BaseChatModel):
         if "search_recent_conversations" in self.tool_names:
             message = consolidate(prompt, results)
         else:
-            message = reply(str(messages[asked].text), prompt, results)
+            message = reply(str(messages[asked].text), prompt, results[-1] if results else "")
             if any(call["name"] not in (*self.tool_names, "edit_file") for call in message.tool_calls):
                 message = AIMessage(_block(prompt, "temporary") or LEFT_TO_CONSOLIDATION)
             if not any(isinstance(earlier, AIMessage) for earlier in messages):
@@ -56,13 +56,17 @@ class OfflineModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def reply(text: str, prompt: str, results: list[str]) -> AIMessage:
-    """The next message or tool call, given the user's words, the prompt and the tools' answers."""
-    rules = ((_KNOWN, _known), (_RECALL, _recall), (_POLICIES, _policies), (_FORGET, _forget), (_REMEMBER, _remember))
-    for sentence in _SENTENCE.split(text):
-        for pattern, act in rules:
-            if (match := pattern.match(sentence.strip())) and (subject := match[1].rstrip("?.! ")):
-                return act(subject, prompt, results)
+def reply(text: str, prompt: str, result: str) -> AIMessage:
+    """The next message or tool call, given the user's words, the prompt and the last tool's answer."""
+    for sentence in map(str.strip, _SENTENCE.split(text)):
+        if _KNOWN.match(sentence):
+            lines = [line for _, line in _lines(prompt)] or ["nothing yet"]
+            return AIMessage("\n".join(["This is what I remember about you:", *lines]))
+        if _POLICIES.match(sentence):
+            return AIMessage(_block(prompt, "policies") or "I was shown none.")
+        for pattern, act in ((_RECALL, _recall), (_FORGET, _forget), (_REMEMBER, _remember)):
+            if (match := pattern.match(sentence)) and (what := match[1].rstrip("?.! ")):
+                return AIMessage(result) if "Error" in result else act(what, prompt, result)
     return AIMessage(HELP)
 
 
@@ -84,36 +88,22 @@ def consolidate(prompt: str, results: list[str]) -> AIMessage:
     return _call("append_memory", path=PREFERENCES, text="\n".join(new.values())) if new else AIMessage("Nothing new.")
 
 
-def _remember(what: str, prompt: str, results: list[str]) -> AIMessage:
-    if results:
-        return AIMessage(results[-1] if "Error" in results[-1] else f"I will remember that: {what}.")
-    if any(_plain(what) == _plain(line) for _, line in _lines(prompt)):
-        return AIMessage(f"I remember that already: {what}.")
+def _remember(what: str, prompt: str, result: str) -> AIMessage:
+    if result or _plain(what) in [_plain(line) for _, line in _lines(prompt)]:
+        return AIMessage(f"I will remember that: {what}.")
     return _call("append_memory", path=PREFERENCES, text=f"- {what}")
 
 
-def _forget(what: str, prompt: str, results: list[str]) -> AIMessage:
-    if results:
-        return AIMessage(results[-1] if "Error" in results[-1] else f"I have forgotten that: {what}.")
+def _forget(what: str, prompt: str, result: str) -> AIMessage:
     lines = [(path, line) for path, line in _lines(prompt) if _has(line, what)]
     exact = [(path, line) for path, line in lines if _plain(line) == _plain(what)] or lines
-    if len(exact) != 1:
-        which = "\n".join(["Which of these?", *(line for _, line in exact)])
-        return AIMessage(which if exact else f"I do not know that: {what}.")
+    if result or len(exact) != 1:
+        return AIMessage(f"I have forgotten that: {what}." if result else f"I do not know that: {what}.")
     return _call("edit_file", file_path=exact[0][0], old_string=exact[0][1], new_string="")
 
 
-def _recall(what: str, prompt: str, results: list[str]) -> AIMessage:
-    return AIMessage(f"Earlier talks:\n\n{results[-1]}") if results else _call("search_past_conversations", query=what)
-
-
-def _known(what: str, prompt: str, results: list[str]) -> AIMessage:
-    lines = [line for _, line in _lines(prompt)] or ["nothing yet"]
-    return AIMessage("\n".join(["This is what I remember about you:", *lines]))
-
-
-def _policies(what: str, prompt: str, results: list[str]) -> AIMessage:
-    return AIMessage(_block(prompt, "policies") or "I was shown none.")
+def _recall(what: str, prompt: str, result: str) -> AIMessage:
+    return AIMessage(f"Earlier talks:\n\n{result}") if result else _call("search_past_conversations", query=what)
 
 
 def _call(tool: str, **args: Any) -> AIMessage:

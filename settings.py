@@ -28,10 +28,7 @@ CONSOLIDATION_GRAPH = "consolidation_agent"
 # Digits of a number of seconds.
 MAX_SECONDS_DIGITS = 9
 MemoryScope = Literal["user", "user+assistant", "assistant"]
-MemoryWrites = Literal["both", "background"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
-Review = Literal["off", "on"]
-DevTokens = Literal["local", "anywhere"]
 
 # --- The system prompt. Sizes are UTF-8 bytes.
 # Files shown in every system prompt. The model reads other files on demand.
@@ -203,9 +200,9 @@ class Settings:
         default="default", description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
     )
     operators: Annotated[frozenset[str], BeforeValidator(_parts)] = frozenset()
-    dev_tokens: DevTokens = "local"
+    dev_tokens: Literal["local", "anywhere"] = "local"
     memory_scope: MemoryScope = "user"
-    memory_writes: MemoryWrites = "both"
+    memory_writes: Literal["both", "background"] = "both"
     shared_writes: SharedWrites = "deny"
     daily_tokens: int = Field(
         default=0, ge=0, lt=10**12, description="a whole number of tokens, e.g. 500000, or 0 for no limit"
@@ -218,7 +215,7 @@ class Settings:
     consolidation_schedule: Annotated[str, _that(_fires)] | None = Field(
         default=None, description="five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none"
     )
-    consolidation_review: Review = "off"
+    consolidation_review: Literal["off", "on"] = "off"
     # Of Postgres for development, which can be taken off.
     memory_postgres_uri: Annotated[str, _that(_is_postgres)] | None = Field(
         default=None, repr=False, description="postgresql://user:password@host:5432/database"

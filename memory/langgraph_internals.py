@@ -11,12 +11,11 @@ from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
@@ -114,20 +113,6 @@ def log_no_queries() -> None:
 
     for handler in logging.getLogger().handlers:
         handler.addFilter(without_query)
-
-
-@cache
-def read_any_value() -> None:
-    """Have stores give a value that is no JSON object as `{"damaged": value}`, from now on.
-
-    langgraph says that every value is an object, and nothing makes it so: with SQL, or another store's writer, it is any JSON.
-    """
-    made = Item.__init__
-
-    def make(item: Item, *, value: Any, **named: Any) -> None:
-        made(item, value=value if isinstance(value, dict) else {"damaged": value}, **named)
-
-    Item.__init__ = make  # type: ignore[assignment,method-assign]
 
 
 def count_runs_going() -> Counter[str]:

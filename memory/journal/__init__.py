@@ -14,12 +14,9 @@ from memory.journal.diffs import cut, diff, edits, lines_of, revert_change
 from memory.journal.forgetting import Began, began, began_now, forget, is_forgotten
 from memory.journal.revisions import NOTHING, Revision, line_origins
 from memory.journal.writing import Change, MovedError, all_items, change, deleted_files, histories, history
-from memory.langgraph_internals import read_any_value
 
 __all__ = [
     "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "began_now", "change", "cut",
     "deleted_files", "diff", "edits", "forget", "histories", "history", "is_forgotten", "line_origins", "lines_of",
     "revert_change",
 ]  # fmt: skip
-
-read_any_value()  # whatever reads items imports this package

@@ -78,12 +78,7 @@ def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> 
     """The store with its tables; with `index`, semantic search by pgvector. Entering it raises `SettingsError`, one line
     without the password, if no Postgres can be used.
     """
-    return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index, deserializer=_as_read))
-
-
-def _as_read(value: Any) -> Any:
-    """A value that is no JSON object, which the library would parse once more (`read_any_value` makes one of it)."""
-    return value
+    return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index))
 
 
 async def check(settings: Settings) -> None:

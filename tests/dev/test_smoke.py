@@ -31,7 +31,7 @@ def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:
 
 
 def claims(said: str) -> list[str]:
-    return [line.split()[1].rstrip(",:") for line in said.splitlines()]
+    return [line.split()[1] for line in said.splitlines()]
 
 
 def searching(body: Body) -> list[Text | ToolCall]:
@@ -49,8 +49,9 @@ async def test_it_tries_everything_and_leaves_nothing(server: DevServer, model: 
 
     unsearched = smoke(server.url, dev_token("acme", alice))
     assert unsearched.returncode == 1
-    assert unsearched.stderr == "FAILED  search: The model did not search.\n"
-    assert claims(unsearched.stdout)[-1] == "deletion"
+    assert "did not search" in unsearched.stderr
+    assert claims(unsearched.stdout)[-1] == "turn"
+    assert await server.as_user(alice).threads.search() == []
 
 
 @pytest.mark.server
@@ -67,10 +68,10 @@ async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: Dev
     assert await client.threads.search() == []
 
 
-def test_an_address_where_nothing_answers_is_a_failure_in_one_line_each(free_port: Callable[[], int]) -> None:
+def test_an_address_where_nothing_answers_is_a_failure_in_one_line(free_port: Callable[[], int]) -> None:
     done = smoke(f"http://127.0.0.1:{free_port()}", "any")
     assert done.returncode == 1
-    assert claims(done.stderr) == CLAIMS[:2]
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.server

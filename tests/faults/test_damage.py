@@ -13,6 +13,9 @@ from langgraph.store.memory import InMemoryStore
 from memory import journal, namespaces
 from memory.identity import Actor, Author
 from settings import Settings
+from testing.dev_server import DevServer, run_turn
+from testing.parts import needs_consolidation
+from testing.scripted_anthropic import ScriptedAnthropic
 
 FILES = namespaces.memories(Actor("alice", "acme"), "", Settings())
 PATH = "/a.md"
@@ -82,3 +85,64 @@ async def test_a_damaged_time_of_being_forgotten_refuses_nothing(at: Any) -> Non
     await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": at})
     await journal.change(store, FILES, PATH, line("- 1"), AUTHOR, began=journal.began_now(actor))
     assert await content(store) == "- 1\n"
+
+
+NOTES = {"path": "/memories/notes.md"}
+DOORS: list[tuple[str, str, dict[str, str], Any]] = [
+    ("GET", "/memory", {}, None),
+    ("GET", "/memory/file", NOTES, None),
+    ("GET", "/memory/history", NOTES, None),
+    ("GET", "/memory/me", {}, None),
+    ("GET", "/memory/search", {"q": "units"}, None),
+    ("GET", "/memory/prompt", {}, None),
+    ("GET", "/memory/controls", {}, None),
+    ("GET", "/memory/proposals", {}, None),
+    ("GET", "/memory/consolidations", {}, None),
+    ("GET", "/memory/export", {}, None),
+    ("PUT", "/memory/file", {"path": "/memories/another.md"}, {"content": "- y\n"}),
+    ("DELETE", "/memory/file", {"path": "/memories/another.md"}, None),
+    ("PUT", "/memory/file", NOTES, {"content": "- z\n"}),
+    ("POST", "/memory/import", {}, {"version": 1, "files": []}),
+    ("POST", "/memory/consolidate", {}, None),
+    ("DELETE", "/memory", {}, None),
+]
+# What a damaged file is answered with: that it is none, and what to do.
+TOLD = {("/memory/file", 404), ("/memory/file", 409), ("/memory/file", 422), ("/memory/history", 404)}
+
+
+@needs_consolidation
+@pytest.mark.server
+async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forgotten(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    """Damaged items fail no door of their person's, nor the sweep; forgetting the person leaves none."""
+    client, store, actor = server.as_user(alice), server.as_operator().store, Actor(alice, "acme")
+    http, places = client.http, namespaces.namespaces_of(actor, [namespaces.memories(actor, "", Settings())])
+
+    async def items() -> list[Any]:
+        return [item for place in places for item in (await store.search_items(list(place), limit=100))["items"]]
+
+    await http.put("/memory/file", params=NOTES, json={"content": "- tea\n"})
+    await http.put("/memory/controls", json={"review": True})
+    for graph in ("agent", "consolidation_agent"):
+        await run_turn(client, str((await client.threads.create())["thread_id"]), "hello", assistant=graph)
+    await http.get("/memory/search", params={"q": "units"})
+    damaged = await items()
+    assert len({tuple(item["namespace"]) for item in damaged}) > len(places) // 2
+    for item in damaged:
+        sorted_by = {
+            name: value for name, value in item["value"].items() if name == "slot"
+        }  # the in-memory store fails without
+        await store.put_item(item["namespace"], item["key"], {"damaged": [1], **sorted_by})
+    wrong = []
+    for method, path, params, body in DOORS:
+        answer = await http.client.request(method, path, params=params, **({"json": body} if body else {}))
+        if not answer.is_success and (path, answer.status_code) not in TOLD:
+            wrong.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+        if path == "/memory/consolidate":
+            for graph in ("agent", "consolidation_agent"):
+                await run_turn(client, str((await client.threads.create())["thread_id"]), "hello", assistant=graph)
+            nothing: Any = {"messages": []}
+            await server.as_operator().runs.wait(None, "consolidation_agent", input=nothing)
+    assert wrong == []
+    assert await items() == []
