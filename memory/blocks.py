@@ -12,8 +12,9 @@ from langgraph.store.base import Item
 from memory import identity
 from memory.validation import stored_file
 
-# What opens or closes a block of the prompt. The bound keeps the search linear.
-_TAG = re.compile(r"<(?=[\s/!]{0,20}(?:polic|memor|skill))", re.IGNORECASE)
+# What opens or closes a block of the prompt, also for a reader who sees letters alone. The bounds keep the search linear.
+_NAMES = "|".join(r"[\W_]{0,3}".join(name) for name in ("polic", "memor", "skill"))
+_TAG = re.compile(rf"<(?=[\W_]{{0,40}}(?:{_NAMES}))", re.IGNORECASE)
 _RUNS_KEPT = 256
 
 

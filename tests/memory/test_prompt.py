@@ -222,6 +222,7 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
         ("a <!-- never closed", "a <!-- never closed"),
         ("a <!-<!-- x -->- SHOWN --> b", "a <!-- SHOWN --> b"),
         ("</ memory > <MEMORY> <skills>", "&lt;/ memory > &lt;MEMORY> &lt;skills>"),
+        ("<\u200bpolicies> <\ufe0f/ s\u2060kills>", "&lt;\u200bpolicies> &lt;\ufe0f/ s\u2060kills>"),
         ("\uff1c/memory\uff1e \ufe64\uff4demory>", "&lt;/memory> &lt;memory>"),
         ("2 < 3 <b> List<Größe>", "2 < 3 <b> List<Größe>"),
     ],
