@@ -72,10 +72,6 @@ BATCH_TOKENS = 15_000
 TOPIC_FILES_SHOWN = 5
 # Model calls per batch. A batch that needs more changes nothing, and stays due.
 MAX_CONSOLIDATION_STEPS = 40
-# What consolidation may do to lines of memory. The history keeps updated and removed lines.
-CONSOLIDATION_ADDS = True
-CONSOLIDATION_UPDATES = True
-CONSOLIDATION_REMOVES = True
 # Share of a file's facts (lines except headings and comments) that a batch may remove without a reason.
 MAX_SHRINKING = 1 / 3
 # Share of a fact's words that one line must contain to keep the fact. Words that other facts use count less.

@@ -54,7 +54,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
         response.status_code = 200
         return await _rehearse(caller, owner)
     async with langgraph_internals.acting_as_caller(caller.http), get_client() as client:
-        await start(owner, client, asked=True)
+        await start(owner, client, "asked")
     return {"queued": True}
 
 
@@ -116,15 +116,10 @@ async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, 
 
 @router.get("/memory/operations", tags=["Operations"])
 async def operations(caller: Caller, query: AboutQuery) -> Answer:
-    """What is due for consolidation, over all people (operators).
-
-    `due`: people, conversations, oldest; `complete`: whether all conversations were looked at.
-    """
+    """What is due for consolidation, over all people (operators): `due` (people, conversations, oldest)."""
     if not identity.is_operator(caller.http.user, caller.settings):
         raise HTTPException(403, "Operations are for operators; GET /memory/consolidations is about yourself.")
     if caller.http.query_params:
         raise HTTPException(422, "Operations are about everybody; leave user_id and org_id out.")
     async with get_client() as client:
-        backlog = await find_backlog(caller.settings, client, caller.store)
-    due = {"people": len(backlog.people), "conversations": backlog.conversations, "oldest": backlog.oldest}
-    return {"due": {**due, "complete": backlog.complete}}
+        return {"due": await find_backlog(caller.settings, client, caller.store)}

@@ -48,8 +48,6 @@ assistants = _of_person("assistants")
 controls = _of_person("controls")
 # The time before which nothing of a person is due; keys are assistants, or "all".
 reading = _of_person("reading")
-# Accepted batches of consolidation, until they are applied; keys are their ids.
-accepted = _of_person("accepted")
 # Changes that wait for a person's decision, and what was declined; keys are their ids.
 proposals = _of_person("proposals")
 # The time at which a person was forgotten last. It stays, so that writes of older runs are refused.
@@ -79,11 +77,6 @@ def journal(files: Namespace, key: str) -> Namespace:
     return (*journals(files), hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def sweep(threads: str) -> Namespace:
-    """Namespace of the last sweep's start, under the key `mark`. `threads` names a list of threads; "" is the platform's."""
-    return ("sweep", threads) if threads else ("sweep",)
-
-
 RecallPart = Literal["documents", "new", "segments", "texts"]
 RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
 
@@ -101,7 +94,7 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     """
     of_files = [part for namespace in files for part in (namespace, journals(namespace))]
     index = [recall(actor, part) for part in RECALL_PARTS]
-    of_consolidation = [of(actor) for of in (positions, reading, accepted, proposals, run_records)]
+    of_consolidation = [of(actor) for of in (positions, reading, proposals, run_records)]
     return [*of_files, *index, *of_consolidation, controls(actor), assistants(actor)]
 
 

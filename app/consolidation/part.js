@@ -104,10 +104,9 @@ function Operations({ session: { client }, onClose }) {
 }
 
 function Numbers({ due }) {
+  const since = due.oldest ? `, the oldest since ${when(due.oldest)}` : "";
   const waiting = `${plural(due.conversations, "conversation")} of ${plural(due.people, "person", "people")}`;
-  return html`<section aria-label="Due"><h3>Due</h3>
-    <p>${waiting}${due.oldest ? `, the oldest since ${when(due.oldest)}` : ""}.</p></section>
-    ${!due.complete && html`<p class="quiet">Not everything was looked at; there is more.</p>`}`;
+  return html`<section aria-label="Due"><h3>Due</h3><p>${waiting}${since}.</p></section>`;
 }
 
 export const dialogs = { Consolidation };

@@ -9,7 +9,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
-from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +18,12 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, namespaces
-from memory.consolidation.commit import files_of
 from memory.consolidation.due import Due
 from memory.consolidation.guard import Changed, changes
-from memory.consolidation.run_records import Record
-from memory.consolidation.taken_back import Said
+from memory.consolidation.planning import Owner
+from memory.consolidation.proposals import files_of
+from memory.consolidation.records import Record
+from memory.consolidation.taken_back import Dated
 from memory.validation import RefusedWriteError
 from settings import CONSOLIDATIONS_AT_ONCE
 
@@ -32,10 +32,11 @@ from settings import CONSOLIDATIONS_AT_ONCE
 class Draft:
     """One batch: the conversations that the model works on at once, and its copy of the files."""
 
+    owner: Owner
     files: namespaces.Namespace  # the same in the copy and in the real store
     base: Mapping[str, Item]  # the copied items, by key
     shown: Sequence[Due]
-    said: Sequence[Said]  # what the person said in these conversations since they first took something back
+    said: Sequence[Dated]  # what the person said in these conversations since they first took something back
     text: str  # the conversations as the model reads them, with the files about them
     more: bool  # whether other conversations are due
     report: Record
@@ -45,7 +46,7 @@ class Draft:
     store: BaseStore = field(default_factory=InMemoryStore)
 
     async def begin(self, refused: str = "") -> None:
-        """Fill the copy: a first time, or again after a refusal."""
+        """Fill the copy, without revisions: a first time, or again after a refusal."""
         self.store, self.refused, self.steps = InMemoryStore(), refused, 0
         self.given_up.clear()
         await self.store.abatch([_put(self.files, item) for item in self.base.values()])
@@ -54,72 +55,61 @@ class Draft:
         return changes(self.base, await files_of(self.store, self.files))
 
 
-def _put(namespace: namespaces.Namespace, item: Item) -> PutOp:
-    """The item without its revision, because a copy has no journal."""
-    return PutOp(namespace, item.key, {name: of for name, of in item.value.items() if not name.startswith("revision")})
+def _put(files: namespaces.Namespace, item: Item) -> PutOp:
+    return PutOp(files, item.key, {name: of for name, of in item.value.items() if not name.startswith("revision")})
 
 
-@dataclass(slots=True)
-class _Slot:
-    actor: identity.Actor
-    dry: bool
-    draft: Draft | None = None
+# It gets the error that ended the run, or None.
+Ending = Callable[[BaseException | None], Coroutine[Any, Any, None]]
+_ENDINGS: dict[str, Ending] = {}  # by run id
 
 
 class Drafts:
     """The runs of this process that are at work, each with its slot and its draft."""
 
     def __init__(self, most: int = CONSOLIDATIONS_AT_ONCE) -> None:
-        self._most, self._slots = most, dict[str, _Slot]()
+        self._most = most
+        self._slots = dict[str, tuple[identity.Actor, bool]]()
+        self._drafts = dict[str, Draft]()
 
     def take(self, actor: identity.Actor, *, dry: bool = False, asked: bool = False) -> bool:
         """Take a slot for the current run, if one is free. One person leaves one to others. Dry runs have one of their own;
         there is one more for runs that somebody `asked` for.
         """
-        alike = [slot.actor for slot in self._slots.values() if slot.dry == dry]
+        alike = [other for other, is_dry in self._slots.values() if is_dry == dry]
         free = len(alike) < (1 if dry else self._most + asked) and alike.count(actor) < max(1, self._most - 1)
         if free:
-            self._slots[_run_id()] = _Slot(actor, dry)
+            self._slots[_run_id()] = actor, dry
         return free
 
     def begin(self, draft: Draft) -> None:
-        self._slots[_run_id()].draft = draft
+        self._drafts[_run_id()] = draft
 
-    def end(self, run_id: str) -> Draft | None:
-        """Free a run's slot. Returns its draft."""
-        slot = self._slots.pop(run_id, None)
-        return slot.draft if slot else None
+    def end(self, run_id: str) -> None:
+        """Free a run's slot."""
+        self._slots.pop(run_id, None)
+        self._drafts.pop(run_id, None)
 
-    def is_lost(self) -> bool:
-        """Whether the current run goes on in a process that has no draft of it."""
-        slot = self._slots.get(_run_id())
-        return slot is None or slot.draft is None
-
-    def current(self) -> Draft:
-        """The current run's draft. Raises `RefusedWriteError` in a process that has none."""
-        slot = self._slots.get(_run_id())
-        if slot is None or slot.draft is None:
-            raise RefusedWriteError("This consolidation was interrupted; start it again.")
-        return slot.draft
+    def current(self) -> Draft | None:
+        """The current run's draft; None before it begins, and in a process to which the run came from another."""
+        return self._drafts.get(_run_id())
 
     def store(self) -> BaseStore | None:
-        """The store of the current run's memory files; None for the real store, which only scripts use. Raises as `current`."""
-        return self.current().store if identity.on_server() else None
+        """The store of the current run's files; None for the real one, which only scripts use."""
+        if not identity.on_server():
+            return None
+        if draft := self.current():
+            return draft.store
+        raise RefusedWriteError("This consolidation was interrupted; it begins again.")
 
 
 def _run_id() -> str:
     return identity.current_run_id() or ""
 
 
-# It gets the error that ended the run, or None.
-Ending = Callable[[BaseException | None], Coroutine[Any, Any, None]]
-# By run id, with the context to call it in.
-_ENDINGS: dict[str, tuple[Ending, Context]] = {}
-
-
 def at_end(ending: Ending) -> None:
     """Have this called when the current run of an `EndedGraph` ends."""
-    _ENDINGS[_run_id()] = ending, copy_context()
+    _ENDINGS[_run_id()] = ending
 
 
 class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -140,7 +130,6 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             raise
         finally:
             run_id = str((config or {}).get("configurable", {}).get("run_id") or "")
-            if known := _ENDINGS.pop(run_id, None):
-                ending, context = known
+            if ending := _ENDINGS.pop(run_id, None):
                 # A task of its own: whoever cancels the run once more does not cancel this.
-                await asyncio.shield(asyncio.create_task(ending(error), context=context))
+                await asyncio.shield(asyncio.create_task(ending(error)))

@@ -38,7 +38,7 @@ class Position:
     """How far one thread is consolidated."""
 
     updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
-    seen: tuple[str, ...] = ()  # hashes of all consolidated messages: without its hash a message would be new for ever
+    seen: tuple[str, ...] = ()  # hashes of all consolidated messages
     undone: int = 0  # runs whose changes from its new messages were refused
 
 
@@ -52,13 +52,27 @@ class Due:
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated."""
-        talk = self.conversation
-        seen = dict.fromkeys((*self.position.seen, *map(_hash, talk.turns)))
-        return Position(talk.updated_at if self.whole else "", tuple(seen))
+        seen = dict.fromkeys((*self.position.seen, *map(_hash, self.conversation.turns)))
+        return Position(self.conversation.updated_at if self.whole else "", tuple(seen))
+
+    def transcript(self) -> str:
+        """The turns as the model reads them, a line each, under the conversation's date and thread."""
+        lines = [f"{turn.speaker}: {_on_one_line(turn.text)}" for turn in self.conversation.turns]
+        return "\n".join([f"{self.conversation.date} thread_id={self.conversation.thread_id}", *lines])
 
 
 def _hash(turn: Turn) -> str:
     return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
+
+
+def _on_one_line(text: str) -> str:
+    longest = BATCH_TOKENS * _CHARS_PER_TOKEN
+    shown = " ".join(text[:longest].split())
+    return shown if len(text) <= longest else f"{shown} [{len(text) - longest:,} more characters are left out]"
+
+
+def _tokens(turn: Turn) -> int:
+    return count_tokens_approximately([turn.text])
 
 
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
@@ -84,40 +98,23 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     return taken
 
 
-def transcript(item: Due) -> str:
-    """The turns as the model reads them, a line each, under the conversation's date and thread."""
-    lines = [f"{turn.speaker}: {_on_one_line(turn.text)}" for turn in item.conversation.turns]
-    return "\n".join([f"{item.conversation.date} thread_id={item.conversation.thread_id}", *lines])
-
-
-def _on_one_line(text: str) -> str:
-    longest = BATCH_TOKENS * _CHARS_PER_TOKEN
-    shown = " ".join(text[:longest].split())
-    return shown if len(text) <= longest else f"{shown} [{len(text) - longest:,} more characters are left out]"
-
-
-def _tokens(turn: Turn) -> int:
-    return count_tokens_approximately([turn.text])
-
-
 async def find_due(
     store: BaseStore, threads: ThreadsClient, actor: identity.Actor, assistant_id: str | None, *, dry: bool = False
 ) -> list[Due]:
-    """A person's conversations with new turns; more than fit into a batch, if there are more.
+    """A person's conversations (with this assistant) with new turns; more than fit into a batch, if there are more.
 
     It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
     noted as read, unless `dry`.
-
-    Args:
-        assistant_id: only conversations with this assistant.
     """
     metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor)]
-    mark = await _mark(store, actor, assistant_id)
-    changed, newest = list[tuple[int, str, str]](), mark["read_to"]
+    item = await store.aget(namespaces.reading(actor), assistant_id or "all")
+    mark = item.value if item else {}
+    read_to, changed = time_of(mark.get("read_to")), list[tuple[int, str, str]]()
+    newest = read_to.isoformat()
     for owned in metadata:
-        async for page in changed_since(threads, owned, time_of(mark["read_to"])):
+        async for page in changed_since(threads, owned, read_to):
             stamps = {str(thread["thread_id"]): str(thread["updated_at"]) for thread in page if not stays_out(thread)}
-            newest = max(newest, *stamps.values(), "")
+            newest = max([newest, *stamps.values()])
             known = await positions_of(store, actor, list(stamps))
             changed += [(at.undone, stamps[key], key) for key, at in known.items() if at.updated_at != stamps[key]]
     due, left, read = list[Due](), sorted(changed), 0
@@ -131,12 +128,10 @@ async def find_due(
         read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
     if not dry:
         oldest = min((at for _, at, _ in changed), default=newest) if due or left else newest
-        read_to = (time_of(oldest) - _MARGIN).isoformat() if oldest else ""
-        checked = await _drop_deleted(store, threads, actor, mark["checked"])
-        if {"read_to": read_to, "checked": checked} != mark:
-            await store.aput(
-                namespaces.reading(actor), assistant_id or "all", {"read_to": read_to, "checked": checked}, index=False
-            )
+        checked = await _drop_deleted(store, threads, actor, mark.get("checked"))
+        value = {"read_to": (time_of(oldest) - _MARGIN).isoformat(), "checked": checked}
+        if changed or checked:
+            await store.aput(namespaces.reading(actor), assistant_id or "all", value, index=False)
     return due
 
 
@@ -158,17 +153,14 @@ async def changed_since(
     threads: ThreadsClient, metadata: Mapping[str, Any], since: datetime, page_size: int = _PAGE
 ) -> AsyncIterator[list[Any]]:
     """Pages of the threads with this metadata that changed since then, newest first, without their messages."""
-    offset = 0
-    while True:
+    offset, newer = 0, list[Any]()
+    while not offset or len(newer) == page_size:
         page: list[Any] = await threads.search(
             metadata=dict(metadata), limit=page_size, offset=offset, sort_by="updated_at", sort_order="desc", select=_FIELDS
         )
         newer = [thread for thread in page if time_of(thread["updated_at"]) >= since]
-        if newer:
-            yield newer
-        if len(newer) < page_size:
-            return
-        offset += len(page)
+        yield newer
+        offset += page_size
 
 
 def time_of(stamp: object) -> datetime:
@@ -180,21 +172,14 @@ def time_of(stamp: object) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-async def _mark(store: BaseStore, actor: identity.Actor, assistant_id: str | None) -> dict[str, Any]:
-    """The time before which nothing is due, and how many positions were checked for deleted conversations."""
-    item = await store.aget(namespaces.reading(actor), assistant_id or "all")
-    read_to, checked = (item.value.get(name) if item else None for name in ("read_to", "checked"))
-    return {"read_to": read_to if isinstance(read_to, str) else "", "checked": checked if isinstance(checked, int) else 0}
-
-
-async def _drop_deleted(store: BaseStore, threads: ThreadsClient, actor: identity.Actor, checked: int) -> int:
+async def _drop_deleted(store: BaseStore, threads: ThreadsClient, actor: identity.Actor, checked: object) -> int:
     """Delete positions of conversations that are gone, among the next few. Returns the number of those checked so far."""
-    items = await store.asearch(namespaces.positions(actor), limit=_CHECKED, offset=max(checked, 0))
-    ids = {item.key for item in items}
+    offset = max(checked, 0) if isinstance(checked, int) else 0
+    ids = {item.key for item in await store.asearch(namespaces.positions(actor), limit=_CHECKED, offset=offset)}
     there = await threads_by_id(threads, sorted(ids), owned_by(actor), ["thread_id"]) if ids else []
     gone = ids - {str(thread["thread_id"]) for thread in there}
     await drop_positions(store, actor, gone)
-    return checked + len(items) - len(gone) if len(items) == _CHECKED else 0
+    return offset + len(ids) - len(gone) if len(ids) == _CHECKED else 0
 
 
 async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:

@@ -1,8 +1,8 @@
-"""The facts in memory files, and whether a change keeps them.
+"""The facts in memory files, and whether lines keep them.
 
-A fact is a line of text that is no heading and no comment. A change keeps it if its words remain in one line of any file:
-with another bullet or emphasis, in another place, joined with another fact, or slightly reworded. A fact that a reader sees
-must stay outside of comments, code blocks and front matter. This module compares words, not meanings.
+A fact is a line of text that is no heading and no comment. It is kept while its words and numbers remain in one line of any
+file: with another bullet or emphasis, in another place, joined with another fact, or slightly reworded. This compares words,
+not meanings, and reads no Markdown.
 """
 
 import json
@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
 
 from memory import recall
 from memory.validation import PROFILE_PATH
@@ -31,72 +30,53 @@ _ROUNDING = 1e-9
 _SOURCE = re.compile(r"\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
 _WORD = re.compile(r"[^\W_]+")
 _HEADING = re.compile(r"#{1,6}(?:\s|$)")
-# What a reader of Markdown does not see. Every repetition is bounded, or ends where it matches.
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_HIDDEN = re.compile(
-    r"\A\ufeff?---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*$"
-    r"|^[ \t>*+-]{0,40}(?P<fence>`{3,}|~{3,}).*?(?:^[ \t>*+-]{0,40}(?P=fence)[`~]*[ \t]*$|\Z)"
-    r"|(?:!\[[^\[\]\n]{0,500})?\]\([^()\n]{0,2000}\)|^[ \t]{0,40}\[[^\[\]\n]{0,200}\]:[^\n]*",
-    re.DOTALL | re.MULTILINE,
+# An element or a comment (addresses in angle brackets are text), a code block, front matter, an image, a link's definition.
+_MARKUP = re.compile(
+    r"<(?![^<>\s@]{1,200}@[^<>\s]{1,200}>|https?://[^<>\s]{1,2000}>)[a-z!?/]"
+    r"|^[\s>*+-]{0,40}(?:`{3}|~{3})|^-{3,}\s*$|!\[|^\s{0,40}\[[^\[\]]{0,200}\]:",
+    re.IGNORECASE,
 )
-# What a new line may not have: an element, or a comment. Addresses in angle brackets are text.
-_MARKUP = re.compile(r"<(?![^<>\s@]{1,200}@[^<>\s]{1,200}>|https?://[^<>\s]{1,2000}>)[a-z!?/]", re.IGNORECASE)
-_CODE = re.compile(r"`[^`]{0,2000}`")
+_CODE = re.compile(r"`[^`]{1,2000}`")
 # Joiners and marks that Persian, Hindi, Hebrew and emoji need, and the soft hyphen.
 _JOINERS = dict.fromkeys(map(ord, "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"))
 
 
-class Fact(NamedTuple):
-    """A line, and whether a reader sees it."""
-
-    line: str
-    seen: bool
-
-
-def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, Fact]:
-    """The facts in files, given as path (as the agent sees it) and text. A repeated line is one fact."""
-    facts = dict[Key, Fact]()
+def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
+    """The facts in files, given as path (as the agent sees it) and text: their lines, by their words."""
+    facts = dict[Key, str]()
     for path, content in files:
         text = _COMMENT.sub("", _fields(content) if path == PROFILE_PATH else content)
-        visible = _HIDDEN.sub(lambda hidden: "\n" * hidden[0].count("\n"), text)
-        for line in _lines(text):
-            facts.setdefault(_key(line), Fact(line, seen=False))
-        facts |= {_key(line): Fact(line, seen=True) for line in _lines(visible) if is_printable(line)}
+        for line in map(str.strip, text.splitlines()):
+            if not _HEADING.match(line):
+                facts.setdefault(_key(line), line)
     facts.pop((), None)
     return facts
 
 
 def is_plain(line: str) -> bool:
-    """Whether a line is text: without elements outside of backticks, and without invisible characters."""
-    return is_printable(line) and not _MARKUP.search(_CODE.sub("", line))
-
-
-def is_printable(line: str) -> bool:
-    """Whether a line has no invisible characters, and none that change its direction."""
-    return line.isprintable() or _normal(line).replace("\t", " ").isprintable()
+    """Whether a line is text: without markup outside of backticks, and without invisible characters."""
+    printable = line.isprintable() or _normal(line).replace("\t", " ").isprintable()
+    return printable and not _MARKUP.search(_CODE.sub("", line))
 
 
 class Standing:
-    """The facts in all changed files after a change, for comparison with those before it."""
+    """Facts, for comparison with others."""
 
-    def __init__(self, facts: Mapping[Key, Fact], language: str | None = None) -> None:
-        self._facts = facts
+    def __init__(self, facts: Mapping[Key, str], language: str | None = None) -> None:
+        self.facts = facts
         self._language = language or language_of(facts)
 
-    def has(self, key: Key, *, seen: bool = False) -> bool:
-        """Whether exactly these words remain, `seen`: where a reader sees them."""
-        return key in self._facts and (self._facts[key].seen or not seen)
-
-    def lost(self, before: Mapping[Key, Fact], given_up: Collection[Key]) -> list[str]:
+    def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
         """The facts of a file that are neither kept nor given up. Blocks for about a second per 256 KiB."""
-        gone = [key for key, fact in before.items() if key not in given_up and not self.has(key, seen=fact.seen)]
+        gone = before.keys() - self.facts.keys() - {*given_up}
         if not gone:
             return []
-        words = {key: words_of(key, fact.line, self._language) for key, fact in before.items()}
+        words = {key: words_of(key, line, self._language) for key, line in before.items()}
         weights = weights_of(words.values())
-        return [before[key].line for key in gone if not any(self.keeping(words[key], weights, seen=before[key].seen))]
+        return [line for key, line in before.items() if key in gone and not any(self.keeping(words[key], weights))]
 
-    def keeping(self, fact: frozenset[str], weights: Mapping[str, float], *, seen: bool = False) -> Iterator[Key]:
+    def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
         """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
         weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
         needed = FACT_WORDS_KEPT * sum(weight.values()) - _ROUNDING
@@ -106,28 +86,26 @@ class Standing:
             number for places in sorted((by_word[word] for word in fact if word in by_word), key=len) for number in places
         )
         for number in islice(candidates, _CANDIDATES):
-            key, stems, visible = lines[number]
-            if len(stems) > _JOINED * len(fact) + _ADDED or (seen and not visible):
-                continue
-            kept = fact & stems | fact & frozenset(key)
-            if numbers <= kept and sum(weight[word] for word in kept) >= needed:
+            key, stems = lines[number]
+            kept = fact & (stems | frozenset(key))
+            short = len(stems) <= _JOINED * len(fact) + _ADDED
+            if short and numbers <= kept and sum(weight[word] for word in kept) >= needed:
                 yield key
 
     @cached_property
-    def _index(self) -> tuple[list[tuple[Key, frozenset[str], bool]], Mapping[str, list[int]]]:
-        """The lines and their stems, with whether a reader sees them; and some lines with each word, those seen first."""
-        facts = sorted(self._facts.items(), key=lambda entry: not entry[1].seen)
-        lines = [(key, words_of(key, fact.line, self._language), fact.seen) for key, fact in facts]
+    def _index(self) -> tuple[list[tuple[Key, frozenset[str]]], Mapping[str, list[int]]]:
+        """The lines with their stems, and some of the lines with each word."""
+        lines = [(key, words_of(key, line, self._language)) for key, line in self.facts.items()]
         by_word = defaultdict[str, list[int]](list)
-        for number, (key, stems, _) in enumerate(lines):
+        for number, (key, stems) in enumerate(lines):
             for word in stems | frozenset(key):
                 if len(by_word[word]) < _CANDIDATES:
                     by_word[word].append(number)
         return lines, by_word
 
 
-def language_of(facts: Mapping[Key, Fact]) -> str:
-    return recall.language("\n".join(fact.line for fact in facts.values()))
+def language_of(facts: Mapping[Key, str]) -> str:
+    return recall.language("\n".join(facts.values()))
 
 
 def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
@@ -153,17 +131,9 @@ def _normal(line: str) -> str:
     return unicodedata.normalize("NFKC", line.translate(_JOINERS)).casefold()
 
 
-def _lines(text: str) -> dict[str, None]:
-    """The distinct lines without headings, in order."""
-    return dict.fromkeys(line for line in map(str.strip, text.splitlines()) if not _HEADING.match(line))
-
-
 def _fields(text: str) -> str:
     """A profile as one line a field; other text unchanged."""
     try:
-        profile = json.loads(text)
-    except (ValueError, RecursionError):
+        return "\n".join(" ".join(f"{name}: {value}".split()) for name, value in json.loads(text).items())
+    except (AttributeError, ValueError, RecursionError):
         return text
-    if not isinstance(profile, dict):
-        return text
-    return "\n".join(" ".join(f"{name}: {value}".split()) for name, value in profile.items())

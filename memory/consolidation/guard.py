@@ -1,6 +1,5 @@
 """A batch's changes: comparing the files, objecting to changes, and merging them into files that others have changed."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,27 +7,21 @@ from datetime import UTC, datetime
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 
+from memory import journal
 from memory.consolidation.facts import Standing, facts_of, is_plain
-from memory.journal import cut, diff, edits, revert_change
-from memory.validation import PROFILE_PATH, RefusedWriteError, check_profile, stored_file
-from settings import CONSOLIDATION_ADDS, CONSOLIDATION_REMOVES, CONSOLIDATION_UPDATES, MAX_SHRINKING
-
-_SWITCHES = {"insert": CONSOLIDATION_ADDS, "replace": CONSOLIDATION_UPDATES, "delete": CONSOLIDATION_REMOVES}
-_NAMES = {"insert": "adding", "replace": "updating", "delete": "removing"}
+from memory.identity import Author
+from memory.validation import RefusedWriteError, before_write, stored_file
+from settings import MAX_SHRINKING
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A batch's change of one file. Its text is "" for no file."""
+    """A batch's change of one text. Its text is "" for no file."""
 
     key: str
     before: str
     after: str
     deleted: bool = False
-    binary: bool = False  # one of the texts is base64
-
-    def diff(self) -> str:
-        return cut(diff(self.before, self.after))
 
     @property
     def path(self) -> str:
@@ -37,56 +30,50 @@ class Changed:
 
     @property
     def growth(self) -> int:
-        """The characters that the change adds. Additions are applied before removals, and checked after them."""
+        """The characters that the change adds."""
         return len(self.after) - len(self.before)
 
-    def applied_to(self, file: FileData | None) -> FileData | None:
-        """A file with this change merged into others' changes since the batch began.
+    def diff(self) -> str:
+        return journal.cut(journal.diff(self.before, self.after))
 
-        Raises:
-            RefusedWriteError: they cannot be merged.
-        """
-        current = file["content"] if file else ""
-        if file and current == self.after:
-            return None if self.deleted else file
-        if current != self.before and (self.binary or (file and file["encoding"] != "utf-8")):
+    def merged(self, file: FileData | None, author: Author) -> FileData | None:
+        """A file with this change and others' changes since the batch began. Raises `RefusedWriteError` as `before_write`."""
+        if file and file["encoding"] != "utf-8":
             raise RefusedWriteError(f"{self.path} is not text, and somebody else has changed it.")
-        # Reverting the opposite change is a three-way merge.
-        text = self.after if current == self.before else revert_file(self.key, current, self.after, self.before)
-        return FileData(content=text, encoding="utf-8") if text or not (self.deleted or file is None) else None
-
-    def item(self, item: Item | None) -> Item | None:
-        """`applied_to` for a store's item."""
-        file, now = self.applied_to(stored_file(item) if item else None), datetime.now(UTC)
-        if file is None:
+        text = journal.merge(self.key, self.before, file["content"] if file else "", self.after)
+        if not text and (self.deleted or file is None):
             return None
-        value = {**(item.value if item else {}), **file}
-        return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now)
+        before_write(self.path, text, author)
+        return FileData(content=text or "", encoding="utf-8")
+
+    def merged_item(self, item: Item | None, author: Author) -> Item | None:
+        """`merged` for a store's item."""
+        file, now = self.merged(stored_file(item) if item else None, author), datetime.now(UTC)
+        value = {**(item.value if item else {}), **(file or {})}
+        return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now) if file else None
 
 
 def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Changed]:
-    """The differences between two states of the same files. A value that is no file counts as missing."""
-    changed = []
-    for key in sorted({*before, *after}):
-        old, new = _file(before.get(key)), _file(after.get(key))
-        texts = [file["content"] if file else "" for file in (old, new)]
-        if (old is None) != (new is None) or texts[0] != texts[1]:
-            binary = any(file is not None and file["encoding"] != "utf-8" for file in (old, new))
-            changed.append(Changed(key, texts[0], texts[1], deleted=new is None, binary=binary))
+    """The differences between two states of the same files. What is not text stays as it is."""
+    old, new, changed = texts(before), texts(after), list[Changed]()
+    for key in sorted(old | new):
+        is_text = (key in old or key not in before) and (key in new or key not in after)
+        if is_text and old.get(key) != new.get(key):
+            changed.append(Changed(key, old.get(key, ""), new.get(key, ""), deleted=key not in new))
     return changed
 
 
-def texts(items: Mapping[str, Item]) -> list[tuple[str, str]]:
-    """Path and text of each file that has text."""
-    files = ((key, _file(item)) for key, item in items.items())
-    return [(f"/memories{key}", file["content"]) for key, file in files if file and file["encoding"] == "utf-8"]
-
-
-def _file(item: Item | None) -> FileData | None:
-    try:
-        return stored_file(item) if item else None
-    except ValueError:
-        return None
+def texts(items: Mapping[str, Item]) -> dict[str, str]:
+    """The text of each file that has text, by key."""
+    found = dict[str, str]()
+    for key, item in items.items():
+        try:
+            file = stored_file(item)
+        except ValueError:
+            continue
+        if file["encoding"] == "utf-8":
+            found[key] = file["content"]
+    return found
 
 
 def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]) -> str | None:
@@ -102,41 +89,16 @@ def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]
 def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> str | None:
     if changed.key.startswith("/skills/"):
         return f"{changed.path} is the person's own skill, which consolidation must not change."
-    old = changed.before.splitlines()
-    for kind, *_ in edits(old, changed.after.splitlines()):
-        if not _SWITCHES[kind]:
-            return f"{changed.path}: {_NAMES[kind]} lines is switched off in this deployment."
-    known = set(old)
-    if hidden := next((line for line in changed.after.splitlines() if line not in known and not is_plain(line)), None):
-        return f"{changed.path}: only plain text, without HTML, comments and invisible characters: {hidden[:80]!r}."
+    known = {*changed.before.splitlines()}
+    if odd := next((line for line in changed.after.splitlines() if line not in known and not is_plain(line)), None):
+        return f"{changed.path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
     before = facts_of([(changed.path, changed.before)])
     given = facts_of((changed.path, line) for line in given_up)
-    unexplained = after.lost(before, given)
-    explained = sum(key in given and not after.has(key) for key in before)
-    if unexplained and len(unexplained) > (len(before) - explained) * MAX_SHRINKING:
-        lines = "; ".join(line[:80] for line in unexplained[:5])
-        return (
-            f"{changed.path} would lose {len(unexplained)} lines that were not given to forget_lines as outdated or "
-            f"contradicted: {lines}. Only plain text counts, no line in a comment or in a code block."
-        )
-    return None
-
-
-def revert_file(key: str, current: str, before: str, after: str) -> str:
-    """`revert_change` for a file. A profile is reverted field by field, so that it stays valid.
-
-    Raises:
-        RefusedWriteError: one of the texts should be a profile, and is not.
-    """
-    if f"/memories{key}" != PROFILE_PATH or current == after:
-        return revert_change(current, before, after)
-    try:
-        now, old, new = (json.loads(text or "{}") for text in (current, before, after))
-        kept = {name: value for name, value in now.items() if value == old.get(name) or value != new.get(name)}
-        back = {name: value for name, value in old.items() if now.get(name) == new.get(name)}
-    except (ValueError, AttributeError, RecursionError):
-        raise RefusedWriteError(f"{PROFILE_PATH} holds no profile; delete it, then save it again.") from None
-    text = json.dumps({**kept, **back}, indent=2, ensure_ascii=False) + "\n" if kept or back else ""
-    if text:
-        check_profile(text)
-    return text
+    lost = after.lost(before, given)
+    explained = sum(key in given and key not in after.facts for key in before)
+    if len(lost) <= (len(before) - explained) * MAX_SHRINKING:
+        return None
+    return (
+        f"{changed.path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "
+        f"{'; '.join(line[:80] for line in lost[:5])}. Only plain text counts, no line in a comment."
+    )

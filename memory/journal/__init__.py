@@ -11,12 +11,12 @@ passed over.
 """
 
 from memory.journal.diffs import cut, diff, edits, lines_of, revert_change
-from memory.journal.forgetting import Began, began, began_now, forget, is_forgotten
-from memory.journal.revisions import NOTHING, Revision, line_origins
+from memory.journal.forgetting import Began, began, began_now, forget, is_forgotten, time_of_run
+from memory.journal.revisions import NOTHING, Revision, line_origins, merge
 from memory.journal.writing import Change, MovedError, all_items, change, deleted_files, histories, history
 
 __all__ = [
     "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "began_now", "change", "cut",
     "deleted_files", "diff", "edits", "forget", "histories", "history", "is_forgotten", "line_origins", "lines_of",
-    "revert_change",
+    "merge", "revert_change", "time_of_run",
 ]  # fmt: skip

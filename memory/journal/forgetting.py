@@ -24,16 +24,19 @@ class Began:
 
 
 def began(actor: identity.Actor) -> Began | None:
-    """When the current run began; an id without a time is older than any forgetting. None without a server, which gives ids."""
+    """When the current run began. None without a server, which gives run ids."""
     run_id = identity.current_run_id()
-    if run_id is None:
-        return None
+    return None if run_id is None else Began(actor, time_of_run(run_id))
+
+
+def time_of_run(run_id: str) -> str:
+    """The time in a run's id, in ISO format, UTC. An id without one is older than any forgetting."""
     try:
         known = UUID(run_id)
     except ValueError:
         known = UUID(int=0)
     milliseconds = known.int >> 80 if known.version == _UUID_WITH_TIME else 0
-    return Began(actor, _iso(datetime.fromtimestamp(milliseconds / 1_000, UTC)))
+    return _iso(datetime.fromtimestamp(milliseconds / 1_000, UTC))
 
 
 def began_now(actor: identity.Actor) -> Began:

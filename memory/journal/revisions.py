@@ -158,7 +158,7 @@ class Log:
             if not before.number and each.number > 1 and each not in tips:
                 continue  # what it changed is not known any more
             if {before.encoding, each.encoding, encoding} == {"utf-8"}:
-                after = _merge(path, before.content, content, after)
+                after = merge(path, before.content, content, after)
             if len(each.parents) < 2 and after != content:  # noqa: PLR2004
                 content, encoding = after, each.encoding
                 changes.append(replace(each, content=content))
@@ -193,7 +193,7 @@ def _digest(*ids: str) -> str:
     return hashlib.sha256("/".join(ids).encode()).hexdigest()[:24]
 
 
-def _merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
+def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
     """A three-way merge. A change beats a deletion; of one line changed twice, both stay; a profile merges by its fields."""
     if theirs in (base, ours):
         return ours

@@ -61,9 +61,6 @@ def own_rule(fork: Fork) -> None:
 def consolidation(fork: Fork) -> None:
     fork.edit(
         "settings.py",
-        ("CONSOLIDATION_ADDS = True", "CONSOLIDATION_ADDS = False"),
-        ("CONSOLIDATION_UPDATES = True", "CONSOLIDATION_UPDATES = False"),
-        ("CONSOLIDATION_REMOVES = True", "CONSOLIDATION_REMOVES = False"),
         ("BATCH_TOKENS = 15_000", "BATCH_TOKENS = 8_000"),
         ("MAX_CONSOLIDATION_STEPS = 40", "MAX_CONSOLIDATION_STEPS = 20"),
         ("REVISIONS_KEPT = 50", "REVISIONS_KEPT = 100"),

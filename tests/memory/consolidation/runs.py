@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from langgraph.store.base import BaseStore
 from consolidation_agent import build_consolidation_agent
 from memory import identity, journal, namespaces
 from memory.consolidation import Consolidation, Drafts
-from memory.consolidation.taken_back import Said
+from memory.consolidation.taken_back import Dated
 from memory.identity import Author, Context
 from settings import CONSOLIDATION_GRAPH, Settings
 from testing.platform import Platform
@@ -37,6 +37,12 @@ class Talk(NamedTuple):
 
     thread_id: str
     texts: tuple[str, ...]
+
+
+def run_at(at: str) -> str:
+    """The id of a run that was created then."""
+    milliseconds = int(datetime.fromisoformat(at).timestamp() * 1_000)
+    return str(UUID(int=(milliseconds << 80) | (7 << 76) | (2 << 62)))
 
 
 def talk(thread_id: str, *texts: str) -> Talk:
@@ -62,7 +68,7 @@ class Runs:
     graph: BuildGraph
     store: BaseStore
     platform: Platform
-    said: list[Said] = field(default_factory=list)  # when she said what, where it matters
+    said: list[Dated] = field(default_factory=list)  # when she said what, where it matters
     built: Any = None
 
     def __post_init__(self) -> None:
@@ -86,10 +92,9 @@ class Runs:
         for number, (thread_id, texts) in enumerate(due):
             messages = [{"type": "human", "id": f"{thread_id}-{n}", "content": text} for n, text in enumerate(texts)]
             self.platform.put(ALICE, thread_id, (self.platform.now + timedelta(seconds=number)).isoformat(), messages)
-            for n, said in enumerate(self.said):
+            for said in self.said:
                 asked = {"input": {"messages": [{"role": "user", "content": said.text}]}}
-                told = {"run_id": str(UUID(int=n)), "status": "success", "created_at": said.at, "kwargs": asked}
-                self.platform.runs.kept[thread_id].append(told)
+                self.platform.runs.kept[thread_id].append({"run_id": run_at(said.at), "status": "success", "kwargs": asked})
         user = User(identity="alice", org_id="acme", permissions=permissions)
         ids = {"thread_id": thread or run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
         self.built.store = store or self.store

@@ -12,10 +12,9 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from memory import namespaces
-from memory.consolidation import plan, start, sweep
+from memory.consolidation import start, sweep
 from memory.consolidation.due import Due, Position, batch, find_due, put_positions
-from memory.consolidation.sweep import _BACK, APART_SECONDS, delete_old, find_backlog
-from memory.consolidation.trigger import Owner
+from memory.consolidation.planning import _BACK, APART_SECONDS, Owner, delete_old, find_backlog
 from memory.identity import Actor
 from memory.recall import Conversation, Turn
 from settings import MAX_CONSOLIDATION_WAIT_SECONDS, Settings
@@ -151,21 +150,6 @@ async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(s
     assert await swept(store, platform) == ["alice", "bob"]
 
 
-async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(store: BaseStore, platform: Platform) -> None:
-    now = platform.now
-    platform.now = now - 2 * _BACK
-    platform.talk("alice")
-    assert await swept(store, platform) == ["alice"], "the first sweep reads all"
-    mark = {"began": (now + timedelta(days=900)).isoformat()}
-    platform.now = now
-    platform.talk("bob")
-    await store.aput(namespaces.sweep(""), "mark", mark)
-    assert await swept(store, platform) == ["bob"]
-    for began in ((now - 2 * _BACK).isoformat(), "soon", 7):
-        await store.aput(namespaces.sweep(""), "mark", {"began": began})
-        assert await swept(store, platform) == ["alice", "bob"], "since the last sweep that ended, or all"
-
-
 async def test_with_a_memory_for_each_assistant_there_is_a_run_for_each(store: BaseStore, platform: Platform) -> None:
     for assistant in ("one", "one", "two"):
         platform.talk("alice", assistant=assistant)
@@ -185,7 +169,7 @@ async def test_conversations_of_nobody_that_could_be_are_passed_over(store: Base
         thread["metadata"] = {"graph_id": "agent", "assistant_id": "a", **metadata}
     assert await swept(store, platform) == ["alice"]
     backlog = await find_backlog(Settings(), platform, store)  # type: ignore[arg-type]
-    assert (backlog.people, backlog.conversations, backlog.complete) == ({Owner(ALICE)}, 1, True)
+    assert (backlog["people"], backlog["conversations"]) == (1, 1)
 
 
 async def test_old_conversations_go_with_their_positions_once_they_are_consolidated(
@@ -213,7 +197,7 @@ MINE = Owner(ALICE)
 async def turn(platform: Platform, seconds: float = 0, owner: Owner = MINE) -> None:
     """A turn of the owner's that ends so many seconds from now."""
     platform.now += timedelta(seconds=seconds)
-    await plan(owner, AFTER, platform)  # type: ignore[arg-type]
+    await start(owner, platform, "idle", AFTER)  # type: ignore[arg-type]
 
 
 def begins(platform: Platform) -> list[float]:
@@ -230,12 +214,12 @@ async def test_of_three_turns_the_last_plans_the_one_run_that_there_is(platform:
 
 
 async def test_a_run_that_is_at_work_or_was_asked_for_is_left_and_one_is_queued_behind_it(platform: Platform) -> None:
-    assert await start(MINE, platform, asked=True)  # type: ignore[arg-type]
-    assert not await start(MINE, platform, asked=True), "it waits already"  # type: ignore[arg-type]
+    assert await start(MINE, platform, "asked")  # type: ignore[arg-type]
+    assert not await start(MINE, platform, "asked"), "it waits already"  # type: ignore[arg-type]
     await turn(platform)
-    await turn(platform)
-    assert begins(platform) == [0, AFTER]
+    assert begins(platform) == [0], "it reads what was said in this turn, too"
     platform.runs.begin()
+    await turn(platform)
     await turn(platform, 1)
     assert [run["status"] for run in platform.runs.all()] == ["running", "pending"]
     assert len({run["thread_id"] for run in platform.runs.all()}) == 1
@@ -244,7 +228,7 @@ async def test_a_run_that_is_at_work_or_was_asked_for_is_left_and_one_is_queued_
 async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(platform: Platform) -> None:
     await turn(platform)
     assert not await start(MINE, platform), "the run that waits will read everything"  # type: ignore[arg-type]
-    assert await start(MINE, platform, asked=True)  # type: ignore[arg-type]
+    assert await start(MINE, platform, "asked")  # type: ignore[arg-type]
     assert begins(platform) == [0]
 
 
@@ -258,7 +242,7 @@ async def test_turns_that_never_pause_postpone_it_for_the_maximum_wait_and_no_lo
         def now(cls, tz: Any = None) -> Any:
             return platform.now.astimezone(tz)
 
-    monkeypatch.setattr("memory.consolidation.trigger.datetime", Clock)
+    monkeypatch.setattr("memory.consolidation.planning.datetime", Clock)
     while not platform.runs.begin():
         await turn(platform, 60)
         last = platform.now

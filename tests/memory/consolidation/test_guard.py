@@ -6,20 +6,23 @@ import base64
 import json
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 import pytest
-from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
+from langgraph.store.base import Item
 
 from evals.consolidation.cases import Case, Thread, load_cases
-from memory.consolidation import guard
-from memory.consolidation.guard import Changed, objections
+from memory.consolidation.guard import Changed, changes, objections
+from memory.identity import Author
 from memory.validation import RefusedWriteError
 from settings import MAX_FILE_BYTES
 from tests.test_hostile import ENDURED, SHUFFLED
 
+AUTHOR = Author("consolidation", "alice")
+STORED: Any = {"namespace": ("memories",), "created_at": datetime.now(UTC), "updated_at": datetime.now(UTC)}
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 FACTS = [
     "Likes fennel in soup", "Has a dog called Rufus", "Lives near the river in Lyon", "The Kestrel launch is on 3 May 2027",
@@ -95,7 +98,10 @@ def test_ten_facts_that_no_reader_finds_any_more_are_lost(how: str) -> None:
     assert given is None or "only plain text" in given, "given to forget_lines"
 
 
-@pytest.mark.parametrize("line", ["- <b>dill</b>", "<!-- dill -->", "- \u200bdill", "<details>", "- <x-y>dill", "- \u202edill"])
+@pytest.mark.parametrize("line", [
+    "- <b>dill</b>", "<!-- dill -->", "- \u200bdill", "<details>", "- <x-y>dill", "- \u202edill", "```", "- ~~~", "---",
+    "![dill](x)", "[dill]: x",
+])  # fmt: skip
 def test_a_new_line_is_plain_text(line: str) -> None:
     assert "only plain text" in (judged(BEFORE, f"{BEFORE}{line}\n") or "")
     assert judged(f"{BEFORE}{line}\n", f"{BEFORE}{line}\n- new\n") is None, "one that was there may stay"
@@ -113,7 +119,7 @@ KEPT = {
     "a date added": "\n".join(f"{line} and still so in 2027" for line in LINES),
     "other line ends": BEFORE.replace("\n", "\r\n"),
     "code within the line": f"- `Vec<T>`\n{BEFORE.replace('Postgres', '`Postgres`')}",
-    "beside a code block and addresses": f"```\nx\n```\n- <ann@example.com> <https://example.com/a>\n{BODY}\n",
+    "beside addresses": f"- <ann@example.com> <https://example.com/a>\n{BODY}\n",
     "worded differently": """
         - He likes soups with fennel
         - Rufus is the name of his dog
@@ -293,20 +299,12 @@ def test_a_deleted_file_is_a_loss_like_an_emptied_one() -> None:
     assert objection(Changed("/a.md", "one\n", ""), ["one"]) is None
 
 
-@pytest.mark.parametrize(("kind", "after"), [("insert", "one\ntwo\n"), ("replace", "uno\n"), ("delete", "")])
-def test_what_is_switched_off_is_refused(monkeypatch: pytest.MonkeyPatch, kind: str, after: str) -> None:
-    changed = Changed("/a.md", "one\n", after)
-    monkeypatch.setitem(guard._SWITCHES, kind, False)
-    assert "switched off" in (objection(changed, ["one"]) or "")
-
-
-def test_a_change_of_what_is_not_text_is_made_where_nobody_else_made_one() -> None:
-    photo: FileData = {"content": "AP8=", "encoding": "base64"}
-    deleted = Changed("/photo.png", "AP8=", "", deleted=True, binary=True)
-    assert objection(deleted, [])
-    assert deleted.applied_to(photo) is None
+def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
+    photo = Item(value={**create_file_data("AP8=", encoding="base64")}, key="/x", **STORED)
+    note = Item(value={**create_file_data("note")}, key="/x", **STORED)
+    assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []
     with pytest.raises(RefusedWriteError, match="not text"):
-        deleted.applied_to({"content": "AP7=", "encoding": "base64"})
+        Changed("/x", "one\n", "uno\n").merged({"content": "AP7=", "encoding": "base64"}, AUTHOR)
 
 
 @pytest.mark.parametrize(
@@ -324,17 +322,17 @@ def test_a_change_of_what_is_not_text_is_made_where_nobody_else_made_one() -> No
 )
 def test_a_change_is_made_to_what_others_made_of_the_file(before: str, after: str | None, now: str | None, made: str) -> None:
     change = Changed("/a.md", before, after or "", deleted=after is None)
-    file = change.applied_to(None if now is None else create_file_data(now))
+    file = change.merged(None if now is None else create_file_data(now), AUTHOR)
     assert (sorted(file["content"].splitlines()) if file else None) == (None if made is None else sorted(made.splitlines()))
 
 
 def test_a_profile_stays_a_profile_when_two_change_it() -> None:
     change = Changed("/profile.json", '{"name": "Ann", "role": "cook"}\n', '{"name": "Eve", "role": "cook"}\n')
-    file = change.applied_to(create_file_data('{"name": "Ann", "role": "baker", "units": "metric"}\n'))
+    file = change.merged(create_file_data('{"name": "Ann", "role": "baker", "units": "metric"}\n'), AUTHOR)
     assert file
     assert json.loads(file["content"]) == {"name": "Eve", "role": "baker", "units": "metric"}
-    with pytest.raises(RefusedWriteError, match="no profile"):
-        change.applied_to(create_file_data("[]"))
+    with pytest.raises(RefusedWriteError, match="profile"):
+        change.merged(create_file_data("[]"), AUTHOR)
 
 
 def test_lines_given_as_one_text_count_line_by_line() -> None:

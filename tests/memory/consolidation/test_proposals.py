@@ -11,18 +11,8 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from memory import identity, journal, namespaces
-from memory.consolidation.commit import (
-    MAX_PROPOSALS,
-    Batch,
-    DecidedError,
-    decide,
-    is_full,
-    proposals,
-    propose,
-    with_proposals,
-)
 from memory.consolidation.guard import Changed
-from memory.consolidation.run_records import Record
+from memory.consolidation.proposals import DecidedError, Proposal, applied, decide, proposals, propose
 from memory.controls import controls
 from memory.validation import RefusedWriteError
 from settings import Settings
@@ -39,8 +29,7 @@ FOOD, TEA = "/food.md", "/tea.md"
 
 async def proposed(store: BaseStore, number: int, *changes: Changed) -> None:
     at = f"2026-01-01T00:{number:02}:00+00:00"
-    batch = Batch(f"{number:032}", at, FILES[-1], AUTHOR, list(changes), {}, Record("run", at))
-    await propose(store, ALICE, batch, None)
+    await propose(store, ALICE, Proposal(f"{number:032}", at, FILES[-1], AUTHOR, list(changes), []), None)
 
 
 async def answer(store: BaseStore, number: int, accept: bool, *paths: str) -> dict[str, str]:
@@ -90,7 +79,8 @@ async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
     await put(store, "- dill\n", FOOD)
     base = {item.key: item for item in await store.asearch(FILES)}
     await proposed(store, 1, Changed(FOOD, "- dill\n", "- dill\n- lives in Paris\n"))
-    after = with_proposals(base, await proposals(store, ALICE, FILES))
+    (first,) = await proposals(store, ALICE, FILES)
+    after = applied(base, first.changes, AUTHOR)
     assert after[FOOD].value["content"] == "- dill\n- lives in Paris\n"
     await proposed(store, 2, Changed(FOOD, "- dill\n- lives in Paris\n", "- dill\n- lives in Paris\n- likes leek\n"))
     for number, accept in decisions.items():
@@ -110,11 +100,12 @@ async def test_of_two_who_decide_at_once_one_is_told_and_it_is_applied_once(stor
 
 
 async def test_what_cannot_be_merged_any_more_is_refused_and_waits(store: BaseStore) -> None:
-    await proposed(store, 1, Changed("/x.bin", "QQ==", "QUE=", binary=True))
-    await put(store, "text", "/x.bin")
+    await proposed(store, 1, Changed("/x", "text\n", "more text\n"))
+    photo = FileData(content="QQ==", encoding="base64")
+    await journal.change(store, FILES, "/x", lambda _: photo, identity.Author("person", "alice"))
     with pytest.raises(RefusedWriteError, match="somebody else has changed it"):
         await answer(store, 1, True)
-    assert await waiting(store) == [["/memories/x.bin"]]
+    assert await waiting(store) == [["/memories/x"]]
 
 
 async def test_the_setting_is_the_default_of_who_has_not_decided(store: BaseStore) -> None:
@@ -190,12 +181,3 @@ async def test_with_review_nothing_changes_before_the_person_accepts_it(
     assert (await client.http.get("/memory/export"))["proposals"] == [second]
     await client.http.delete("/memory")
     assert await listed(client) == []
-
-
-async def test_as_many_wait_as_may(store: BaseStore) -> None:
-    for number in range(MAX_PROPOSALS):
-        assert not is_full(await proposals(store, ALICE, FILES))
-        await proposed(store, number, Changed(f"/{number}.md", "", "x"))
-    assert is_full(await proposals(store, ALICE, FILES))
-    await answer(store, 3, False)
-    assert not is_full(await proposals(store, ALICE, FILES))

@@ -14,7 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from memory.consolidation import records
 from memory.consolidation.guard import Changed
-from memory.consolidation.taken_back import Declined, Said, returning, taken_back, without
+from memory.consolidation.taken_back import Dated, returning, taken_back, without
 from memory.identity import Author
 from memory.journal import Revision
 from testing.dev_server import DevServer, run_turn
@@ -174,7 +174,7 @@ async def test_the_corrected_line_may_grow(run: Runs, store: BaseStore, model: S
 async def test_what_was_said_again_later_may_return(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
     await saved(store, "- Likes tea\n")
     await saved(store, "")
-    run.said.append(Said("You know what? I do like tea.", "2999-01-01T00:00:00+00:00"))
+    run.said.append(Dated("You know what? I do like tea.", "2999-01-01T00:00:00+00:00"))
     model.script(TASK, [append("- Likes tea")], READY)
     await run("r1", [talk("t", "You know what? I do like tea.")])
     assert await text(store) == "- Likes tea\n"
@@ -202,10 +202,8 @@ def brought(
     key: str = "/topics/x.md",
 ) -> list[str]:
     """The new lines that bring something back."""
-    taken = taken_back(histories, [Declined("2026-01-02", [declined])] if declined else [])
-    lines = returning(
-        [Changed(key, before, after)], [(f"/memories{key}", before)], taken, [Said(said, "2026-02")] if said else []
-    )
+    taken = taken_back(histories, [Dated(declined, "2026-01-02")] if declined else [])
+    lines = returning([Changed(key, before, after)], {key: before}, taken, [Dated(said, "2026-02")] if said else [])
     return [" ".join(line) for found in lines.values() for line in found]
 
 
@@ -241,7 +239,7 @@ def test_a_corrected_line_does_not_come_back_beside_its_correction(after: str, f
 )
 def test_another_fact_in_the_same_form_is_no_return(line: str, talk: str, found: bool) -> None:
     taken = taken_back([history("- The user likes tea\n", "")], [])
-    brings = returning([Changed("/x.md", "", f"- {line}\n")], [], taken, [], [talk])
+    brings = returning([Changed("/x.md", "", f"- {line}\n")], {}, taken, [], [talk])
     assert bool(brings) == found
 
 
@@ -277,8 +275,8 @@ def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> No
     user = history("- User prefers tea\n", "")
     assert brought("", "- User prefers short answers\n", user, said="Please keep your answers short.") == []
     taken = taken_back([gone], [])
-    early = [Said("I like tea", "2026-01-01")]
-    assert returning([Changed("/x.md", "", "- Likes tea\n")], [], taken, early)
+    early = [Dated("I like tea", "2026-01-01")]
+    assert returning([Changed("/x.md", "", "- Likes tea\n")], {}, taken, early)
 
 
 _WORDS = ["tea", "fennel", "lyon", "opera", "rex", "tuesday", "violin", "9", "ten", "mint"]
@@ -297,7 +295,7 @@ def test_no_removed_line_is_left_and_nothing_else_of_memory_is_lost(
     change = Changed("/x.md", before, after)
     if before == after:
         return
-    files = [("/memories/x.md", before)]
+    files = {"/x.md": before}
     left = without([change], returning([change], files, taken, []))
     now = left[0].after.splitlines() if left else before.splitlines()
     assert set(removed) & set(now) <= set(present)

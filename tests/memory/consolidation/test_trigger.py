@@ -16,8 +16,8 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity
-from memory.consolidation import trigger as trigger_module
-from memory.consolidation.trigger import IdleTrigger, Owner
+from memory.consolidation import planning
+from memory.consolidation.planning import IdleTrigger, Owner
 from memory.identity import Actor
 from settings import Settings
 from tests.conftest import BuildGraph
@@ -52,7 +52,7 @@ async def test_a_turn_ends_with_an_answer_that_no_other_follows(
     async def note(owner: Owner, *_: Any) -> None:
         planned.append(owner)
 
-    monkeypatch.setattr(trigger_module, "plan", note)
+    monkeypatch.setattr(planning, "start", note)
     trigger = IdleTrigger(Settings(), delay=0)
     await answer(trigger, ON_SERVER, *calls)
     await asyncio.gather(*trigger._planning)
@@ -62,13 +62,13 @@ async def test_a_turn_ends_with_an_answer_that_no_other_follows(
 async def test_a_turn_does_not_wait_for_its_consolidation_to_be_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def slow(owner: Owner, seconds: int, *_: Any) -> None:
-        assert (owner, seconds) == (ALICE, AFTER)
+    async def slow(owner: Owner, _: Any, trigger: str, seconds: int) -> None:
+        assert (owner, trigger, seconds) == (ALICE, "idle", AFTER)
         begun.set()
         await go_on.wait()
         done.set()
 
-    monkeypatch.setattr(trigger_module, "plan", slow)
+    monkeypatch.setattr(planning, "start", slow)
     await answer(IdleTrigger(Settings(), delay=0))
     assert not begun.is_set()
     await begun.wait()
@@ -84,12 +84,12 @@ async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
     async def fail(*_: Any) -> None:
         raise httpx.ConnectError("the queue is full")
 
-    monkeypatch.setattr(trigger_module, "plan", fail)
+    monkeypatch.setattr(planning, "start", fail)
     trigger = IdleTrigger(Settings(), delay=0)
     with caplog.at_level(logging.INFO):
         await answer(trigger)
         await asyncio.gather(*trigger._planning)
-    (record,) = [record for record in caplog.records if record.name == "memory.consolidation.trigger"]
+    (record,) = [record for record in caplog.records if record.name == "memory.consolidation.planning"]
     assert record.levelname == "WARNING"
     assert "ConnectError('the queue is full')" in record.message
 
@@ -101,7 +101,7 @@ async def test_in_a_loop_that_ends_with_its_run_the_plan_is_made_before(monkeypa
         await asyncio.sleep(0.01)
         planned.append(threading.current_thread().name)
 
-    monkeypatch.setattr(trigger_module, "plan", note)
+    monkeypatch.setattr(planning, "start", note)
     trigger = IdleTrigger(Settings(), delay=0)
     isolated = threading.Thread(target=lambda: asyncio.run(answer(trigger)), name="isolated")
     isolated.start()
