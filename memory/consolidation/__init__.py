@@ -9,8 +9,8 @@ declines them.
 from memory.consolidation.drafts import Drafts, EndedGraph
 from memory.consolidation.planning import Owner, agent_hooks, find_backlog, start, sweep
 from memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
-from memory.consolidation.records import records
 from memory.consolidation.run import Consolidation
+from memory.consolidation.run_records import records
 
 __all__ = [
     "Consolidation", "DecidedError", "Drafts", "EndedGraph", "Owner", "UnknownProposalError",

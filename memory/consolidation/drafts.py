@@ -22,7 +22,7 @@ from memory.consolidation.due import Due
 from memory.consolidation.guard import Changed, changes
 from memory.consolidation.planning import Owner
 from memory.consolidation.proposals import files_of
-from memory.consolidation.records import Record
+from memory.consolidation.run_records import Record
 from memory.consolidation.taken_back import Dated
 from memory.validation import RefusedWriteError
 from settings import CONSOLIDATIONS_AT_ONCE

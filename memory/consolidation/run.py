@@ -34,7 +34,7 @@ from memory.consolidation.due import batch, find_due, positions_of, put_position
 from memory.consolidation.facts import Key
 from memory.consolidation.planning import Owner, Trigger, current_owner, delete_old, start, sweep
 from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, applied, apply, files_of, proposals, propose, refusal
-from memory.consolidation.records import Record, keep, now
+from memory.consolidation.run_records import Record, keep, now
 from memory.consolidation.taken_back import Dated, objection, returning, said_since, taken_back, without
 from memory.consolidation.tasks import NOTHING_NEW, TOOL, consolidation_tools, shown_text, task
 from memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation

@@ -77,6 +77,8 @@ def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
             reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
             runtime: given by the platform.
         """
+        if not path.startswith("/memories/"):
+            return f"Error: '{path}' is not memory; use a path under /memories/."
         if draft := drafts.current():
             draft.given_up[path] += lines
         return f"Noted {len(lines)} lines; now change {path}."

@@ -20,7 +20,7 @@ from memory import identity, journal, namespaces
 from memory.consolidation import records
 from memory.consolidation.guard import Changed
 from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
-from memory.consolidation.records import Record, keep
+from memory.consolidation.run_records import Record, keep
 from memory.consolidation.tasks import shorten
 from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
 from memory.identity import Author
