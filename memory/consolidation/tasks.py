@@ -77,7 +77,7 @@ def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
             reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
             runtime: given by the platform.
         """
-        if not path.startswith("/memories/"):
+        if not path.startswith("/memories/") or ".." in path:
             return f"Error: '{path}' is not memory; use a path under /memories/."
         if draft := drafts.current():
             draft.given_up[path] += lines
