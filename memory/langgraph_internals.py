@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from functools import cache
-from pathlib import Path
-from uuid import uuid4
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
@@ -63,21 +61,6 @@ def has_index(store: BaseStore) -> bool:
         return bool(store.index_config)
     config = sys.modules.get("langgraph_api.config")  # only on a server
     return bool(config and (config.STORE_CONFIG or {}).get("index"))
-
-
-def thread_list(*, local_dev: bool) -> str:
-    """The name of this server's list of threads; empty for the platform's, which all servers of a store share.
-
-    `langgraph dev` keeps its own list in files of its working folder, even if other servers use the same Postgres store. The
-    name, an id, is a file beside them, and lives as long as they do. Reads and writes that file.
-    """
-    if not local_dev:
-        return ""
-    path = Path(".langgraph_api") / "thread_list"
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(str(uuid4()), "utf-8")
-    return path.read_text("utf-8")
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:

@@ -18,11 +18,10 @@ from pydantic import TypeAdapter, ValidationError
 from memory import journal, namespaces
 from memory.consolidation.guard import Changed
 from memory.consolidation.taken_back import Dated, added_facts
-from memory.controls import usage_of
 from memory.identity import Actor, Author
 from memory.journal import Began
 from memory.namespaces import Namespace
-from memory.validation import RefusedWriteError
+from memory.validation import RefusedWriteError, content_size
 from settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
 
 # Undecided proposals of a person, at which consolidation stops proposing; and proposals whose decision is known.
@@ -99,9 +98,9 @@ async def refusal(store: BaseStore, files: Namespace, changes: Sequence[Changed]
         after = await asyncio.to_thread(applied, items, changes, author)
     except ValueError as error:
         return str(error)
-    before, then = usage_of([*items.values()]), usage_of([*after.values()])
-    if then.bytes > max(before.bytes, MAX_MEMORY_BYTES) or then.files > max(before.files, MAX_MEMORY_FILES):
-        return f"It has {then.files} files of {MAX_MEMORY_FILES}, {then.bytes:,} bytes of {MAX_MEMORY_BYTES:,}; shorten it."
+    before, then = sum(map(content_size, items.values())), sum(map(content_size, after.values()))
+    if then > max(before, MAX_MEMORY_BYTES) or len(after) > max(len(items), MAX_MEMORY_FILES):
+        return f"It has {len(after)} files of {MAX_MEMORY_FILES}, {then:,} bytes of {MAX_MEMORY_BYTES:,}; shorten it."
     return None
 
 
