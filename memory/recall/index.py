@@ -10,11 +10,11 @@ Four namespaces a person (`namespaces.recall`):
 
 The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
 has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges
-of different parts a conversation may be there twice until the next merge; none is ever lost.
+of different parts a conversation may be there twice until the next merge; none is ever lost. An index with an item
+that cannot be read is made anew.
 """
 
 import asyncio
-import logging
 import sys
 import time
 from collections import defaultdict
@@ -46,8 +46,6 @@ from memory.recall.documents import (
     together,
     version_of,
 )
-
-logger = logging.getLogger(__name__)
 
 # New conversations that become a segment, and segments of about one size that become a larger one.
 MERGE_AT, FANOUT = 64, 4
@@ -88,44 +86,29 @@ def document_key(key: int) -> str:
 
 
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
-    """The index in the store. Unreadable items are dropped, and their conversations indexed again."""
+    """The index in the store. Raises `DamagedError` if an item cannot be read."""
     documents, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
     reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)]
     old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
-    index, broken = Index(), list[PutOp]()
-    for item in [*old_parts, *new_parts]:
-        try:
-            index.parts.append(read_header(item.key, item.value, inline=item.namespace == new))
-        except DamagedError as error:
-            logger.warning("An item of the recall index is made again: %s", error)
-            broken.append(PutOp(item.namespace, item.key, None))
-    index.parts.sort(key=lambda part: part.indexed)
-    if broken:
-        await store.abatch([*broken, PutOp(documents, WATERMARK, None)])
-    elif watermark is not None:
-        version = watermark.value.get("version")
-        index.watermark = version if isinstance(version, int) else 0
-    return index
+    parts = [read_header(item.key, item.value, inline=item.namespace == new) for item in [*old_parts, *new_parts]]
+    version = watermark.value.get("version") if watermark else 0
+    return Index(sorted(parts, key=lambda part: part.indexed), version if isinstance(version, int) else 0)
 
 
 async def read_buckets(
     store: BaseStore, actor: identity.Actor, parts: Sequence[Postings], hashes: Collection[int]
 ) -> list[list[Bucket]]:
-    """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one is gone or
-    cannot be read: its segment was just merged, or is dropped, to be indexed again.
+    """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one cannot be
+    read, or is gone: its segment was just merged.
     """
-    documents, read = namespaces.recall(actor, "documents"), []
+    documents = namespaces.recall(actor, "documents")
     numbers = [sorted({hashed % part.buckets for hashed in hashes}) for part in parts]
     keys = [f"segment/{part.name}/{n}" for part, some in zip(parts, numbers, strict=True) if not part.bucket for n in some]
     values = (getattr(item, "value", {}) for item in await store.abatch([GetOp(documents, key) for key in keys]))
-    for part, some in zip(parts, numbers, strict=True):
-        try:
-            read.append([part.bucket or read_bucket(next(values), len(part.table.keys)) for _ in some])
-        except DamagedError:
-            gone = (namespaces.recall(actor, "segments"), part.name), (documents, WATERMARK)
-            await store.abatch([PutOp(namespace, key, None) for namespace, key in gone])
-            raise
-    return read
+    return [
+        [part.bucket or read_bucket(next(values), len(part.table.keys)) for _ in some]
+        for part, some in zip(parts, numbers, strict=True)
+    ]
 
 
 async def index_conversations(
@@ -141,19 +124,16 @@ async def index_conversations(
 
 
 async def drop_conversations(
-    store: BaseStore, actor: identity.Actor, keys: Iterable[int], began: journal.Began | None = None, *, damaged: bool = False
+    store: BaseStore, actor: identity.Actor, keys: Iterable[int], began: journal.Began | None = None
 ) -> None:
-    """Remove conversations from the index: documents and texts now, postings with the next merges. `damaged` ones are indexed
-    again by the next search.
-    """
+    """Remove conversations from the index: documents and texts now, postings with the next merges."""
     documents, gone = namespaces.recall(actor, "documents"), dict.fromkeys(keys)
     if not gone:
         return
     ops = await semantic.text_ops(store, actor, gone)
     # Postings of version 0 mark a conversation as gone, and override older ones.
     ops += [_new_part(actor, Postings(table_of(key, 0, 0))) for key in gone]
-    ops += [PutOp(documents, key, None) for key in [*map(document_key, gone), *[WATERMARK] * damaged]]
-    await _write(store, actor, ops, began)
+    await _write(store, actor, [*ops, *(PutOp(documents, document_key(key), None) for key in gone)], began)
 
 
 async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> None:
@@ -202,7 +182,7 @@ async def _merge(store: BaseStore, actor: identity.Actor) -> None:
         while parts := _many(await load(store, actor)):
             await _replace(store, actor, parts)
     except DamagedError:
-        return  # another process is merging them
+        return  # another process is merging them; what cannot be read, the search that needs it notices
     finally:
         _merging.discard(actor)
 
@@ -248,7 +228,11 @@ async def catch_up(
 
     Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these.
     """
-    index = await load(store, actor)
+    try:
+        index = await load(store, actor)
+    except DamagedError:
+        await forget(store, actor)
+        index = Index()
     listed = await _changed(threads, actor, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
     others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
     stale = index.lacks(others)

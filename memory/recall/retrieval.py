@@ -20,7 +20,7 @@ from memory import identity, journal, namespaces
 from memory.recall import lexical, ranking, semantic
 from memory.recall.conversations import Conversation, Threads
 from memory.recall.documents import Bucket, DamagedError, Document, key_of, placed, read_document, together
-from memory.recall.index import Index, catch_up, document_key, drop_conversations, load, read_buckets, read_conversations
+from memory.recall.index import Index, catch_up, document_key, drop_conversations, forget, read_buckets, read_conversations
 from settings import MAX_SEARCH_RESULT_CHARS
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
@@ -28,6 +28,8 @@ from settings import MAX_SEARCH_RESULT_CHARS
 DEFAULT_LIMIT = 12
 # Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
+# Attempts of a search whose index is merged or damaged.
+_TRIES = 3
 # Unindexed conversations that one search reads and indexes at most, newest first.
 MAX_CATCH_UP = 100
 # Weight of similarity in meaning beside words. With vectors of a person's own words only (LSA) it finds as many conversations
@@ -82,23 +84,29 @@ async def search(
     `alternatives` are other words that people may have used: they count less. `today` (default: UTC's) follows "yesterday".
     `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
     """
-    index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP, began=began)
-    outstanding, today, own = index.outstanding, today or datetime.now(UTC).date(), key_of(str(current))
+    tries, own = 0, key_of(str(current))
     while True:
+        index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP, began=began)
         languages = {name for part in index.parts for name in part.languages}
-        asked = ranking.question(query, languages, today, alternatives)
+        asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives)
         try:
-            hashes = {hashed for group in asked.groups for hashed in group}
-            buckets = await read_buckets(store, actor, index.parts, hashes)
+            buckets = await read_buckets(store, actor, index.parts, {hashed for group in asked.groups for hashed in group})
+            keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
+            near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
+            near.pop(own, None)
+            items = await store.abatch(
+                [GetOp(namespaces.recall(actor, "documents"), document_key(key)) for key in dict.fromkeys([*keys, *near])]
+            )
+            documents = [read_document(getattr(item, "value", {})) for item in items]
             break
-        except DamagedError:  # a segment was merged meanwhile, or was damaged and is now deleted
-            index = await load(store, actor)
-    keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
-    near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
-    near.pop(own, None)
-    documents = await _documents(store, actor, list(dict.fromkeys([*keys, *near])), began)
+        except DamagedError:  # a segment was merged meanwhile; if not, an item cannot be read
+            if tries:
+                await forget(store, actor)
+            if (tries := tries + 1) == _TRIES:
+                raise
     ranked = await asyncio.to_thread(_ranked, asked, frequencies, near, documents)
-    return Results(await _shown(store, threads, actor, ranked, limit=limit, began=began), frequencies.total, outstanding)
+    matches = await _shown(store, threads, actor, ranked, limit=limit, began=began)
+    return Results(matches, frequencies.total, index.outstanding)
 
 
 def _matching(
@@ -125,26 +133,6 @@ def _matching(
     # The newest, which are last, win ties.
     best = np.lexsort((-np.arange(len(scores)), -scores))[:CANDIDATES]
     return [int(keys[place]) for place in best if scores[place] > 0], frequencies
-
-
-async def _documents(
-    store: BaseStore, actor: identity.Actor, keys: Sequence[int], began: journal.Began | None
-) -> list[Document]:
-    """The conversations with these numbers. Drops unreadable ones, which the next search indexes again."""
-    namespace = namespaces.recall(actor, "documents")
-    items = await store.abatch([GetOp(namespace, document_key(key)) for key in keys])
-    documents, damaged = [], []
-    for key, item in zip(keys, items, strict=True):
-        try:
-            read = read_document(getattr(item, "value", {}))
-        except DamagedError:
-            read = None
-        if read is not None and key_of(read.thread_id) == key:
-            documents.append(read)
-        else:
-            damaged.append(key)
-    await drop_conversations(store, actor, damaged, began, damaged=True)
-    return documents
 
 
 def _ranked(
