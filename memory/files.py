@@ -101,7 +101,6 @@ class ScopedFiles(StoreBackend):
 
     async def adelete(self, file_path: str) -> DeleteResult:
         """Delete the file at a path, or all files of the folder."""
-        self._get_namespace()  # an unusable one is raised
         base = file_path.rstrip("/")
         try:
             self._check(file_path)
@@ -114,7 +113,6 @@ class ScopedFiles(StoreBackend):
         return DeleteResult(path=file_path) if wanted else DeleteResult(error=f"Error: File '{file_path}' not found")
 
     async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        self._get_namespace()  # raises for an unusable one, also without files
         return [FileUploadResponse(path=path, error=await self._adone(path, _uploaded(content))) for path, content in files]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
@@ -173,7 +171,6 @@ class ScopedFiles(StoreBackend):
 
     async def _adone(self, path: str, change: Change) -> str | None:
         """Change a file; the reason of a refusal, or None."""
-        self._get_namespace()  # an unusable one is raised
         try:
             await self.arevise(path, change)
         except ValueError as error:

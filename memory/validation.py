@@ -179,7 +179,7 @@ def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
 
 
 def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
-    """Raise `RefusedWriteError` for a file of `size` bytes beyond `MAX_MEMORY_FILES` or the quota, unless it shrinks.
+    """Raise `RefusedWriteError` for a file of this size beyond `MAX_MEMORY_FILES` or the quota, unless it shrinks.
 
     `files` are all present ones.
     """
@@ -199,8 +199,6 @@ def content_size(item: Item) -> int:
 def stored_file(item: Item) -> FileData:
     """A store item as a file. Raises `NotAFileError` for another value: other code may put any into a namespace."""
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
-    if isinstance(content, list) and all(isinstance(line, str) for line in content):
-        content = "\n".join(content)  # how deepagents stored files before 0.5
     if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _SURROGATE.search(content):
         raise NotAFileError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
     file = FileData(content=content, encoding=encoding)

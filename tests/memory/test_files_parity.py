@@ -24,14 +24,12 @@ from memory.identity import Author
 
 FILES = ("memories", "acme:alice")
 PNG = b"\x89PNG\r\n\xff\x00"
-LEGACY = {"content": ["one", "two", ""], "created_at": "2025-01-01T00:00:00+00:00", "modified_at": "2025-01-01T00:00:00+00:00"}
 # What is in the store before the calls.
 VALUES: dict[str, dict[str, Any]] = {
     "/a.md": {**create_file_data("one\ntwo\nthree\nfour\nfive\n")},
     "/crlf.md": {**create_file_data("a\r\nb\r\n")},
     "/d/e/b.py": {**create_file_data("def __init__(self):\n    x = r'[a-z]+' if y | z else '(.*)'")},
     "/d/empty.md": {**create_file_data("")},
-    "/legacy.md": LEGACY,
     "/binary.png": {"content": "iVBORw==", "encoding": "base64"},
 }
 Call = tuple[Any, ...]
@@ -106,35 +104,6 @@ def test_any_calls_have_the_same_results_and_leave_the_same_files(calls: list[Ca
     asyncio.run(compared())
 
 
-def unknown(_: Any) -> Any:
-    raise KeyError("user_id")
-
-
-NAMESPACES: dict[str, Callable[[Any], Any]] = {
-    "nobody is known": unknown,
-    "of the run": lambda runtime: (runtime.server_info.user.identity, "files"),
-    "a wildcard": lambda _: ("files", "*"),
-    "empty": lambda _: (),
-    "an empty part": lambda _: ("files", ""),
-    "no text": lambda _: ("files", 7),
-    "of many": lambda _: ("workspace", "ws-123", "user", "bob+x@acme", "a:b~c"),
-}
-EVERY_METHOD: list[Call] = [
-    ("write", "/a.md", "x"), ("edit", "/a.md", "x", "y"), ("read", "/a.md"), ("ls", "/"), ("grep", "y"), ("glob", "*"),
-    ("upload_files", [("/b.md", b"x")]), ("upload_files", []), ("download_files", ["/a.md"]), ("download_files", []),
-    ("delete", "/a.md"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("namespace", NAMESPACES.values(), ids=NAMESPACES)
-async def test_a_namespace_that_cannot_be_used_is_raised_by_every_method_before_anything_is_written(namespace: Any) -> None:
-    theirs, own = InMemoryStore(), InMemoryStore()
-    for call in EVERY_METHOD:
-        assert await outcome(ours(own, namespace), *call) == await outcome(plain(theirs, namespace), *call)
-    written = {item.namespace for item in theirs.search((), limit=9)}
-    assert written == {item.namespace for item in own.search((), limit=99) if item.namespace[0] in {"files", "workspace"}}
-
-
 # --- Different on purpose ---------------------------------------------------------------------------------------------
 
 
@@ -165,8 +134,7 @@ async def test_a_file_has_one_spelling_that_begins_with_a_slash(path: str) -> No
 
 def test_methods_that_do_not_await_write_nothing_around_the_journal() -> None:
     store = InMemoryStore()
-    for method, *args in EVERY_METHOD:
-        if method in {"write", "edit", "delete", "upload_files", "download_files"}:
-            with pytest.raises(NotImplementedError, match="await awrite"):
-                getattr(ours(store), method)(*args)
+    for method in ("write", "edit", "delete", "upload_files", "download_files"):
+        with pytest.raises(NotImplementedError, match="await awrite"):
+            getattr(ours(store), method)("/a.md")
     assert store.search(()) == []
