@@ -4,7 +4,6 @@ python -m dev.server [--port PORT] [--postgres]
 """
 
 import argparse
-import asyncio
 import contextlib
 import fcntl
 import json
@@ -19,7 +18,7 @@ from typing import IO, Any
 
 import httpx
 
-from settings import DEV_ADDRESS, PROJECT, SettingsError, dev_address, load_settings, local_environ
+from settings import DEV_ADDRESS, PROJECT, dev_address, local_environ
 
 FIRST_PORT, PORTS = 2024, 100
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
@@ -35,18 +34,8 @@ langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, t
 langgraph_cli.cli.cli()"""
 
 NEXT = """
-Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C stops it.
-
-In another terminal, talk to it as somebody:
-
-    make chat AS=alice@example.com ORG=acme
-
-or over HTTP, as any client would (API reference: {url}/docs):
-
-    curl -s {url}/runs/wait -H 'content-type: application/json' \\
-      -H 'authorization: Bearer dev:acme:alice%40example.com' \\
-      -d '{{"assistant_id": "agent", "input": {{"messages": [
-           {{"role": "user", "content": "Remember that I prefer metric units."}}]}}}}'
+Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C stops it. The API: {url}/docs
+In another terminal, talk to it as somebody: make chat AS=alice@example.com ORG=acme
 """
 
 
@@ -122,11 +111,6 @@ def main() -> None:
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
     parser.add_argument("--postgres", action="store_true", help="with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI)")
     args = parser.parse_args()
-    if args.postgres:
-        try:
-            asyncio.run(import_module(POSTGRES).check(load_settings(local_environ())))
-        except SettingsError as error:
-            sys.exit(str(error))
     lock, port = only_server(), choose_port(args.port)
     for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))

@@ -15,7 +15,6 @@ from memory import identity
 from memory.identity import Context, IdentityError
 from memory.validation import Profile
 from settings import MAX_SEARCH_RESULT_CHARS, Settings
-from testing.embedding import SUBJECTS, embed
 from testing.parts import graph_builders
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.conftest import BuildGraph
@@ -92,18 +91,6 @@ async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agen
     assert "Nothing" in await agent.call("search_memories", query="submarines")
 
 
-async def test_memories_are_searched_by_the_semantic_index_where_there_is_one(
-    graph: BuildGraph, model: ScriptedAnthropic
-) -> None:
-    store = InMemoryStore(index={"dims": len(SUBJECTS), "embed": embed, "fields": ["content"]})
-    store.put(MEMORIES, "/topics/animals.md", {**create_file_data("Has a puppy.")})
-    store.put(MEMORIES, "/topics/cars.md", {**create_file_data("Sold the vehicle.")})
-    agent = Agent(graph, model, Settings())
-    agent.agent.graph.store = store
-    answer = await agent.call("search_memories", query="any pet?")
-    assert answer.startswith("/memories/topics/animals.md\nHas a puppy.")
-
-
 async def test_a_search_result_is_bounded_whatever_the_memory(agent: Agent, store: BaseStore) -> None:
     for number in range(200):
         store.put(MEMORIES, f"/topics/{number}.md", {**create_file_data("coriander " * 5_000)})
@@ -151,21 +138,6 @@ async def test_calls_made_at_once_in_one_message_lose_nothing(
     await graph().turn("remember all of it")
     assert sorted(content(store, "/topics/a.md").splitlines()) == facts
     assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", role="pilot")
-
-
-async def test_of_edits_made_at_once_in_one_message_those_reported_as_made_are_made(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
-    store.put(MEMORIES, "/topics/a.md", {**create_file_data("".join(f"old {number}.\n" for number in range(8)))})
-    edits = [
-        ToolCall("edit_file", {"file_path": "/memories/topics/a.md", "old_string": f"old {n}.", "new_string": f"new {n}."})
-        for n in range(8)
-    ]
-    model.script("correct all of it", edits, [Text("done")])
-    await graph().turn("correct all of it")
-    made = ["Success" in result for result in tool_results(model.requests[-1])]
-    assert any(made)
-    assert [f"new {number}." in content(store, "/topics/a.md") for number in range(8)] == made
 
 
 async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:

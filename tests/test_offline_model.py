@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore
 
 from agent import build_agent
 from models import LIMITS, build_model, whole_answers
-from offline_model import HELLO, LEFT_TO_CONSOLIDATION, OfflineModel, consolidate
+from offline_model import HELLO, OfflineModel, consolidate
 from settings import PROJECT, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.parts import needs_consolidation
@@ -30,38 +30,17 @@ def preferences(store: BaseStore) -> str:
     return str(item.value["content"]) if item else ""
 
 
-async def test_it_says_what_it_is_once_a_thread(offline: Graph) -> None:
-    texts = await offline.turn("hello")
-    texts = await offline.turn("hello")
-    assert [text.startswith(HELLO) for text in texts] == [False, True, False, False]
-
-
 async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: BaseStore) -> None:
-    await offline.turn("Remember that I prefer metric units.")
+    texts = await offline.turn("Remember that I prefer metric units.")
+    texts = await offline.turn("hello")
+    assert [text.startswith(HELLO) for text in texts if text.startswith("(")] == [True], "it says what it is once a thread"
     await offline.turn("Please remember I am a pilot", thread="2")
     assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I prefer metric units", "- I am a pilot"]
     await offline.turn("Forget that I prefer metric units.", thread="3")
     assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I am a pilot"]
     assert "I do not know that" in (await offline.turn("Forget that I like tea", thread="4"))[-1]
-
-
-async def test_what_it_knows_is_what_the_store_holds(offline: Graph, store: BaseStore) -> None:
-    for fact in ("- flies cargo planes", "- has a dog"):
-        store.put(MEMORIES, "/preferences.md", {**create_file_data(fact)})
-        answer = (await offline.turn("What do you know about me?"))[-1]
-        assert [known in answer for known in ("- flies cargo planes", "- has a dog")] == [
-            known == fact for known in ("- flies cargo planes", "- has a dog")
-        ]
-
-
-@pytest.mark.parametrize(
-    "text", ["- flies planes", "- flies planes\n", "# Head\n- flies planes\n- has a dog\n", "- has a dog\n- flies planes"]
-)
-async def test_a_fact_is_forgotten_wherever_it_stands_in_the_file(offline: Graph, store: BaseStore, text: str) -> None:
-    store.put(MEMORIES, "/preferences.md", {**create_file_data(text)})
-    await offline.turn("Forget that flies planes.")
-    assert "planes" not in preferences(store)
-    assert ("has a dog" in preferences(store)) is ("has a dog" in text)
+    answer = (await offline.turn("What do you know about me?", thread="5"))[-1]
+    assert ["I am a pilot" in answer, "metric" in answer] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +59,6 @@ async def test_nothing_is_written_or_deleted_that_was_not_asked_for(offline: Gra
     store.put(MEMORIES, "/preferences.md", {**create_file_data(before)})
     await offline.turn(text)
     assert preferences(store) == before
-
-
-async def test_where_the_agent_may_not_write_it_says_so(store: BaseStore) -> None:
-    graph = Graph(build_agent(Settings(memory_writes="background"), OfflineModel()), store)
-    assert LEFT_TO_CONSOLIDATION in (await graph.turn("Remember that I am a pilot."))[-1]
 
 
 PROMPT = "<memory>\nintro\n\n## /memories/preferences.md\n\n- I prefer metric units\n</memory>"

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
@@ -134,15 +133,6 @@ async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: Dev
     assert await client.crons.search(limit=10) == []
 
 
-async def test_a_server_whose_consolidation_was_taken_off_keeps_no_cron_for_it() -> None:
-    """A server without consolidation gets no cron, whatever the schedule, and loses the one from before."""
-    there = {"/assistants/search": [], "/runs/crons/search": [{"cron_id": "1", "metadata": command.CRON_MARK}]}
-    answers = httpx.MockTransport(lambda request: httpx.Response(200, json=there[request.url.path]))
-    client = LangGraphClient(httpx.AsyncClient(transport=answers, base_url="http://test"))
-    nightly = Settings(consolidation_schedule="0 3 * * *")
-    assert [said for said, _ in await command.cron_changes(client, nightly)] == ["cron 1: deleted"]
-
-
 @pytest.mark.server
 async def test_the_command_says_in_one_line_what_is_invalid_and_writes_nothing(
     server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch
@@ -204,23 +194,6 @@ def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str, 
     with pytest.raises(command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)") as named:
         [command.policies(repository), command.skills(repository), command.memories(repository, Settings())]
     assert "\n" not in str(named.value)
-
-
-@pytest.mark.server
-async def test_what_was_seeded_over_is_in_the_history(server: DevServer, repository: Path) -> None:
-    client, path = server.as_operator(), "/memory/history?path=/memories/notes.md"
-    (repository / "seeds/memories/acme/erin").mkdir(parents=True)
-    (repository / "seeds/memories/acme/erin/notes.md").write_text("- first\n")
-    await seed(repository, client, "memories")
-    erin = server.as_user("erin").http
-    await erin.put("/memory/file", params={"path": "/memories/notes.md"}, json={"content": "- second\n"})
-    told = (await erin.client.get(path)).json()["revisions"]
-    assert ["first" in str(revision) for revision in told] == [True, True], "as what the second replaced, and as it was"
-
-
-def test_a_repository_without_the_sample_folders_has_nothing_to_seed(tmp_path: Path) -> None:
-    found = command.policies(tmp_path), command.skills(tmp_path), command.memories(tmp_path, Settings())
-    assert found == ({}, {}, {})
 
 
 def test_the_command_reads_dot_env_and_what_it_is_given_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,13 +81,6 @@ def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> 
     return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index))
 
 
-async def check(settings: Settings) -> None:
-    """Raise `SettingsError`, before a server starts, if the Postgres at MEMORY_POSTGRES_URI cannot be used."""
-    if settings.memory_postgres_uri:
-        async with open_store(settings):
-            pass
-
-
 def stop_embedded(folder: Path) -> None:
     """Stop the embedded server, if it runs: a development server that reloads code ends without doing so."""
     if (folder / FOLDER / "postmaster.pid").exists():

@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
 
 from dev import server
 from settings import PROJECT
-from testing.parts import CONSOLIDATION, PAGE
+from testing.parts import CONSOLIDATION, PAGE, POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
 
@@ -26,11 +27,14 @@ JOBS = int(server.JOBS)
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project() -> Iterator[Path]:
     skipped = shutil.ignore_patterns(
-        ".venv", ".git", ".env", ".langgraph_api", "*.egg-info", "__pycache__", "tests", ".*_cache"
+        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", ".*_cache"
     )
-    return Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=skipped))
+    # Not below pytest's folder, which Postgres's own user may not enter.
+    with TemporaryDirectory(prefix="project-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(shutil.copytree(PROJECT, Path(folder) / "project", ignore=skipped))
 
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -133,8 +137,9 @@ def test_it_starts_seeds_and_goes_down_with_its_terminal(project: Path, start: S
 
 @pytest.mark.server
 @pytest.mark.proof
+@pytest.mark.parametrize("options", [[], *[["--postgres"]] * POSTGRES])
 def test_ctrl_c_ends_it_while_calls_of_the_model_hang_and_memory_is_kept(
-    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic
+    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
 ) -> None:
     def turn(url: str, who: str, text: str) -> httpx.Response:
         message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
@@ -144,7 +149,7 @@ def test_ctrl_c_ends_it_while_calls_of_the_model_hang_and_memory_is_kept(
     note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
     model.script("note it", [note], [Text("done")])
     model.script("hang", *[Slow(60, [Text("late")])] * 20)
-    process = start("--port", str(free_port()), **model_env(model))
+    process = start(*options, "--port", str(free_port()), **model_env(model))
     _, url = started_at(process, project)
     with ThreadPoolExecutor(JOBS) as waiting:
         assert turn(url, "alice", "note it").is_success
@@ -160,7 +165,7 @@ def test_ctrl_c_ends_it_while_calls_of_the_model_hang_and_memory_is_kept(
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"{url}/ok", trust_env=False)
 
-    _, url = started_at(start("--port", str(free_port()), **model_env(model)), project)
+    _, url = started_at(start(*options, "--port", str(free_port()), **model_env(model)), project)
     headers = {"authorization": "Bearer dev:acme:alice"}
     answer = httpx.get(f"{url}/memory/file?path=/memories/preferences.md", headers=headers, trust_env=False)
     assert "- written before Ctrl-C" in answer.text

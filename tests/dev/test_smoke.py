@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from dev.smoke import MARK
 from settings import PROJECT
 from testing.dev_server import DevServer, dev_token
-from testing.parts import POSTGRES
 from testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
 CLAIMS = ["health", "newcomer", "write", "consolidation", "turn", "search", "export", "deletion"]
-# How `make` starts a server, by its target.
-STARTS = {"dev": (), **({"dev-postgres": ("--postgres",)} if POSTGRES else {})}
 
 
 def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:
@@ -72,35 +65,3 @@ def test_an_address_where_nothing_answers_is_a_failure_in_one_line(free_port: Ca
     done = smoke(f"http://127.0.0.1:{free_port()}", "any")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.server
-@pytest.mark.proof
-@pytest.mark.parametrize("target", STARTS)
-def test_the_server_that_make_starts_passes(target: str, free_port: Callable[[], int]) -> None:
-    port = free_port()
-    # Not below pytest's folder, which Postgres's own user may not enter.
-    with TemporaryDirectory(prefix="smoke-") as folder:
-        Path(folder).chmod(0o755)
-        project = Path(folder) / "project"
-        skipped = (".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", ".*_cache")
-        shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns(*skipped))
-        env = {name: value for name, value in os.environ.items() if name not in {"AGENT_MODEL", "ANTHROPIC_API_KEY"}}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dev.server", "--port", str(port), *STARTS[target]],
-            cwd=project,
-            env={**env, "PYTHONPATH": str(project)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            process_group=0,
-        )
-        try:
-            assert process.stdout
-            said = "".join(iter(process.stdout.readline, "In another terminal, talk to it as somebody:\n"))
-            assert f"http://127.0.0.1:{port}" in said
-            done = smoke(f"http://127.0.0.1:{port}", "dev:acme:smoke")
-            assert (claims(done.stdout), done.stderr, done.returncode) == (CLAIMS, "", 0)
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.communicate(timeout=30)

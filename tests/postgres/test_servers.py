@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -21,7 +18,6 @@ from langgraph_sdk.client import LangGraphClient
 
 from dev.server import configuration
 from memory import identity, namespaces
-from memory.postgres.store import stop_embedded
 from settings import MAX_BUSY_THREADS, PROJECT, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
 from testing.embedding import SUBJECTS
@@ -57,16 +53,6 @@ async def pair(servers: list[DevServer], model: ScriptedAnthropic) -> AsyncItera
     yield servers
     for server in servers:
         await server.close_clients()
-
-
-@pytest.mark.server
-async def test_what_one_server_remembers_the_other_shows(pair: list[DevServer], model: ScriptedAnthropic, alice: str) -> None:
-    one, two = (server.as_user(alice) for server in pair)
-    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- metric units"})
-    model.script("remember", [append], [Text("done")])
-    await run_turn(one, (await one.threads.create())["thread_id"], "remember")
-    await run_turn(two, (await two.threads.create())["thread_id"], "hello from the other")
-    assert "- metric units" in system_text(model.requests_for("hello from the other")[-1])
 
 
 @pytest.mark.server
@@ -186,17 +172,6 @@ async def test_the_server_searches_by_the_index_of_its_configuration(
     assert items[0]["key"] == "/topics/a.md"
     assert (items[0].get("score") or 0) > (items[1].get("score") or 0)
     assert "Blocking call" not in pair[0].log
-
-
-def test_the_embedded_server_is_stopped_after_the_server_that_started_it() -> None:
-    # Not below pytest's folder, which Postgres may not enter.
-    with TemporaryDirectory(prefix="postgres-") as folder:
-        start = "from memory.postgres.store import _embedded; _embedded(); import os; os._exit(0)"  # as a killed worker ends
-        env = {**os.environ, "PYTHONPATH": str(PROJECT)}
-        subprocess.run([sys.executable, "-c", start], cwd=folder, env=env, check=True)
-        assert (Path(folder) / ".postgres" / "postmaster.pid").exists()
-        stop_embedded(Path(folder))
-        assert not (Path(folder) / ".postgres" / "postmaster.pid").exists()
 
 
 def test_the_configuration_on_postgres_is_the_deployment_s_with_its_semantic_index() -> None:
