@@ -8,27 +8,22 @@ stamp the evidence where clients cannot write.
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from typing import Any
 
 from langgraph_sdk import Auth, get_client
+from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from access import run_requests
-from access.acting import (
-    act_as,
-    check_approval,
-    check_idle,
-    check_nothing_awaits_approval,
-    operator_claims,
-    stamp_claims,
-    thread_of,
-)
-from access.admission import ADMISSION, check_run, check_size, check_thread
+from access.admission import ADMISSION, check_run
+from access.run_requests import OWNER_KEYS
 from access.tokens import Tokens
 from memory import identity, langgraph_internals, namespaces
 from memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
-from memory.identity import User, acting
+from memory.identity import Context, IdentityError, User, acting, check_person, claim
 from memory.validation import RefusedWriteError, check_policy, check_text
 from settings import Settings, load_settings
 
@@ -36,6 +31,11 @@ settings: Settings = load_settings()
 tokens = Tokens(settings)
 auth = Auth()
 _background: set[asyncio.Task[None]] = set()
+
+# With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
+# run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
+STRICT_RESUME = "__pregel_strict_resume"
+_INTERRUPT = re.compile("[0-9a-f]{32}")
 
 logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
@@ -76,23 +76,16 @@ async def read_assistants(ctx: AuthContext, value: Any) -> None:
     """Everybody may read assistants and talk to them."""
 
 
-async def write_assistants(ctx: AuthContext, value: Any) -> bool:
-    """Operators make assistants. Their contents reach every run of theirs, so they are rebuilt as runs are."""
-    if not _is_operator(ctx.user):
-        return False
-    run_requests.rebuild_assistant(value)
-    return True
-
-
 @auth.on.threads.create
 async def create_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     """A new thread belongs to the person of the token. The client's metadata cannot change that."""
     if not _is_operator(ctx.user):
-        await check_thread(_owner(ctx.user))
+        owner = _owner(ctx.user)
+        ADMISSION.thread((owner["org_id"], owner["user_id"]))
     if value.get("metadata") is None:  # a copy: the platform copies the owner, too
         value["metadata"] = {}
     run_requests.rebuild_thread_metadata(value["metadata"], new=True)
-    _begin_visit(ctx.user)
+    _delete_temporary(ctx.user)
     value["metadata"].update(_owner(ctx.user))
     return _own_only(ctx.user)
 
@@ -109,7 +102,7 @@ async def update_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
         run_requests.rebuild_thread_metadata(value["metadata"], new=False)
     elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
         _check_state_write(ctx.user)
-        if thread := await thread_of(value.get("thread_id")):
+        if thread := await _thread_of(value.get("thread_id")):
             await _note_pause({**_owner(ctx.user), **(thread["metadata"] or {})}, thread)
     return _own_only(ctx.user)
 
@@ -121,54 +114,89 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     Every way to start or resume a run arrives here: runs, streams, batches, stateless ones, event-stream commands, MCP,
     A2A and crons.
     """
-    kwargs, operator, thread_id = value["kwargs"], _is_operator(ctx.user), value["thread_id"]
-    if not operator:
-        check_size(value)
+    kwargs, operator = value["kwargs"], _is_operator(ctx.user)
     command, told = kwargs.get("command") or {}, (value["metadata"], (kwargs.get("config") or {}).get("metadata"))
-    asks_temporary = any(run_requests.asks_temporary(metadata) for metadata in told)
+    asks_temporary = any(isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True for metadata in told)
     if any(command.get(name) is not None for name in ("resume", "update", "goto")):
         _check_state_write(ctx.user)
     run_requests.rebuild_run(value, operator=operator)
     # A run decides whether its new thread is temporary. An existing thread keeps what it is.
-    thread = await thread_of(thread_id)
+    thread = await _thread_of(value["thread_id"])
     if is_temporary(thread) if thread else asks_temporary:
         value["metadata"][TEMPORARY] = True
     if thread is None:
-        _begin_visit(ctx.user)
-    approvals, resumes = settings.shared_writes == "interrupt", command.get("resume") is not None
-    if not operator:
-        consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
-        owner = _owner(ctx.user)
-        await check_run(owner, value, settings, consolidates=consolidates)
-        if approvals:  # with the thread as it is now: the person's runs are checked one after another
-            now = await thread_of(thread_id)
-            await check_nothing_awaits_approval(now, value.get("after_seconds"), consolidates=consolidates)
+        _delete_temporary(ctx.user)
+    if operator:
+        owner = _act_as(ctx.user, thread, kwargs)
     else:
-        if resumes:
-            check_idle(thread)
-        owner = act_as(ctx.user, thread, kwargs, settings)
-        if resumes and approvals:
-            await check_approval(thread_id, kwargs)
+        owner = _owner(ctx.user)
+        consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
+        await check_run(owner, value, settings, consolidates=consolidates)
     value["metadata"].update(owner)
     if await _note_pause(owner, thread):
         value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
     return None if operator else owner
 
 
-def _begin_visit(user: User) -> None:
-    """A person's first new conversation in a while deletes their expired temporary ones, in the background, as that user."""
-    actor = acting(user, None, settings, on_server=True)
-    if ADMISSION.is_first_visit((actor.org_id, actor.user_id)):
-        task = asyncio.create_task(_delete_temporary(actor))
-        _background.add(task)  # the event loop itself keeps no task alive
-        task.add_done_callback(_background.discard)
-
-
-async def _delete_temporary(actor: identity.Actor) -> None:
+async def _thread_of(thread_id: object) -> Thread | None:
+    """The thread, or None if it does not exist or the caller may not see it."""
     try:
-        await delete_temporary(get_client(), actor)
-    except Exception:  # no error here concerns the request
-        logger.warning("Temporary conversations could not be deleted. The sweep does it.", exc_info=True)
+        return await get_client().threads.get(str(thread_id)) if thread_id else None
+    except NotFoundError:
+        return None
+
+
+def _act_as(user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the person
+    that it acts as.
+
+    An approval names the pending interrupts that it answers, so it is for the write that the operator saw: an interrupt's id
+    comes from its checkpoint, and another write has another one.
+    """
+    claims, resume = _operator_claims(user), (kwargs.get("command") or {}).get("resume")
+    config, context, metadata = kwargs["config"], kwargs["context"], (thread["metadata"] or {}) if thread else {}
+    is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
+    if resume is not None and not is_owned:
+        raise HTTPException(404, "There is no such thread with an owner to resume it for.")
+    if resume is not None and settings.shared_writes == "interrupt":
+        if not isinstance(resume, Mapping) or not resume or not all(_INTERRUPT.fullmatch(key) for key in resume):
+            how = '{"resume": {"<id>": {"decisions": [...]}}}'
+            raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
+        config.setdefault("configurable", {})[STRICT_RESUME] = True
+    if is_owned and (
+        resume is not None or kwargs.get("input") is None
+    ):  # without input a run continues a stopped or failed one
+        claims["thread_owner"] = {key: metadata[key] for key in OWNER_KEYS}
+    _stamp_claims(config, claims)
+    try:
+        actor = acting(user, Context(context["user_id"], context["org_id"]), settings, on_server=True)
+        check_person(actor)
+    except IdentityError as error:
+        raise HTTPException(400, f"The context names nobody that could be: {error}") from None
+    return claims.get("thread_owner") or {"user_id": actor.user_id, "org_id": actor.org_id}
+
+
+def _operator_claims(user: User) -> dict[str, Any]:
+    """An operator's claims for a run, to which a StudioUser comes as a plain user: so the permission says operator."""
+    permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
+    return {"identity": user.identity, "org_id": settings.default_org, "permissions": permissions}
+
+
+def _stamp_claims(config: MutableMapping[str, Any], claims: dict[str, Any]) -> None:
+    """Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails."""
+    config.setdefault("configurable", {})["langgraph_auth_user"] = claims
+
+
+def _delete_temporary(user: User) -> None:
+    """Delete the person's expired temporary conversations, in the background: nothing of it concerns the request."""
+
+    async def delete() -> None:
+        with suppress(Exception):
+            await delete_temporary(get_client(), acting(user, None, settings, on_server=True))
+
+    task = asyncio.create_task(delete())
+    _background.add(task)  # the event loop itself keeps no task alive
+    task.add_done_callback(_background.discard)
 
 
 async def _note_pause(owner: Mapping[str, Any], thread: Thread | None) -> bool:
@@ -190,11 +218,11 @@ async def stamp_cron(ctx: AuthContext, value: Any) -> bool:
     """Operators make crons. A firing knows only its creator's identity, so the creator's claims are stamped into it."""
     if not _is_operator(ctx.user):
         return False
-    run_requests.rebuild_cron(value)
     payload = value.get("payload")
     if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
         payload["config"] = payload.get("config") or {}
-        stamp_claims(payload["config"], operator_claims(ctx.user, settings))
+        run_requests.rebuild_config(payload["config"], operator=True)
+        _stamp_claims(payload["config"], _operator_claims(ctx.user))
     return True
 
 
@@ -229,8 +257,6 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
 # A decorator registers one action; these handlers have several.
 auth.on.assistants.read(read_assistants)
 auth.on.assistants.search(read_assistants)
-auth.on.assistants.create(write_assistants)
-auth.on.assistants.update(write_assistants)
 auth.on.threads.read(use_own_threads)
 auth.on.threads.search(use_own_threads)
 auth.on.threads.delete(use_own_threads)

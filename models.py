@@ -5,20 +5,17 @@ protocol ends. Another one is retried, and then fails the run: its tool calls ar
 """
 
 import asyncio
-import math
 import sys
-import time
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from email.utils import mktime_tz, parsedate_tz
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from langchain.agents.middleware import ModelRetryMiddleware
 from langchain.chat_models import init_chat_model
-from langchain_core.exceptions import ModelConnectionError, ModelError, ModelRateLimitError, ModelTimeoutError
+from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.chat_models import agenerate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -39,24 +36,15 @@ ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "langchain_google_genai": (("finish_reason",), frozenset({"STOP"})),
     "langchain_ollama": (("done_reason",), frozenset({"stop"})),
 }
-MAX_ANSWER_CHARS = 1_000_000
-# The longest `Retry-After` that is waited for. Anthropic's client would sleep for any, and pass for a silent model.
-MAX_RETRY_AFTER_SECONDS, _LONGEST_SECONDS, _MINUTES = MODEL_SILENCE_SECONDS / 2, 1e9, 120
 
 
 # Each is a `RuntimeError`, too: of these the platform shows people the message.
-class BusyModelError(ModelRateLimitError, RuntimeError):
-    """A provider asks to wait before the next call."""
-
-    is_retryable = False
-
-
 class CutAnswerError(ModelConnectionError, RuntimeError):
     """An answer broke off. The same call may succeed."""
 
 
 class BadAnswerError(ModelError, RuntimeError):
-    """An answer is too long, or its tool call is cut, e.g. at a token limit, or of no use. A retry would not help."""
+    """A tool call of an answer is cut, e.g. at a token limit, or of no use. A retry would not help."""
 
 
 class SilentModelError(ModelTimeoutError, RuntimeError):
@@ -93,22 +81,13 @@ def build_model(name: str | None, variable: str = "AGENT_MODEL", *, local_dev: b
     if name is None:
         raise SettingsError(f"{variable} is empty; {fix}")
     try:
-        model: BaseChatModel = init_chat_model(name)
+        return init_chat_model(name)
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
         reason = " ".join((error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)).split())[:200]
         if isinstance(error, ImportError):
             extra = name.partition(":")[0]
             fix = f"install it (make install EXTRA={extra}), and for a deployment name it in dependencies of pyproject.toml."
         raise SettingsError(f"{variable} is {name!r}, which cannot be used: {reason.rstrip('.')}; {fix}") from None
-    return model
-
-
-def check_models() -> None:
-    """Build both models that the environment names for `langgraph dev`. Raises as `build_model`."""
-    settings = load_settings()
-    build_model(settings.agent_model, local_dev=True)
-    if settings.consolidation_model:
-        build_model(settings.consolidation_model, "CONSOLIDATION_MODEL")
 
 
 def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
@@ -121,24 +100,29 @@ def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
     streams = kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
     if not streams or model.disable_streaming is True:
         return model
-    if any(base.__module__.startswith("langchain_anthropic") for base in kind.__mro__):
-        hooks = model._async_client._client.event_hooks["response"]  # type: ignore[attr-defined]  # noqa: SLF001  # no other way
-        hooks += [] if _no_long_wait in hooks else [_no_long_wait]
     packages = (base.__module__.partition(".")[0] for base in kind.__mro__)
-    endings = next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset[str]()))
+    keys, whole = next((ENDINGS[package] for package in packages if package in ENDINGS), ((), frozenset[str]()))
     copy = model.model_copy()
     streamed = copy._astream  # noqa: SLF001  # what an integration implements
 
     async def astream(
         messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        answer = _Answer(*endings)
+        began, reason, calls = False, "", defaultdict[object, str](str)
         async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
-            while chunk := await _following(chunks, limits.silence_seconds, began=answer.began):
-                answer.add(chunk)
+            while chunk := await _following(chunks, limits.silence_seconds, began=began):
+                began, message = True, chunk.message
+                said = {**(chunk.generation_info or {}), **message.response_metadata}
+                reason = next((str(said[key]) for key in keys if said.get(key)), "" if message.content else reason)
+                for call in message.tool_call_chunks if isinstance(message, AIMessageChunk) else ():
+                    calls[len(calls) if call["index"] is None else (call["index"],)] += call["args"] or ""
                 yield chunk
                 await asyncio.sleep(0)  # buffered chunks must not block other tasks
-        answer.check()
+        if keys and not reason:
+            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(keys)}.")
+        if keys and calls and reason not in whole:
+            raise BadAnswerError(f"The model's answer ended with {reason}, in which a tool call may be half.")
+        _check_arguments(calls.values())
 
     async def agenerate(
         messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
@@ -165,79 +149,26 @@ async def _following(
             raise SilentModelError(f"The model said nothing for {silence_seconds:g} seconds.") from error
         if began:
             raise CutAnswerError(f"The model's answer broke off: {type(error).__name__}.") from error
-        response = getattr(error, "response", None)
-        if (seconds := _retry_after(response)) > 0:
-            wait = f"{math.ceil(seconds / 60)} minutes" if seconds >= _MINUTES else f"{math.ceil(seconds)} seconds"
-            said = f"it answers {response.status_code}, and asks to wait {wait}"  # type: ignore[union-attr]
-            raise BusyModelError(f"The model's provider is busy: {said}. Try again then.") from error
         raise
 
 
-@dataclass(slots=True)
-class _Answer:
-    """An answer so far: whether it began, why it ended, and the arguments of its tool calls."""
-
-    keys: tuple[str, ...]
-    whole: frozenset[str]
-    began: bool = False
-    calls: bool = False
-    reason: str | None = None
-    chars: int = 0
-    arguments: defaultdict[object, str] = field(default_factory=lambda: defaultdict(str))
-
-    def add(self, chunk: ChatGenerationChunk) -> None:
-        """Take another part. Raises `BadAnswerError` if it is too long."""
-        message = chunk.message if isinstance(chunk.message, AIMessageChunk) else AIMessageChunk(content="")
-        calling = bool(message.tool_call_chunks or message.tool_calls or message.invalid_tool_calls)
-        self.began, self.calls = True, self.calls or calling
-        # A reason counts only at the end: more content after it cancels it.
-        before = None if calling or message.content else self.reason
-        said = {**(chunk.generation_info or {}), **message.response_metadata}
-        self.reason = next((str(said[key]) for key in self.keys if said.get(key)), before)
-        for call in message.tool_call_chunks:
-            self.arguments[len(self.arguments) if call["index"] is None else (call["index"],)] += call["args"] or ""
-        # Some providers' content repeats the arguments.
-        self.chars += sum(len(call["args"] or "") for call in message.tool_call_chunks) or len(str(message.content))
-        if self.chars > MAX_ANSWER_CHARS:
-            raise BadAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
-
-    def check(self) -> None:
-        """Raise an error unless the answer ended as its provider's protocol ends, with tool calls that are whole: JSON that the
-        platform can keep, without NaN or integers of more than 64 bits, and not too deep. langchain would complete a half, in
-        quadratic time; a thread with others can never be read again.
-        """
-        if self.keys and self.reason is None:
-            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(self.keys)}.")
-        if self.keys and self.calls and self.reason not in self.whole:
-            raise BadAnswerError(f"The model's answer ended with {self.reason}, in which a tool call may be half.")
-        try:
-            for text in self.arguments.values():
-                orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
-        except (ValueError, TypeError):
-            said = "The model called a tool with arguments that are no JSON, or that no thread can keep."
-            raise BadAnswerError(said) from None
-
-
-async def _no_long_wait(response: Any) -> None:
-    """Tell a provider's client not to try again after a wait that is too long."""
-    if _retry_after(response) > MAX_RETRY_AFTER_SECONDS:
-        response.headers["x-should-retry"] = "false"
-
-
-def _retry_after(response: Any) -> float:
-    """The seconds that a response asks to wait, as a number or until a date, read as leniently as clients do; 0 if none."""
-    asked = str(getattr(response, "headers", {}).get("retry-after", ""))
+def _check_arguments(texts: Iterable[str]) -> None:
+    """Arguments of tool calls are JSON that the platform can keep, without NaN or integers of more than 64 bits, and not too
+    deep. langchain would complete a half; a thread with others can never be read again.
+    """
     try:
-        seconds = float(asked)
-    except ValueError:
-        parsed = parsedate_tz(asked)
-        seconds = mktime_tz(parsed) - time.time() if parsed else 0
-    return min(seconds, _LONGEST_SECONDS) if seconds > 0 else 0
+        for text in texts:
+            orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
+    except (ValueError, TypeError):
+        raise BadAnswerError("The model called a tool with arguments that are no JSON, or that no thread can keep.") from None
 
 
 if __name__ == "__main__":  # `make dev` checks the settings before it starts a server
     try:
         adopt_local_environ()
-        check_models()
+        given = load_settings()
+        build_model(given.agent_model, local_dev=True)
+        if given.consolidation_model:
+            build_model(given.consolidation_model, "CONSOLIDATION_MODEL")
     except SettingsError as error:
         sys.exit(str(error))

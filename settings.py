@@ -87,10 +87,9 @@ CONSOLIDATIONS_AT_ONCE = 2
 # --- Limits of one person.
 # Requests per second to one process, and the burst allowed before that rate applies. Further ones wait.
 REQUESTS_PER_SECOND = 20
-REQUESTS_AT_ONCE = 100
-# The same for the bytes that they are sent and that they answer with; some routes count more (`access/request_bounds.py`).
-BYTES_PER_SECOND = 2_097_152
-BYTES_AT_ONCE = 67_108_864
+REQUESTS_AT_ONCE = 300
+# Bytes, sent or answered, that count as a request; some routes count more (`access/request_bounds.py`).
+BYTES_PER_REQUEST = 131_072
 # Answers that are streamed or waited for at once, WebSockets included.
 MAX_OPEN_STREAMS = 50
 # States of a conversation's history in one answer: each is the whole conversation.
@@ -99,7 +98,7 @@ MAX_HISTORY = 100
 MAX_BUSY_THREADS = 4
 # Runs queued behind the current run of one conversation.
 MAX_WAITING_RUNS = 2
-# UTF-8 bytes of a run's input, command and context as JSON.
+# Bytes of a request, to any route but the import of memory.
 MAX_INPUT_BYTES = 1_048_576
 # Seconds without output until a model call fails. Raise it for models that think longer in silence.
 MODEL_SILENCE_SECONDS = 120
@@ -109,8 +108,6 @@ MODEL_RETRIES = 2
 MAX_RUN_SECONDS = 1_800
 # Highest `recursion_limit` that a run may ask for.
 MAX_RECURSION_LIMIT = 10_000
-# Whether every person's runs may call a webhook, which sends the conversation elsewhere. False: operators' only.
-WEBHOOKS_FOR_EVERYBODY = False
 
 # UTF-8 bytes of an organization's name, so that it fits into a namespace.
 _MAX_ORG_BYTES = 256

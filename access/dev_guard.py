@@ -8,8 +8,6 @@ name resolves to this machine (DNS rebinding). Deployments have neither problem,
 import ipaddress
 import logging
 import re
-from posixpath import normpath
-from urllib.parse import unquote
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -21,8 +19,8 @@ logger = logging.getLogger("dev_guard")
 
 # Characters of a header or path in a message.
 SHOWN = 200
-# Rounds of percent-decoding a path: more than any router or proxy does.
-DECODINGS = 3
+# The first segment of a path that is closed, in more spellings than a router takes for it.
+_CLOSED = re.compile(r"[^a-z0-9]*(internal|deploy)(?![a-z0-9_-])", re.IGNORECASE | re.ASCII)
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
 
 
@@ -46,23 +44,21 @@ class DevGuard:
 
     def refusal(self, scope: Scope) -> str | None:
         """The reason to refuse a request, in one line, or None."""
-        area, in_process = first_segment(scope), is_in_process(scope)
+        match = _CLOSED.match(str(scope["path"]).removeprefix(scope.get("root_path", "")))
+        area, in_process, headers = match[1].lower() if match else "", is_in_process(scope), Headers(scope=scope)
         if area == "internal":
             return "/internal/* is closed: it wipes or shows everything and asks nobody who they are."
-        if area == "deploy" and (in_process or self.settings.exposed):
+        # Studio's page deploys, and says its Origin.
+        if area == "deploy" and (in_process or self.settings.exposed or "origin" not in headers):
             return "/deploy is closed here: it asks nobody who they are; run `langgraph deploy` yourself."
-        return None if in_process else self._refused_sender(Headers(scope=scope), deploys=area == "deploy")
+        return None if in_process else self._refused_sender(headers)
 
-    def _refused_sender(self, headers: Headers, *, deploys: bool) -> str | None:
-        """The reason to refuse the sender of these headers, or None."""
+    def _refused_sender(self, headers: Headers) -> str | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
-            served = f", or {self.settings.served_as}" if self.settings.exposed else ""
-            return f"Host is {_shown(hosts)}; call 127.0.0.1, localhost{served} instead."
+            return f"Host is {_shown(hosts)}; call 127.0.0.1, localhost or the name that the server was started with."
         if origins and not (len(origins) == 1 and self._is_allowed_origin(origins[0], hosts[0])):
             return f"Origin is {_shown(origins)}; name it in http.cors of langgraph.json if it may call this server."
-        if deploys and not origins:
-            return "/deploy is Studio's: it takes Studio's Origin; run `langgraph deploy` yourself."
         if "x-auth-scheme" in headers and not self.settings.accepts_studio:
             return "x-auth-scheme is closed where others reach this server, since nobody checks it; listen on 127.0.0.1."
         return None
@@ -70,34 +66,16 @@ class DevGuard:
     def _is_own_host(self, host: str) -> bool:
         """Whether a Host header names this machine. A website can neither own an address nor fake the header in a browser."""
         match = _HOST.fullmatch(host)
-        if not match:
-            return False
-        name = match[1].strip("[]").lower()
-        if not self.settings.exposed:
+        name = match[1].strip("[]").lower() if match else ""
+        if is_loopback(name) or not self.settings.exposed:
             return is_loopback(name)
-        return is_loopback(name) or _is_address(name) or name == self.settings.served_as
+        return name != "" and (name == self.settings.served_as or _is_address(name))
 
     def _is_allowed_origin(self, origin: str, host: str) -> bool:
         """Whether pages of this origin may call: the server's own, or a website in `http.cors`."""
         expression = self.settings.cors_origin_regex
-        return (
-            origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
-            or origin in self.settings.cors_origins
-            or (expression is not None and re.fullmatch(expression, origin) is not None)
-        )
-
-
-def first_segment(scope: Scope) -> str:
-    """The first segment of a request's path below the server's prefix, the same for all spellings.
-
-    Case, slashes, dots, white space, control characters and repeated percent-encoding make no difference. A router treats fewer
-    spellings as equal, so the guard refuses more than the router would answer.
-    """
-    path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
-    for _ in range(DECODINGS):
-        path = unquote(path)
-    path = "".join(character for character in path if character.isprintable() and not character.isspace())
-    return normpath("/" + path.replace("\\", "/").lstrip("/")).split("/")[1].lower()
+        is_own = origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
+        return is_own or origin in self.settings.cors_origins or bool(expression and re.fullmatch(expression, origin))
 
 
 def is_in_process(scope: Scope) -> bool:
@@ -108,10 +86,9 @@ def is_in_process(scope: Scope) -> bool:
 
 def _is_address(name: str) -> bool:
     try:
-        ipaddress.ip_address(name)
+        return bool(ipaddress.ip_address(name))
     except ValueError:
         return False
-    return True
 
 
 def _shown(values: list[str]) -> str:

@@ -2,20 +2,18 @@
 
 The platform accepts any spelling of an id that `UUID()` reads, but keeps a conversation's checkpoints under the given one: the
 same id in capitals would be a second conversation, which survives the deletion of the first. It also parses bodies of any shape
-in the event loop, and trusts the types of some fields.
+in the event loop.
 """
 
 import asyncio
 import json
-import reprlib
 from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from langgraph_sdk.auth.types import StudioUser
-from pydantic import AfterValidator, BaseModel, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -24,29 +22,23 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from access.admission import ADMISSION, Person
 from access.dev_guard import is_in_process
-from memory.identity import User, claim
+from memory.identity import claim
 from settings import MAX_HISTORY, MAX_IMPORT_BYTES, MAX_INPUT_BYTES
 
-# Bytes of a body for any route but the import (JSON may write a text in three times its bytes). The platform's own bound
-# (HTTP_MAX_REQUEST_BODY_BYTES) comes after this middleware, and holds for no WebSocket.
-MAX_REQUEST_BYTES = 4 * MAX_INPUT_BYTES
-# Its levels of nesting: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
+# Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
 MAX_REQUEST_NESTING = 100
-# Values in its lists and objects: the platform looks at each of them in the event loop, and copies those of a run's input.
-MAX_REQUEST_VALUES = 50_000
+# A body has at most one value for so many of the bytes that it may have: each is looked at in the event loop.
+BYTES_A_VALUE = 16
 # Requests in one batch.
 MAX_BATCH = 1_000
 
-# Bytes that a request counts beyond its own, by the first segment of its path: these routes compute much.
-_WEIGHTS = {"mcp": 2_097_152, "a2a": 1_048_576}
+# Requests that one counts for, by the first segment of its path: these routes compute much.
+_WEIGHTS = {"mcp": 20, "a2a": 10}
 # Last segments of paths whose answers wait for a run.
 _WAITED = frozenset({"wait", "join"})
-_IMPORT = "/memory/import"
 # Bytes of a body beyond which it is checked off the event loop.
 _LARGE = 65_536
 _POLICY_VIOLATION = 1008
-
-# --- Bodies ----------------------------------------------------------------------------------------------------------
 
 _OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
 _MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
@@ -63,21 +55,10 @@ def shape(body: bytes) -> tuple[int, int]:
 
 
 def _canonical(text: str) -> str:
-    try:
-        wanted = str(UUID(text))
-    except ValueError:  # not an id: the platform answers that
-        return text
-    if text != wanted:
-        raise ValueError(f"write this id as {wanted}")
+    with suppress(ValueError):  # not an id: the platform answers that
+        if text != (wanted := str(UUID(text))):
+            raise HTTPException(422, f"Ids are lower-case UUIDs with dashes; write this one as {wanted}.")
     return text
-
-
-def _zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (LookupError, ValueError, OSError):  # a folder of zones, a name longer than a file's
-        raise ValueError("use an IANA name such as Europe/Berlin") from None
-    return name
 
 
 _Id = Annotated[StrictStr, AfterValidator(_canonical)]
@@ -90,57 +71,37 @@ class _Fields(BaseModel):
     thread_ids: list[_Id] | None = None
     checkpoint_id: StrictStr | None = None
     checkpoint: dict[str, Any] | None = None
-    timezone: Annotated[StrictStr, AfterValidator(_zone)] | None = None
     langsmith_tracer: dict[str, Any] | None = None
-    namespace_prefix: list[StrictStr] = []
 
 
-async def _check_body(body: bytes, path: str = "") -> None:
-    """Raise `HTTPException` for a body that is too long (413), nests too deep or has an invalid field (422)."""
-    if len(body) > (most := _most_bytes(path)):
-        raise HTTPException(413, f"The body has more than {most:,} bytes; send less.")
-    reason = await asyncio.to_thread(_reason, body, path) if len(body) > _LARGE else _reason(body, path)
-    if reason:
-        raise HTTPException(422, reason)
+class _History(_Fields):
+    """How much of a conversation's history is asked for: each state is the whole conversation."""
+
+    limit: Annotated[float, Field(le=MAX_HISTORY)] | None = None
 
 
-def _most_bytes(path: str) -> int:
-    return MAX_IMPORT_BYTES if path == _IMPORT else MAX_REQUEST_BYTES
-
-
-def _reason(body: bytes, path: str) -> str | None:
-    """The reason to refuse a JSON body; None for a good one, and for text that is not JSON."""
-    depth, values = shape(body)
-    if depth > MAX_REQUEST_NESTING:
-        return f"The body nests deeper than {MAX_REQUEST_NESTING} levels; flatten it."
-    if values > (most := MAX_IMPORT_BYTES // 16 if path == _IMPORT else MAX_REQUEST_VALUES):
-        return f"The body has more than {most:,} values; send less."
-    try:
+def _check_json(body: bytes, limit: int, fields: type[_Fields] | None) -> None:
+    depth, commas = shape(body)
+    if depth > MAX_REQUEST_NESTING or commas > limit // BYTES_A_VALUE:
+        bounds = f"{MAX_REQUEST_NESTING} levels of nesting, or {limit // BYTES_A_VALUE:,} values"
+        raise HTTPException(422, f"The body has more than {bounds}.")
+    if fields is None:
+        return
+    with suppress(ValueError):  # not JSON: the platform answers that in the protocol's words
         value = json.loads(body, parse_int=float)  # of any length
         items = value if isinstance(value, list) else [value]
         if len(items) > MAX_BATCH:
-            return f"The body is a batch of {len(items):,}; send at most {MAX_BATCH:,} at once."
+            raise HTTPException(422, f"The body is a batch of more than {MAX_BATCH:,}.")
         for item in items:
-            if isinstance(item, dict):
-                _Fields.model_validate(item)
+            _check_fields(fields, item)
+
+
+def _check_fields(fields: type[_Fields], given: object) -> None:
+    try:
+        fields.model_validate(given if isinstance(given, dict) else {})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        return f"{first['loc'][0]} is {reprlib.repr(first['input'])}; {first['msg'].removeprefix('Value error, ')}."
-    except ValueError:  # the platform answers that in the protocol's words
-        return None
-    return _too_many_states(path, value.get("limit")) if isinstance(value, dict) else None
-
-
-def _too_many_states(path: str, limit: object) -> str | None:
-    """The reason to refuse a limit of a history; None for a good one, and for what is no number: the platform answers that."""
-    if path.endswith("/history"):
-        with suppress(ValueError):
-            if float(str(limit)) > MAX_HISTORY:
-                return f"limit is {limit}; a history has at most {MAX_HISTORY} states at once."
-    return None
-
-
-# --- Requests --------------------------------------------------------------------------------------------------------
+        raise HTTPException(422, f"{first['loc'][0]}: {first['msg']}") from None
 
 
 class RequestBounds:
@@ -160,51 +121,20 @@ class RequestBounds:
         try:
             for segment in path.split("/"):
                 _canonical(segment)
-        except ValueError as error:
-            detail = f"The path's ids are lower-case UUIDs with dashes; {error}."
-            await JSONResponse({"detail": detail}, 422)(scope, receive, send)
+        except HTTPException as error:
+            await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
             return
         with suppress(ClientDisconnect):  # nobody waits for an answer
             if is_in_process(scope):
                 await self.app(scope, receive, send)
-            elif scope["type"] == "websocket":
-                with _Socket(scope, receive, send) as socket:
-                    await self.app(scope, socket.receive, socket.send)
             else:
-                with _Request(scope, receive, send, path) as request:
-                    await request.carry_out(self.app)
+                with _Bounded(scope, receive, send, path) as bounded:
+                    await bounded.carry_out(self.app)
 
 
 class _Bounded(ExitStack):
-    """A request or WebSocket of a person, who has one open stream more until it ends."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        super().__init__()
-        self._scope, self._receive, self._send = scope, receive, send
-
-    @property
-    def _person(self) -> Person | None:
-        """Whose share it takes, once they are signed in. Studio has none."""
-        user: User | StudioUser | None = self._scope.get("user")
-        if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
-            return None
-        return org_id, user.identity
-
-    async def _charge(self, size: int) -> None:
-        """Wait for the person's turn to send so many bytes (`access/admission.py`)."""
-        if person := self._person:
-            await ADMISSION.reading(person, size)
-
-    def _sent(self, message: Message, *, is_stream: bool) -> None:
-        if person := self._person:
-            if is_stream:
-                self.enter_context(ADMISSION.stream(person))
-            body = (message.get("text") or "").encode() or message.get("bytes") or message.get("body") or b""
-            ADMISSION.sent(person, len(body))
-
-
-class _Request(_Bounded):
-    """One HTTP request, whose body is read, bounded and charged when the route asks for it, after sign-in.
+    """One HTTP request, whose body is read, bounded and charged when the route asks for it, after sign-in; or a WebSocket, an
+    open stream in which each frame is a request.
 
     A refusal replaces the route's own answer. The end of an answer of /memory is sent once its maker has ended well. Otherwise
     the server closes the connection, so that a client sees it: the platform's middleware ends an answer that broke off as if it
@@ -212,105 +142,121 @@ class _Request(_Bounded):
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
-        super().__init__(scope, receive, send)
-        self._path, self._is_memory = path, path == "/memory" or path.startswith("/memory/")
+        super().__init__()
+        self._scope, self._receive, self._send, self._path = scope, receive, send, path
+        self._is_socket = scope["type"] == "websocket"
+        self._is_memory = path == "/memory" or path.startswith("/memory/")
+        self._fields = None if self._is_memory else _History if path.endswith("/history") else _Fields
+        self._limit = MAX_IMPORT_BYTES if path == "/memory/import" else MAX_INPUT_BYTES
         self._is_read = self._started = False
         self._end: Message | None = None
         self._refusal: HTTPException | None = None
 
+    @property
+    def _person(self) -> Person | None:
+        """Whose share it takes, once they are signed in. Studio has none."""
+        user = self._scope.get("user")
+        if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
+            return None
+        return org_id, user.identity
+
     async def carry_out(self, app: ASGIApp) -> None:
         """Have the app answer the request, or refuse it."""
-        if reason := _too_many_states(self._path, QueryParams(self._scope["query_string"]).get("limit")):
-            self._refusal = HTTPException(422, reason)
-        else:
-            try:
-                await app(self._scope, self.receive, self.send)
-            except Exception:
-                if self._refusal is None or self._started:
-                    raise
+        try:
+            if self._fields is _History:
+                _check_fields(_History, dict(QueryParams(self._scope["query_string"])))
+            await app(self._scope, self.receive, self.send)
+        except Exception as error:
+            if isinstance(error, HTTPException):
+                self._refusal = self._refusal or error
+            if self._refusal is None or self._started:
+                raise
         if self._refusal is not None and not self._started:
-            answer = JSONResponse({"detail": self._refusal.detail}, self._refusal.status_code, self._refusal.headers)
-            await answer(self._scope, self._receive, self._send)
+            await self._refuse(self._refusal)
         elif self._end is not None:
             await self._send(self._end)
 
+    async def _refuse(self, error: HTTPException) -> None:
+        if self._is_socket:
+            await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
+        else:
+            await JSONResponse({"detail": error.detail}, error.status_code, error.headers)(
+                self._scope, self._receive, self._send
+            )
+
     async def receive(self) -> Message:
-        """The whole body, within bounds."""
+        """The next frame, or the whole body as one message, within bounds."""
         if self._is_read:
             return await self._receive()
         try:
-            await self._charge(_WEIGHTS.get(self._path.split("/")[1], 0))
-            self._is_read = True
-            return await self._body()
+            return await (self._frame() if self._is_socket else self._body())
         except HTTPException as error:
             self._refusal = error
-            raise
+            if not self._is_socket:
+                raise
+            await self._refuse(error)
+            return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
 
-    async def _part(self) -> Message:
+    async def _frame(self) -> Message:
         message = await self._receive()
-        await self._charge(len(message.get("body", b"")))
+        if message["type"] == "websocket.receive":
+            if (text := message.get("text")) is None:
+                raise HTTPException(422, "A frame is binary; send text.")
+            if person := self._person:
+                await ADMISSION.request(person)
+            await self._check(await self._charged(text.encode()))
         return message
 
     async def _body(self) -> Message:
-        """The whole body as one message. Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
+        """Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
+        self._is_read = True
+        if (person := self._person) and (weight := _WEIGHTS.get(self._path.split("/")[1])):
+            await ADMISSION.request(person, weight)
         body, more = bytearray(), True
-        while more and len(body) <= _most_bytes(self._path):
-            message = await self._part()
+        while more and len(body) <= self._limit:
+            message = await self._receive()
             if message["type"] != "http.request":
                 return message
-            body += message.get("body", b"")
+            body += await self._charged(message.get("body", b""))
             more = message.get("more_body", False)
-        await _check_body(bytes(body), self._path)
+        await self._check(bytes(body))
         return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+    async def _charged(self, part: bytes) -> bytes:
+        """What was sent, when it is the person's turn to send so much."""
+        if person := self._person:
+            await ADMISSION.reading(person, len(part))
+        return part
+
+    async def _check(self, body: bytes) -> None:
+        if len(body) > self._limit:
+            raise HTTPException(413, f"The body has more than {self._limit:,} bytes; send less.")
+        if len(body) > _LARGE:
+            await asyncio.to_thread(_check_json, body, self._limit, self._fields)
+        else:
+            _check_json(body, self._limit, self._fields)
 
     async def send(self, message: Message) -> None:
         if self._refusal is not None and not self._started:
             return
-        try:
-            self._sent(message, is_stream=not self._started and self._is_stream(message))
-        except HTTPException as error:
-            self._refusal = error
-            raise
+        if person := self._person:
+            try:
+                if self._begins_stream(message):
+                    self.enter_context(ADMISSION.stream(person))
+            except HTTPException as error:
+                self._refusal = error
+                raise
+            text = message.get("text") or ""
+            ADMISSION.sent(person, len(message.get("body") or message.get("bytes") or text.encode()))
         self._started = True
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message
         else:
             await self._send(message)
 
-    def _is_stream(self, start: Message) -> bool:
-        """Whether the answer that begins so is streamed, or waits for a run."""
-        kinds = (value for name, value in start.get("headers", ()) if name == b"content-type")
+    def _begins_stream(self, message: Message) -> bool:
+        """Whether an answer that is streamed, or waits for a run, begins with this."""
+        if message["type"] != "http.response.start":
+            return bool(message["type"] == "websocket.accept")
+        kinds = (value for name, value in message.get("headers", ()) if name == b"content-type")
         return self._path.rpartition("/")[2] in _WAITED or any(kind.startswith(b"text/event-stream") for kind in kinds)
-
-
-class _Socket(_Bounded):
-    """A WebSocket: an open stream of its person, in which each frame is a request, and bounded as one."""
-
-    async def receive(self) -> Message:
-        message = await self._receive()
-        try:
-            if message["type"] == "websocket.receive":
-                await self._check_frame(message.get("text"))
-        except HTTPException as error:
-            await self._close(error)
-            return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
-        return message
-
-    async def _check_frame(self, text: object) -> None:
-        if not isinstance(text, str):
-            raise HTTPException(422, "A frame is binary; send text.")
-        if person := self._person:
-            await ADMISSION.request(person)
-        await self._charge(len(text.encode()))
-        await _check_body(text.encode())
-
-    async def send(self, message: Message) -> None:
-        try:
-            self._sent(message, is_stream=message["type"] == "websocket.accept")
-        except HTTPException as error:
-            await self._close(error)
-            raise
-        await self._send(message)
-
-    async def _close(self, error: HTTPException) -> None:
-        await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})

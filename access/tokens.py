@@ -3,11 +3,8 @@
 import asyncio
 import json
 import logging
-import re
 import ssl
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -25,26 +22,18 @@ RESERVED_PREFIX = "langgraph-"
 MAX_TOKEN_CHARS = 16_384
 # Accepted difference between the clocks of this server and of a token's issuer.
 CLOCK_SKEW_SECONDS = 30
-MAX_JWKS_BYTES = 262_144
+# The provider's whole answer, and the seconds for it. Seconds between two fetches, and so the longest refusal of a new key.
+MAX_JWKS_BYTES, FETCH_SECONDS, COOLDOWN_SECONDS = 262_144, 5, 5
+# Ages of keys, in seconds: from the first on they are refreshed in the background, after the second they are no longer used.
+REFRESH_SECONDS, KEPT_SECONDS = 150, 300
 ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 logger = logging.getLogger("auth")
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def refused(detail: str) -> Auth.exceptions.HTTPException:
     """A 401 with the fault of the token, or the token to send."""
     return Auth.exceptions.HTTPException(status_code=401, detail=detail)
-
-
-@dataclass(slots=True)
-class KeyTimes:
-    """Seconds."""
-
-    cooldown: float = 5  # between two fetches, and so the longest refusal of a new key
-    timeout: float = 5  # for the provider's whole answer
-    refresh: float = 150  # the age from which on keys are refreshed in the background
-    kept: float = 300  # the age after which they are no longer used
 
 
 class KeySet:
@@ -54,8 +43,8 @@ class KeySet:
     length for as long as it drips.
     """
 
-    def __init__(self, url: str, times: KeyTimes | None = None) -> None:
-        self._url, self._times = url, times or KeyTimes()
+    def __init__(self, url: str) -> None:
+        self._url = url
         self._tls = ssl.create_default_context()  # reads files, so not in the event loop
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
@@ -67,38 +56,38 @@ class KeySet:
         Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is none of this id.
         """
         now = time.monotonic()
-        known = key_id in self._keys and now - self._fetched_at < self._times.kept
-        stale = not known or now - self._fetched_at > self._times.refresh
-        if stale and now - self._tried_at > self._times.cooldown:
+        known = key_id in self._keys and now - self._fetched_at < KEPT_SECONDS
+        if (not known or now - self._fetched_at > REFRESH_SECONDS) and now - self._tried_at > COOLDOWN_SECONDS:
             if self._fetching is None or self._fetching.done():
                 self._fetching = asyncio.create_task(self._fetch())
             if not known:  # callers share one fetch, which goes on when one of them hangs up
                 await asyncio.wait([self._fetching])
-        if time.monotonic() - self._fetched_at >= self._times.kept:
+        if time.monotonic() - self._fetched_at >= KEPT_SECONDS:
             raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
         if key_id not in self._keys:
             raise jwt.PyJWTError("its key is not one of the identity provider's")
         return self._keys[key_id]
 
     async def _fetch(self) -> None:
+        body, headers = bytearray(), {"accept-encoding": "identity"}
         try:
-            async with asyncio.timeout(self._times.timeout):
-                self._keys = await asyncio.to_thread(usable_keys, await self._answer())
+            async with (
+                asyncio.timeout(FETCH_SECONDS),
+                httpx.AsyncClient(verify=self._tls) as client,
+                client.stream("GET", self._url, headers=headers) as response,
+            ):
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > MAX_JWKS_BYTES:
+                        break
+            if response.status_code != HTTPStatus.OK or len(body) > MAX_JWKS_BYTES:
+                raise ValueError(f"it answers {response.status_code}, with {len(body)} bytes or more")  # noqa: TRY301
+            self._keys = await asyncio.to_thread(usable_keys, bytes(body))
             self._fetched_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  # unreachable, too slow, or not a key set
             logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)
         finally:
             self._tried_at = time.monotonic()
-
-    async def _answer(self) -> bytes:
-        """The provider's answer as sent, without redirects or decompression."""
-        body, headers = bytearray(), {"accept-encoding": "identity"}
-        async with httpx.AsyncClient(verify=self._tls) as client, client.stream("GET", self._url, headers=headers) as response:
-            async for part in response.aiter_raw():
-                body += part
-                if response.status_code != HTTPStatus.OK or len(body) > MAX_JWKS_BYTES:
-                    raise ValueError(f"it answers {response.status_code}, and has more than {len(body) - 1} bytes")
-        return bytes(body)
 
 
 def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
@@ -123,31 +112,23 @@ class Tokens:
         """
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
-            raise refused(self._how_to_sign_in())
-        if len(token) > MAX_TOKEN_CHARS:
-            raise refused(f"The token is longer than {MAX_TOKEN_CHARS} characters.")
-        if self._settings.uses_jwt:
-            return _user(*self._named_by(await self._verified_claims(token)))
-        if self._settings.accepts_dev_tokens and token.startswith("dev:"):
-            return _user(*_dev_identity(token))
-        raise refused(self._how_to_sign_in())
-
-    def _how_to_sign_in(self) -> str:
-        if self._settings.uses_jwt:
-            return "Send 'Authorization: Bearer <token>' with a token of this deployment's identity provider."
+        if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS:
+            if self._settings.uses_jwt:
+                return self._user_of(await self._verified_claims(token))
+            if self._settings.accepts_dev_tokens and token.startswith("dev:"):
+                org, _, identity = token.removeprefix("dev:").partition(":")
+                return _user(unquote(identity, errors="replace"), org, [])
         if self._settings.accepts_dev_tokens:
-            return "Send 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com, percent-encoded."
-        if self._settings.local_dev:
-            return "This server can be reached from elsewhere: set AUTH_JWT_SECRET, or DEV_TOKENS=anywhere to let anybody in."
-        return "Nobody can sign in yet: set AUTH_JWKS_URL or AUTH_JWT_SECRET. Studio works through LangSmith."
+            raise refused("Send 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
+        fix = "" if self._settings.uses_jwt else " Nobody can sign in yet: set AUTH_JWKS_URL or AUTH_JWT_SECRET."
+        raise refused(f"Send 'Authorization: Bearer <token>' with a token of this deployment's identity provider.{fix}")
 
-    async def _verified_claims(self, token: str) -> Mapping[str, Any]:
+    async def _verified_claims(self, token: str) -> dict[str, Any]:
         key: Any = self._settings.auth_jwt_secret
         try:
             if self._keys:  # the whole key, not its `.key`: a token must name the algorithm that this key is for
                 key = await self._keys.key(jwt.get_unverified_header(token).get("kid"))
-            claims: Mapping[str, Any] = jwt.decode(
+            return jwt.decode(
                 token,
                 key,
                 algorithms=ASYMMETRIC if self._keys else ["HS256"],
@@ -158,9 +139,8 @@ class Tokens:
             )
         except jwt.PyJWTError as error:
             raise refused(f"The token is not valid: {error}.") from None
-        return claims
 
-    def _named_by(self, claims: Mapping[str, Any]) -> tuple[str, str, list[str]]:
+    def _user_of(self, claims: dict[str, Any]) -> dict[str, Any]:
         org = claims.get(self._settings.auth_org_claim)
         if org is None:  # an empty one is an error, not the default organization
             org = self._settings.default_org
@@ -169,18 +149,7 @@ class Tokens:
             permissions = permissions.split()
         if not isinstance(org, str) or not isinstance(permissions, list):
             raise refused("The token's organization is not text, or its permissions are no list.")
-        texts = [permission for permission in permissions if isinstance(permission, str) and permission.isprintable()]
-        return claims["sub"], org, texts
-
-
-def _dev_identity(token: str) -> tuple[str, str, list[str]]:
-    org, _, identity = token.removeprefix("dev:").partition(":")
-    try:
-        if not _BROKEN_ESCAPE.search(identity):
-            return unquote(identity, errors="strict"), org, []
-    except UnicodeDecodeError:
-        pass
-    raise refused("The identity in the token is not percent-encoded UTF-8.")
+        return _user(claims["sub"], org, [each for each in permissions if isinstance(each, str) and each.isprintable()])
 
 
 def _user(identity: str, org: str, permissions: list[str]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(server: DevSer
     thread = await conversation(server, alice)
     for target in WIPING:
         for headers in ((), tuple(AS_STUDIO.items()), (("Origin", STUDIO),)):
-            assert raw(server.port, "POST", target, own(server), *headers) == 403, target
+            assert raw(server.port, "POST", target, own(server), *headers) in (401, 403, 404), target
     assert raw(server.port, "GET", f"/internal/debug/thread/{thread}", own(server)) == 403
     assert (await server.as_user(alice).threads.get(thread))["values"], "the conversation is still there"
 

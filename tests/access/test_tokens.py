@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph_sdk import Auth
 
-from access import acting, tokens
+from access import tokens
 from memory import identity
 from settings import Settings, load_settings
 from testing.dev_server import DevServer, dev_token
@@ -49,6 +49,14 @@ def hand_made(header: dict[str, Any], signature: bytes = b"", **changes: Any) ->
     """A token that no library would sign."""
     parts = [json.dumps(header).encode(), json.dumps(claims(**changes)).encode(), signature]
     return b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts).decode()
+
+
+class _User(dict[str, Any]):
+    """Claims as the platform passes them to handlers."""
+
+    @property
+    def identity(self) -> str:
+        return str(self["identity"])
 
 
 async def signed_in(token: str, settings: Settings = JWT) -> dict[str, Any]:
@@ -138,7 +146,7 @@ async def test_a_token_is_refused_that_is(make_token: Callable[[], str]) -> None
 async def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
     changes: dict[str, Any], *, operates: bool
 ) -> None:
-    user = acting._Claims(await signed_in(signed(**changes)))
+    user = _User(await signed_in(signed(**changes)))
     assert identity.is_operator(user, JWT) is operates
 
 
@@ -160,9 +168,6 @@ async def test_a_development_token_s_identity_is_everything_after_the_second_col
         "dev:acme:ali%00ce",
         "dev:acme",
         "development:acme:alice",
-        "dev:acme:al%zzice",
-        "dev:acme:alice%4",
-        "dev:acme:%ff%fe",
         "dev:acme:" + "a" * 256,
         "dev:" + "a" * 256 + ":alice",
         "dev:acme:" + "%41" * 6000,

@@ -9,10 +9,9 @@ import httpx
 import pytest
 from langgraph.store.base import BaseStore
 
-from access.request_bounds import MAX_REQUEST_BYTES
 from api.requests import MAX_ASSISTANTS
 from memory.identity import OPERATE
-from settings import MAX_FILE_BYTES, Settings
+from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES, Settings
 from testing.parts import CONSOLIDATION
 from tests.api.calls import NOTES, ROUTES, Open, exported, kept, put
 
@@ -75,7 +74,7 @@ async def test_a_bad_query_is_refused(api: httpx.AsyncClient, store: BaseStore, 
     (b'{"content": "\\ud800"}', "application/json", 422),
     (b'{"content": "' + b"x" * (MAX_FILE_BYTES + 1) + b'"}', "application/json", 422),
     (b'{"content": "key AKIAABCDEFGHIJKLMNOP"}', "application/json", 422),
-    (b" " * (MAX_REQUEST_BYTES + 1), "application/json", 413),
+    (b" " * (MAX_INPUT_BYTES + 1), "application/json", 413),
 ])  # fmt: skip
 async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, body: bytes, kind: str, status: int) -> None:
     headers = {"content-type": kind} if kind else {}
