@@ -13,8 +13,8 @@ from memory.prompt import PromptBlocks, memory_files
 from memory.recall import build_episode_tools
 from memory.routes import build_backend, build_permissions, interrupted_tools
 from memory.skills import build_skills
-from memory.tools import ToolGuard, build_memory_tools
-from memory.usage import RunBound, TokenBudget, merged
+from memory.tools import build_memory_tools
+from memory.usage import Bounds
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import PROJECT, Settings, load_settings
 from writer import build_writer
@@ -40,9 +40,9 @@ def build_agent(
     files = memory_files(settings)
     middleware: list[Any] = [PromptBlocks(settings, files)]
     middleware.append(build_skills(settings, backend))
-    bounded = [ToolGuard(), TokenBudget(settings), limits.retry()]
+    bounded = [Bounds(settings), limits.retry()]
     # deepagents' default subagent would see neither policies nor memory; this one replaces it by name.
-    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, merged(*bounded)]}
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": [*middleware, *bounded]}
     graph = create_deep_agent(
         model=whole_answers(model or build_model(settings.agent_model, local_dev=settings.local_dev), limits),
         name="agent",
@@ -52,7 +52,7 @@ def build_agent(
         permissions=build_permissions(settings),
         interrupt_on=interrupted_tools(settings),
         memory=files,  # deepagents adds its own middleware, which `PromptBlocks` replaces by name
-        middleware=[*middleware, merged(*agent_hooks(settings), RunBound(limits.run_seconds), *bounded)],
+        middleware=[*middleware, *agent_hooks(settings), Bounds(settings, limits.run_seconds), limits.retry()],
         subagents=[helper, build_writer(settings, files, bounded)],
         context_schema=Context,
     )

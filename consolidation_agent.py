@@ -10,8 +10,8 @@ from memory.consolidation import Consolidation, Drafts, EndedGraph
 from memory.identity import Context
 from memory.prompt import PromptBlocks
 from memory.routes import build_backend, build_permissions
-from memory.tools import ToolGuard, append_memory_tool
-from memory.usage import RunBound, TokenBudget, merged
+from memory.tools import append_memory_tool
+from memory.usage import Bounds
 from models import LIMITS, CallLimits, build_model, whole_answers
 from settings import MEMORY_FILES, PROJECT, Settings, load_settings
 
@@ -40,7 +40,8 @@ def build_consolidation_agent(
         middleware=[
             consolidation,
             PromptBlocks(settings, MEMORY_FILES, consolidation.drafts.store),
-            merged(ToolGuard(), RunBound(limits.run_seconds), TokenBudget(settings, consolidating=True), limits.retry()),
+            Bounds(settings, limits.run_seconds, consolidating=True),
+            limits.retry(),
         ],
         context_schema=Context,
     )

@@ -93,7 +93,7 @@ def build_model(name: str | None, variable: str = "AGENT_MODEL", *, local_dev: b
 def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
     """Wraps a model: an asynchronous answer that breaks off raises `CutAnswerError`, or another of the errors above.
 
-    Every call streams, to tell silence from a long answer. A model that does not stream is returned as it is: `RunBound` limits
+    Every call streams, to tell silence from a long answer. A model that does not stream is returned as it is: `Bounds` limits
     its calls.
     """
     kind = type(model)

@@ -9,7 +9,6 @@ from typing import Any
 from deepagents import SubAgent
 
 from memory.prompt import PromptBlocks
-from memory.usage import merged
 from settings import PROJECT, Settings
 
 PROMPT = (PROJECT / "prompts" / "writer.md").read_text("utf-8")
@@ -23,5 +22,5 @@ def build_writer(settings: Settings, files: Sequence[str], bounded: Sequence[Any
         "name": "writer",
         "description": "Writes longer texts (e-mails, articles, summaries) in the user's own style, which it remembers.",
         "system_prompt": PROMPT,
-        "middleware": [PromptBlocks(settings, [*files, MEMORY]), merged(*bounded)],
+        "middleware": [PromptBlocks(settings, [*files, MEMORY]), *bounded],
     }

@@ -1,63 +1,24 @@
-"""The model's tools for memory, and what guards the calls of all tools."""
+"""The model's tools for memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
 from deepagents.backends import CompositeBackend
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain.tools import ToolRuntime
-from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, tool
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, SearchItem
 from pydantic import ValidationError
 
 from memory import identity, namespaces
-from memory.controls import in_temporary_conversation
 from memory.files import ScopedFiles
 from memory.recall import rank
 from memory.routes import memory_writes
-from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, check_text, stored_file
+from memory.validation import PROFILE_PATH, Profile, RefusedWriteError, stored_file
 from settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS, Settings
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
-# deepagents tries a pattern as a regular expression on every path. Each `**` multiplies the time by the path's depth, and the
-# whole process waits. So bounded are characters; `**` and groups such as {md,txt}, together; commas in groups.
-MAX_PATTERN_CHARS, MAX_MULTIPLIERS, MAX_COMMAS = 200, 2, 20
-# Tools that temporary conversations do not have.
-_REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
-
-
-class ToolGuard(AgentMiddleware[Any, Any, Any]):
-    """Refuses calls that would fail a run or block the process, and the tools of memory in temporary conversations."""
-
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        if in_temporary_conversation():
-            tools = [tool for tool in request.tools if getattr(tool, "name", None) not in _REMEMBERING]
-            request = request.override(tools=tools)
-        return await handler(request)
-
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        call = request.tool_call
-        try:
-            check_call(call["name"], call["args"])
-        except RefusedWriteError as error:
-            return ToolMessage(f"Error: {error}", tool_call_id=call["id"], name=call["name"], status="error")
-        return await handler(request)
-
-
-def check_call(name: str, args: dict[str, Any]) -> None:
-    """Raise `RefusedWriteError` for a tool's call that must not be made."""
-    check_text(args)
-    if name in _REMEMBERING and in_temporary_conversation():
-        raise RefusedWriteError("this is a temporary conversation, without memory and past conversations.")
-    pattern = str({"glob": args.get("pattern"), "grep": args.get("glob")}.get(name) or "")
-    multipliers = pattern.count("**") + pattern.count("{")
-    if multipliers > MAX_MULTIPLIERS or pattern.count(",") > MAX_COMMAS or len(pattern) > MAX_PATTERN_CHARS or ".." in pattern:
-        most = f"{MAX_PATTERN_CHARS} characters and {MAX_MULTIPLIERS} of ** and {{...}} together, and no '..'"
-        raise RefusedWriteError(f"the pattern {pattern[:80]!r} is too complex; use at most {most}, or ls.")
 
 
 def build_memory_tools(settings: Settings, backend: CompositeBackend) -> list[BaseTool]:

@@ -1,29 +1,35 @@
-"""What people use up: a day's tokens (`DAILY_TOKENS`) and the time of a run. `merged` makes one middleware of several."""
+"""What people use up, and what bounds it: a day's tokens (`DAILY_TOKENS`), the time of a run, what tools are given."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, PutOp
 
 from memory import identity, namespaces
+from memory.controls import in_temporary_conversation
 from memory.journal import all_items
+from memory.validation import RefusedWriteError, check_text
 from settings import Settings
 
 Handler = Callable[[Any], Awaitable[Any]]
-Middleware = AgentMiddleware[Any, Any, Any]
 
-# Runs of which a process knows what they took so far: more than it can run at once.
+# Runs whose begin a process knows: more than it can run at once.
 _RUNS_KNOWN = 10_000
+# Tools that temporary conversations do not have.
+_REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
+# deepagents tries a pattern as a regular expression on every path. Each `**` multiplies the time by the path's depth, and the
+# whole process waits. So bounded are characters; `**` and groups such as {md,txt}, together; commas in groups.
+MAX_PATTERN_CHARS, MAX_MULTIPLIERS, MAX_COMMAS = 200, 2, 20
 
 
 class TokenBudgetError(RuntimeError):
@@ -34,16 +40,16 @@ class RunTooLongError(RuntimeError):
     """A run took longer than its limit."""
 
 
-# --- Tokens. Each model call has an item of its own, `<day>/<id>`: their sum is what a person used.
-
-
 def next_day(now: datetime) -> datetime:
     """When the next day's budget begins, at midnight in UTC."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
 
 
 async def budget_refusal(store: BaseStore, actor: identity.Actor, settings: Settings) -> tuple[str, int] | None:
-    """Why this person may make no further model call today, and the seconds until the next budget; None if they may."""
+    """Why this person may make no further model call today, and the seconds until the next budget; None if they may.
+
+    Each model call has an item of its own, `<day>/<id>`: their sum is what a person used. Those of earlier days go.
+    """
     if not settings.daily_tokens:
         return None
     now = datetime.now(UTC)
@@ -59,52 +65,51 @@ async def budget_refusal(store: BaseStore, actor: identity.Actor, settings: Sett
     return said, max(1, round((more - now).total_seconds()))
 
 
-class TokenBudget(Middleware):
-    """Counts the tokens of model calls, and makes none for a person whose budget is spent.
+class Bounds(AgentMiddleware[Any, Any, Any]):
+    """Bounds around the calls of models and tools. Every agent and subagent has them.
 
-    A conversation gets the refusal as its answer; a consolidation fails with `TokenBudgetError`, and stays due.
+    - No model call for a person whose tokens of the day are used up. A conversation gets the refusal as its answer; a
+      consolidation fails with `TokenBudgetError`, and stays due.
+    - Calls that take longer than `seconds` from the run's first one on end it: `RunTooLongError`. A subagent's count with the
+      call that began it.
+    - No tool call that would fail the run or block the process; in a temporary conversation none of memory.
     """
 
-    def __init__(self, settings: Settings, *, consolidating: bool = False) -> None:
+    def __init__(self, settings: Settings, seconds: float | None = None, *, consolidating: bool = False) -> None:
         super().__init__()
-        self._settings, self._consolidating = settings, consolidating
+        self._settings, self._seconds, self._consolidating = settings, seconds, consolidating
+        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: time.monotonic())
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
-        if not self._settings.daily_tokens:
-            response: ModelResponse[Any] = await handler(request)
-            return response
-        store, actor = get_store(), identity.current_actor(self._settings, request.runtime)
-        if refusal := await budget_refusal(store, actor, self._settings):
+        actor = identity.current_actor(self._settings, request.runtime)
+        if refusal := await budget_refusal(get_store(), actor, self._settings):
             if self._consolidating:
                 raise TokenBudgetError(refusal[0])
             return ModelResponse([AIMessage(refusal[0])])
-        response = await handler(request)
-        took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
-        key = f"{datetime.now(UTC).date().isoformat()}/{uuid4()}"
-        await store.aput(namespaces.usage(actor), key, {"tokens": took}, index=False)
+        if in_temporary_conversation():
+            tools = [tool for tool in request.tools if getattr(tool, "name", None) not in _REMEMBERING]
+            request = request.override(tools=tools)
+        async with self._in_time():
+            response: ModelResponse[Any] = await handler(request)
+        if self._settings.daily_tokens:
+            took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
+            key = f"{datetime.now(UTC).date().isoformat()}/{uuid4()}"
+            await get_store().aput(namespaces.usage(actor), key, {"tokens": took}, index=False)
         return response
 
-
-class RunBound(Middleware):
-    """Ends a run whose calls of models and tools take longer than `seconds` from its first one on: `RunTooLongError`."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self._seconds = seconds
-        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: time.monotonic())
-
-    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> Any:
-        async with self._bounded():
-            return await handler(request)
-
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
-        async with self._bounded():
+        call = request.tool_call
+        try:
+            check_call(call["name"], call["args"])
+        except RefusedWriteError as error:
+            return ToolMessage(f"Error: {error}", tool_call_id=call["id"], name=call["name"], status="error")
+        async with self._in_time():
             return await handler(request)
 
     @asynccontextmanager
-    async def _bounded(self) -> AsyncIterator[None]:
+    async def _in_time(self) -> AsyncIterator[None]:
         run_id = identity.current_run_id()
-        left = self._began(run_id) + self._seconds - time.monotonic() if run_id else None
+        left = self._began(run_id) + self._seconds - time.monotonic() if run_id and self._seconds else None
         try:
             async with asyncio.timeout(left) as bound:
                 yield
@@ -114,30 +119,13 @@ class RunBound(Middleware):
             raise
 
 
-def merged(*parts: Middleware) -> Middleware:
-    """One middleware for several that have nothing but hooks around model and tool calls, the first outermost.
-
-    langchain traces each one's calls apart, with two hops to a thread and a task, traced or not.
-    """
-    return _Merged(parts)
-
-
-class _Merged(Middleware):
-    def __init__(self, parts: Sequence[Middleware]) -> None:
-        super().__init__()
-        self._models = [part.awrap_model_call for part in reversed(parts) if _has(part, "awrap_model_call")]
-        self._tools = [part.awrap_tool_call for part in reversed(parts) if _has(part, "awrap_tool_call")]
-
-    async def awrap_model_call(self, request: Any, handler: Handler) -> Any:
-        return await reduce(_around, self._models, handler)(request)
-
-    async def awrap_tool_call(self, request: Any, handler: Handler) -> Any:
-        return await reduce(_around, self._tools, handler)(request)
-
-
-def _has(part: Middleware, name: str) -> bool:
-    return getattr(type(part), name) is not getattr(AgentMiddleware, name)
-
-
-def _around(inner: Handler, hook: Callable[[Any, Any], Awaitable[Any]]) -> Handler:
-    return lambda request: hook(request, inner)
+def check_call(name: str, args: dict[str, Any]) -> None:
+    """Raise `RefusedWriteError` for a tool's call that must not be made."""
+    check_text(args)
+    if name in _REMEMBERING and in_temporary_conversation():
+        raise RefusedWriteError("this is a temporary conversation, without memory and past conversations.")
+    pattern = str({"glob": args.get("pattern"), "grep": args.get("glob")}.get(name) or "")
+    multipliers = pattern.count("**") + pattern.count("{")
+    if multipliers > MAX_MULTIPLIERS or pattern.count(",") > MAX_COMMAS or len(pattern) > MAX_PATTERN_CHARS or ".." in pattern:
+        most = f"{MAX_PATTERN_CHARS} characters and {MAX_MULTIPLIERS} of ** and {{...}} together, and no '..'"
+        raise RefusedWriteError(f"the pattern {pattern[:80]!r} is too complex; use at most {most}, or ls.")

@@ -21,7 +21,7 @@ from memory.recall import lexical, retrieval
 from memory.recall.conversations import Conversation, conversation
 from memory.recall.documents import document
 from memory.recall.retrieval import Match, Results
-from memory.tools import check_call
+from memory.usage import check_call
 from memory.validation import RefusedWriteError, before_write
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
