@@ -10,13 +10,12 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-from croniter import CroniterBadDateError, croniter
+from croniter import croniter
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
@@ -111,10 +110,6 @@ MAX_RECURSION_LIMIT = 10_000
 
 # UTF-8 bytes of an organization's name, so that it fits into a namespace.
 _MAX_ORG_BYTES = 256
-# HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
-_MIN_JWT_SECRET_BYTES = 32
-# A sixth field would be seconds, which the platform's scheduler does not support.
-_CRON_FIELDS = 5
 
 
 class SettingsError(ValueError):
@@ -141,11 +136,8 @@ def _that(holds: Callable[[str], object]) -> AfterValidator:
 
 
 def _fires(cron: str) -> bool:
-    """Whether this is a cron of five fields that has a next time: the 31st of February has none."""
-    try:
-        return len(cron.split()) == _CRON_FIELDS and croniter.is_valid(cron) and bool(croniter(cron).get_next())
-    except CroniterBadDateError:
-        return False
+    """Whether this is a cron of five fields (a sixth would be seconds) that has a next time: the 31st of February has none."""
+    return bool(re.fullmatch(r"(\S+\s+){4}\S+", cron)) and bool(croniter(cron).get_next())
 
 
 def _is_key_set(address: str) -> bool:
@@ -168,7 +160,7 @@ def _parts(value: object) -> object:
 
 
 # A description says what to use in place of a bad value. Fields with `repr=False` hold secrets, and no error shows them.
-_Model = Annotated[str, _that(lambda text: all(text.partition(":")[::2]))]
+_Model = Annotated[str, Field(pattern="^[^:]+:.")]
 _MODEL = Field(default=None, description="provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty")
 
 
@@ -182,8 +174,9 @@ class Settings:
     auth_jwks_url: Annotated[str, _that(_is_key_set)] | None = Field(
         default=None, description="the https:// address of your identity provider's key set"
     )
-    auth_jwt_secret: Annotated[str, _that(lambda text: len(text.encode()) >= _MIN_JWT_SECRET_BYTES)] | None = Field(
-        default=None, repr=False, description=f"at least {_MIN_JWT_SECRET_BYTES} random bytes"
+    # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
+    auth_jwt_secret: Annotated[str, Field(min_length=32)] | None = Field(
+        default=None, repr=False, description="at least 32 random bytes"
     )
     auth_issuer: str | None = None
     auth_audience: str | None = None
@@ -265,27 +258,20 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         }
     try:
         settings = Settings(**given, served_as=served_as)
-    except ValidationError as error:
+    except ValidationError as error:  # its text shows no value: it may be a secret
         wrong = error.errors(include_url=False)[0]
-    else:
-        if settings.auth_jwks_url and settings.auth_jwt_secret:
-            raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
-        return settings
-    # Outside of `except`: the error of pydantic holds what may be a secret.
-    field = cast("Any", Settings).__pydantic_fields__[wrong["loc"][0]]
-    fix = field.description or f"one of {', '.join(get_args(field.annotation))}"
-    said = repr(str(wrong["input"])[:100]) if field.repr else "unusable as it is"
-    raise SettingsError(f"{field.title or str(wrong['loc'][0]).upper()} is {said}; use {fix}.")
+        field = cast("Any", Settings).__pydantic_fields__[wrong["loc"][0]]
+        fix = field.description or f"one of {', '.join(get_args(field.annotation))}"
+        said = repr(str(wrong["input"])[:100]) if field.repr else "unusable as it is"
+        raise SettingsError(f"{field.title or str(wrong['loc'][0]).upper()} is {said}; use {fix}.") from None
+    if settings.auth_jwks_url and settings.auth_jwt_secret:
+        raise SettingsError("AUTH_JWKS_URL and AUTH_JWT_SECRET are both set; keep the one your tokens are signed with.")
+    return settings
 
 
 def agent_graphs(folder: Path = PROJECT) -> tuple[str, ...]:
     """Ids of the graphs that people talk to: all registered ones, or those of langgraph.json, except consolidation's."""
-    return _agents(os.environ.get("LANGSERVE_GRAPHS") or (folder / "langgraph.json").read_text("utf-8"))
-
-
-@cache
-def _agents(text: str) -> tuple[str, ...]:
-    given: dict[str, Any] = json.loads(text)
+    given = json.loads(os.environ.get("LANGSERVE_GRAPHS") or (folder / "langgraph.json").read_text("utf-8"))
     if agents := tuple(graph for graph in given.get("graphs", given) if graph != CONSOLIDATION_GRAPH):
         return agents
     raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")

@@ -155,16 +155,15 @@ async def cron_changes(client: LangGraphClient, settings: Settings) -> list[Chan
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     consolidates = CONSOLIDATION_GRAPH in (await _assistants(client)).values()
     schedule = settings.consolidation_schedule if consolidates else None
+    kept = [cron for cron in ours if cron["schedule"] == schedule][:1]
     changes: list[Change] = [
-        (f"cron {cron['cron_id']}: deleted", partial(client.crons.delete, cron["cron_id"]))
-        for cron in (ours[1:] if schedule else ours)
+        (f"cron {cron['cron_id']}: deleted, {cron['schedule']}", partial(client.crons.delete, cron["cron_id"]))
+        for cron in ours
+        if cron not in kept
     ]
-    if schedule and not ours:
+    if schedule and not kept:
         create = partial(client.crons.create, schedule=schedule, input={"messages": []}, metadata=CRON_MARK)
         changes.append((f"cron: created, {schedule}", partial(create, CONSOLIDATION_GRAPH)))
-    elif schedule and ours[0]["schedule"] != schedule:
-        update = partial(client.crons.update, ours[0]["cron_id"], schedule=schedule)
-        changes.append((f"cron {ours[0]['cron_id']}: {ours[0]['schedule']} -> {schedule}", update))
     return changes
 
 

@@ -72,10 +72,8 @@ def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
     ("variables", "begins", "fix"),
     [
         ({"AGENT_MODEL": "nobody:x"}, "AGENT_MODEL is 'nobody:x', ", "provider:model"),
-        ({"AGENT_MODEL": "fireworks:x"}, "AGENT_MODEL is 'fireworks:x', ", "langchain-fireworks"),
         ({"AGENT_MODEL": "google_genai:x"}, "AGENT_MODEL is 'google_genai:x', ", "GOOGLE_API_KEY"),
         ({"CONSOLIDATE_AFTER_SECONDS": "soon"}, "CONSOLIDATE_AFTER_SECONDS is 'soon'; ", "seconds"),
-        ({"AUTH_JWT_SECRET": "hunter2"}, "AUTH_JWT_SECRET ", "random bytes"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
