@@ -42,11 +42,11 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
 
     Returns deleted `runs`, `threads`, and items of the store by the first part of their namespace (`memories`, `journal`, ...).
     """
-    counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
+    counts, going, deadline = Counter[str](), set[str](), time.monotonic() + STOP_SECONDS
     files = set[Namespace]()
     for _ in range(_PASSES):
         await journal.forget(store, actor)
-        runs, going = await _stop_runs(client, actor, stopped, deadline)
+        runs, going = await _stop_runs(client, actor, deadline)
         if runs:
             counts["runs"] += runs
             await journal.forget(store, actor)  # a run may have begun after the first
@@ -71,17 +71,22 @@ async def _files(store: BaseStore, actor: identity.Actor, settings: Settings) ->
     return {private, *await memory_namespaces(store, actor, settings)}
 
 
-async def _stop_runs(
-    client: LangGraphClient, actor: identity.Actor, stopped: set[str], deadline: float
-) -> tuple[int, set[str]]:
+async def _stop_runs(client: LangGraphClient, actor: identity.Actor, deadline: float) -> tuple[int, set[str]]:
     """Cancel all runs and wait until they have ended. Returns their number, and the threads in which one still goes on."""
-    busy = await _own(client, actor, status="busy")
-    stopped |= busy
-    cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in busy)))
-    while (going := langgraph_internals.threads_going(stopped, busy)) and time.monotonic() < deadline:
+    busy, going = await _busy(client, actor)
+    cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in busy | going)))
+    while going and time.monotonic() < deadline:
         await asyncio.sleep(0.05)
-        busy = await _own(client, actor, status="busy")
+        _, going = await _busy(client, actor)
     return cancelled, going
+
+
+async def _busy(client: LangGraphClient, actor: identity.Actor) -> tuple[set[str], set[str]]:
+    """The person's threads that the platform calls busy, and those in which a run goes on."""
+    busy, going = await _own(client, actor, status="busy"), langgraph_internals.threads_going()
+    if going is None:
+        return busy, busy
+    return busy, await _own(client, actor, ids=list(going)) if going else set()
 
 
 async def _own(client: LangGraphClient, actor: identity.Actor, **wanted: Any) -> set[str]:

@@ -7,7 +7,6 @@ which only `make dev-postgres` loads, has two more.)
 import logging
 import sys
 from collections import Counter
-from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 
@@ -105,12 +104,12 @@ def count_runs_going() -> Counter[str]:
     return _GOING
 
 
-def threads_going(thread_ids: Collection[str], busy: Collection[str]) -> set[str]:
-    """Those of the threads in which a run goes on; `busy` are the platform's busy ones.
+def threads_going() -> set[str] | None:
+    """The threads in which a run goes on, whoever's; None where the platform's own status of a thread says it.
 
     `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
     """
-    return set(busy) if _GOING is None else {thread_id for thread_id in {*thread_ids, *busy} if _GOING[thread_id] > 0}
+    return None if _GOING is None else {thread_id for thread_id, runs in _GOING.items() if runs > 0}
 
 
 async def drop_checkpoints() -> None:

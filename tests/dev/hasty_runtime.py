@@ -1,6 +1,6 @@
 """The graphs as deployed, on a development server that is quick where it is slow: what the server under test loads.
 
-It flushes every second, and forgets a person after two. The graph
+It flushes often, and forgets a person after a second. The graph
 `stubborn` does not let itself be cancelled: its runs end once there is a file `let_go` in the server's folder.
 """
 
@@ -18,11 +18,11 @@ from settings import load_settings
 from testing.parts import graph_builders
 
 LET_GO = Path("let_go")
-persistence._flush_interval = 1
+persistence._flush_interval = 0.3
 persistence.stop_flush_loop()  # which may wait for its first time
 for _saved in [saved() for saved in persistence._stores.values()]:
     persistence.register_persistent_dict(_saved)
-api.forget.STOP_SECONDS = 2
+api.forget.STOP_SECONDS = 1
 
 
 async def _hold(_: MessagesState) -> dict[str, Any]:

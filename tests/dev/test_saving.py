@@ -64,7 +64,7 @@ async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_aft
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
-    await asyncio.sleep(2)  # a flush that finds nothing to save is not the last one
+    await asyncio.sleep(1)  # a flush that finds nothing to save is not the last one
     secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "stateless", "kept")}
     clients = {how: server.as_user(f"{how} {alice}") for how in secrets}
     threads = {how: await new_thread(clients[how], temporary=how == "temporary") for how in secrets}
@@ -149,7 +149,7 @@ async def test_of_a_server_killed_meanwhile_nothing_runs_on(server: DevServer, a
     await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
     with pytest.raises(httpx.HTTPStatusError):
         await client.http.delete("/memory")
-    await asyncio.sleep(3)  # for a flush
+    await asyncio.sleep(1)  # for a flush
     server.kill()
     server.start()
     await server.close_clients()
