@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from deepagents.backends.protocol import FileData
-from fastapi import Header, Query
+from fastapi import Header
 from fastapi.responses import Response
 from langgraph.store.base import Item
 from pydantic import Field
@@ -22,25 +22,18 @@ from api.requests import (
     Key,
     MemoryQuery,
     NoBody,
-    OneFile,
     PersonRequest,
     Sent,
     memory_router,
     revision_summary,
 )
 from memory.controls import usage_of
-from memory.journal import Revision, all_items, cut, diff, history, line_origins, lines_of
+from memory.journal import Change, Revision, all_items, cut, diff, history, line_origins, lines_of
 from memory.validation import NotAFileError, stored_file
 from settings import REVISIONS_KEPT
 
 router = memory_router()
-# A revision's id, or its number.
-Wanted = Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
-
-
-class OneRevision(OneFile):
-    revision: Wanted | None = None
 
 
 class Content(Sent):
@@ -49,7 +42,7 @@ class Content(Sent):
 
 class Undo(Sent):
     path: Key
-    revision: Annotated[int, Field(ge=0)] | Wanted
+    revision: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
 
 
 @router.get("/memory")
@@ -77,19 +70,14 @@ def _shown(item: Item) -> Answer:
 
 
 @router.get("/memory/file")
-async def read_file(caller: Caller, query: Annotated[OneRevision, Query()], response: Response) -> Answer:
-    """A file, as it is or as it was at a revision.
+async def read_file(caller: Caller, query: FileQuery, response: Response) -> Answer:
+    """A file: path, content, encoding, revision (the ETag, too).
 
-    path, content (null if deleted then), encoding, revision (the ETag, too). As it is also `lines`: the revision, time (`at`),
-    author and conversations (`threads`) that each line came with; null where unknown, empty for more than 2,000 lines.
+    `lines`: the revision, time (`at`), author and conversations (`threads`) that each line of the content came with; null where
+    unknown, empty for more than 2,000 lines.
     """
-    key = query.path
-    if query.revision is not None:
-        revision = await _revision(caller, key, query.revision)
-        about = {"path": f"{ROUTE}{key}", "content": revision.content, "encoding": revision.encoding}
-        return {**about, **revision_summary(revision)}
-    file = _shown(await _item(caller, key))
-    known = await history(caller.store, caller.namespace, key)
+    file = _shown(await _item(caller, query.path))
+    known = await history(caller.store, caller.namespace, query.path)
     response.headers["etag"] = f'"{file["revision"]}"'
     return {**file, "lines": await asyncio.to_thread(_lines, file["content"], known)}
 
@@ -121,30 +109,27 @@ def _origin(line: str, revision: Revision) -> Answer:
 
 
 @router.put("/memory/file")
-async def write_file(caller: Caller, query: FileQuery, body: Content, response: Response, if_match: IfMatch = None) -> Answer:
+async def write_file(caller: Caller, query: FileQuery, body: Content, if_match: IfMatch = None) -> Answer:
     """Create or replace a text file.
 
     412: it is at another revision. 422: it must not be remembered (too large, a credential, an invalid profile).
     """
     written = FileData(content=body.content, encoding="utf-8")
-    return _revised(response, query.path, await caller.revise(query.path, lambda _: written, if_match))
+    return await _revised(caller, query.path, lambda _: written, if_match)
 
 
 @router.delete("/memory/file")
-async def delete_file(
-    caller: Caller, query: FileQuery, response: Response, body: NoBody = None, if_match: IfMatch = None
-) -> Answer:
+async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_match: IfMatch = None) -> Answer:
     """Delete a file. Its history stays, and it can be undone."""
     item = await _item(caller, query.path)
     if "error" in _listed(item):  # a value of other code, not a file
         await caller.files.aremove(item)
         return {"path": f"{ROUTE}{query.path}", "revision": None}
+    return await _revised(caller, query.path, lambda _: None, if_match)
 
-    def deleted(before: FileData | None) -> None:
-        if before is None:
-            raise HTTPException(404, f"There is no file {ROUTE}{query.path}.")
 
-    return _revised(response, query.path, await caller.revise(query.path, deleted, if_match))
+async def _revised(caller: PersonRequest, key: str, change: Change, wanted: str | None = None) -> Answer:
+    return {"path": f"{ROUTE}{key}", "revision": (await caller.revise(key, change, wanted)).number}
 
 
 @router.get("/memory/history")
@@ -173,22 +158,11 @@ def _with_diffs(known: Sequence[Revision]) -> list[Answer]:
 
 
 @router.post("/memory/undo")
-async def undo(caller: Caller, query: MemoryQuery, body: Undo, response: Response) -> Answer:
+async def undo(caller: Caller, query: MemoryQuery, body: Undo) -> Answer:
     """Make a file again what it was at a revision; this is a revision itself."""
-    file = (await _revision(caller, body.path, str(body.revision))).file()
-    return _revised(response, body.path, await caller.revise(body.path, lambda _: file))
-
-
-async def _revision(caller: PersonRequest, key: str, wanted: str) -> Revision:
-    """A revision by its id or number."""
-    known = await history(caller.store, caller.namespace, key)
-    revision = next((revision for revision in known if wanted in {revision.id, str(revision.number)}), None)
-    if revision is None:
-        detail = f"{ROUTE}{key} has no revision {wanted[:40]} in its history; GET /memory/history lists them."
+    known, wanted = await history(caller.store, caller.namespace, body.path), str(body.revision)
+    files = [revision.file() for revision in known if wanted in {revision.id, str(revision.number)}]
+    if not files:
+        detail = f"{ROUTE}{body.path} has no revision {wanted[:40]} in its history; GET /memory/history lists them."
         raise HTTPException(404, detail)
-    return revision
-
-
-def _revised(response: Response, key: str, revision: Revision) -> Answer:
-    response.headers["etag"] = f'"{revision.number}"'
-    return {"path": f"{ROUTE}{key}", "revision": revision.number}
+    return await _revised(caller, body.path, lambda _: files[0])

@@ -31,8 +31,6 @@ MAX_ASSISTANTS = 20
 
 Answer = dict[str, Any]
 
-# --- What may be asked -----------------------------------------------------------------------------------------------
-
 
 def key_of(path: str) -> str:
     """The key of a path such as /memories/preferences.md. Raises `ValueError` for other paths."""
@@ -68,8 +66,6 @@ AboutQuery = Annotated[About, Query()]
 MemoryQuery = Annotated[OneMemory, Query()]
 FileQuery = Annotated[OneFile, Query()]
 NoBody = Annotated[Sent | None, Body()]
-
-# --- Who asks --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +117,15 @@ class PersonRequest:
     async def revise(self, key: str, change: Change, wanted: str | None = None) -> Revision:
         """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
         await self.check_assistant()
-        expect = None
+        expect, number = None, 0
         if wanted is not None:
-            known = await journal.history(self.store, self.namespace, key)
-            now = known[0].number if known and known[0].content is not None else 0
-            if wanted.strip('"') != str(now):
-                raise HTTPException(412, f"{ROUTE}{key} is at revision {now}, not {wanted[:20]}; read it again.")
-            expect = known[0].id if known else ""
+            now = next(iter(await journal.history(self.store, self.namespace, key)), journal.NOTHING)
+            number = 0 if now.content is None else now.number
+            expect = now.id if wanted.strip('"') == str(number) else "another"
         try:
             return await self.files.arevise(key, change, expect)
         except journal.MovedError:
-            raise HTTPException(412, f"{ROUTE}{key} is not at revision {wanted!s:.20} any more; read it again.") from None
+            raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
 
     async def check_assistant(self) -> None:
         """Raise if a write would begin memory with more than `MAX_ASSISTANTS`."""
@@ -191,9 +185,6 @@ def revision_summary(revision: Revision) -> Answer:
         "deleted": revision.content is None,
         "bytes": len((revision.content or "").encode(errors="replace")),
     }
-
-
-# --- How they are answered -------------------------------------------------------------------------------------------
 
 
 class MemoryRoute(APIRoute):

@@ -38,9 +38,6 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
     }
 
 
-# --- The prompt ------------------------------------------------------------------------------------------------------
-
-
 @router.get("/memory/prompt")
 async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     """What the model is shown of you at your next turn.
@@ -81,9 +78,6 @@ def _policy(item: Item) -> Answer:
     return {"path": f"/policies{item.key}", "key": item.key, "content": content, "bytes": size, "in_prompt": in_prompt}
 
 
-# --- Past conversations ----------------------------------------------------------------------------------------------
-
-
 class Search(About):
     q: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)]
     limit: Annotated[int, Field(ge=1, le=20)] = 10
@@ -105,9 +99,6 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
 def _shown(query: str, match: recall.Match) -> Answer:
     talk, turns = match.conversation, recall.excerpts(query, match, _EXCERPT_CHARS)
     return {"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns}
-
-
-# --- Controls --------------------------------------------------------------------------------------------------------
 
 
 class Switches(Sent):

@@ -30,14 +30,12 @@ async def test_a_file_is_written_listed_read_changed_undone_deleted_and_brought_
     assert (listed["path"], listed["bytes"], listed["revision"]) == ("/memories/notes.md", 4, 2)
     read = await api.get("/memory/file", params=NOTES)
     assert (read.json()["content"], read.headers["etag"], read.headers["cache-control"]) == ("two\n", '"2"', "no-store")
-    assert (await api.get("/memory/file", params={**NOTES, "revision": 1})).json()["content"] == "one\n"
     undone = await api.post("/memory/undo", json={**NOTES, "revision": 1})
     assert undone.json()["revision"] == 3
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "one\n"
     assert (await api.delete("/memory/file", params=NOTES)).json()["revision"] == 4
     assert (await api.get("/memory/file", params=NOTES)).status_code == 404
     assert (await api.get("/memory")).json()["files"] == []
-    assert (await api.get("/memory/file", params={**NOTES, "revision": 4})).json()["content"] is None
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 2})).status_code == 200
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "two\n"
     deleted = (await api.get("/memory/history", params=NOTES)).json()["revisions"][1]

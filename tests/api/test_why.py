@@ -41,5 +41,4 @@ async def test_each_line_says_who_wrote_it_and_where_it_was_said(
     assert [line["revision"] for line in file["lines"]] == [3, 1, 2, 2]
     assert [line["threads"] for line in file["lines"]] == [[], [threads[0]], [threads[1]], sorted(threads)]
     assert all(line["at"] for line in file["lines"])
-    assert "lines" not in await client.http.get("/memory/file", params={**FOOD, "revision": "1"})
     assert await status(bob.http.get("/memory/file", params=FOOD)) == 404
