@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -136,12 +135,6 @@ async def test_forgetting_that_failed_midway_is_repeated(store: BaseStore) -> No
     assert not left(store)
 
 
-async def test_forgetting_twice_at_once_leaves_nothing(store: BaseStore) -> None:
-    await furnish(store, MEMORIES)
-    await asyncio.gather(*(forget(store, client(), ALICE, DEFAULTS) for _ in range(3)))
-    assert not left(store)
-
-
 # --- A run that is still going ---------------------------------------------------------------------------------------
 
 
@@ -153,28 +146,13 @@ async def turn(agent: Graph, text: str, **configurable: str) -> None:
     await agent.graph.ainvoke(message, config, context=Context(user_id="alice", org_id="acme"))
 
 
-WRITES = {
-    "write_file": ToolCall("write_file", {"file_path": "/memories/topics/new.md", "content": "late"}),
-    "edit_file": ToolCall("edit_file", {"file_path": "/memories/preferences.md", "old_string": "one", "new_string": "late"}),
-    "append_memory": ToolCall("append_memory", {"path": "/memories/topics/new.md", "text": "late"}),
-    "save_profile": ToolCall("save_profile", {"profile": {"name": "late"}}),
-}
-
-
-async def forgotten_while(
-    model: ScriptedAnthropic, store: BaseStore, running: Callable[[str], Any], *calls: ToolCall, going: tuple[str, ...] = ()
-) -> str:
-    """What the model was told, where its person was forgotten between its being asked and its answering."""
-    question = f"take your time {uuid.uuid4()}"
-    model.script(question, Slow(1.0, calls), [Text("done")])
-    run = asyncio.create_task(running(question))
-    while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
-        await asyncio.sleep(0.01)
-    with pytest.raises(HTTPException) if going else nullcontext():
-        await forget(store, client(busy=going), ALICE, DEFAULTS)
-    assert not left(store)
-    await run
-    return str(tool_results(model.requests_for(question)[-1]))
+APPEND = ToolCall("append_memory", {"path": "/memories/topics/more.md", "text": "late"})
+WRITES = [
+    ToolCall("write_file", {"file_path": "/memories/topics/new.md", "content": "late"}),
+    ToolCall("edit_file", {"file_path": "/memories/preferences.md", "old_string": "one", "new_string": "late"}),
+    ToolCall("save_profile", {"profile": {"name": "late"}}),
+    APPEND,
+]
 
 
 async def test_where_a_run_cannot_be_stopped_only_its_thread_stays_until_it_has_ended(store: BaseStore) -> None:
@@ -190,36 +168,47 @@ async def test_where_a_run_cannot_be_stopped_only_its_thread_stays_until_it_has_
     assert not platform.kept
 
 
-@pytest.mark.parametrize(("build", "tool", "going"), [
-    *(("agent", tool, ()) for tool in WRITES),
-    ("agent", "write_file", ("a run that cannot be stopped",)),
-    *((name, "append_memory", ()) for name in graph_builders() if name != "agent"),
-])  # fmt: skip
-async def test_a_run_from_before_writes_nothing_afterwards(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, *, build: str, tool: str, going: tuple[str, ...]
-) -> None:
+async def forgotten_while(
+    model: ScriptedAnthropic, store: BaseStore, agent: Graph, *calls: ToolCall, going: tuple[str, ...] = ()
+) -> Any:
+    """What the model was told, where its person was forgotten between its being asked and its answering."""
     await furnish(store, MEMORIES)
-    agent = graph(build=graph_builders()[build])
-    told = await forgotten_while(model, store, lambda text: turn(agent, text), WRITES[tool], going=going)
-    assert "was deleted since this run began" in told
+    question = f"take your time {uuid.uuid4()}"
+    model.script(question, Slow(1.0, calls), [Text("done")])
+    run = asyncio.create_task(turn(agent, question))
+    while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
+        await asyncio.sleep(0.01)
+    with pytest.raises(HTTPException) if going else nullcontext():
+        await forget(store, client(busy=going), ALICE, DEFAULTS)
     assert not left(store)
+    await run
+    assert not left(store)
+    return tool_results(model.requests_for(question)[-1])
+
+
+@pytest.mark.parametrize("going", [(), ("a run that cannot be stopped",)])
+@pytest.mark.parametrize("build", graph_builders())
+async def test_a_run_from_before_writes_nothing_afterwards(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, build: str, going: tuple[str, ...]
+) -> None:
+    agent = graph(build=graph_builders()[build])
+    calls = WRITES if build == "agent" else [APPEND]
+    told = await forgotten_while(model, store, agent, *calls, going=going)
+    assert ["was deleted since this run began" in each for each in told] == [True] * len(calls)
     if build == "agent":
-        model.script("again", [WRITES["write_file"]], [Text("done")])
+        model.script("again", [APPEND], [Text("done")])
         await turn(agent, "again")
-        assert store.get(MEMORIES, "/topics/new.md"), "a run that began afterwards writes"
+        assert store.get(MEMORIES, "/topics/more.md"), "a run that began afterwards writes"
 
 
 @pytest.mark.parametrize("subagent", SUBAGENTS)
 async def test_neither_does_a_subagent_that_began_before_or_begins_after(
     graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, subagent: str
 ) -> None:
-    await furnish(store, MEMORIES)
-    agent = graph(build=build_agent)
-    model.script("do as told", [WRITES["write_file"]], [Text("done")])
+    model.script("do as told", [APPEND], [Text("done")])
     task = ToolCall("task", {"description": "do as told", "subagent_type": subagent})
-    await forgotten_while(model, store, lambda text: turn(agent, text), task)
+    await forgotten_while(model, store, graph(build=build_agent), task)
     assert "was deleted since this run began" in str(model.requests_for("do as told"))
-    assert not left(store)
 
 
 async def test_nor_one_that_is_repeated_under_its_run_s_id(
@@ -228,6 +217,6 @@ async def test_nor_one_that_is_repeated_under_its_run_s_id(
     agent, run_id = graph(), str(uuid7())
     await turn(agent, "the first attempt", run_id=run_id)
     await forget(store, client(), ALICE, DEFAULTS)
-    model.script("the second attempt", [WRITES["write_file"]], [Text("done")])
+    model.script("the second attempt", [APPEND], [Text("done")])
     await turn(agent, "the second attempt", run_id=run_id)
     assert not left(store)

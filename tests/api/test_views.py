@@ -90,13 +90,6 @@ async def test_looking_at_the_prompt_writes_nothing_and_shows_the_first_memory(
     assert "(Nothing is remembered yet.)" in (await told(api, "prompt"))["blocks"][1]["text"]
 
 
-async def test_where_memory_is_shared_the_prompt_shows_no_profile(calling: Open, store: BaseStore) -> None:
-    async with calling("alice", Settings(memory_scope="assistant")) as client:
-        names = [block["name"] for block in (await told(client, "prompt"))["blocks"]]
-    assert names == BLOCKS
-    assert not kept(store)
-
-
 @pytest.mark.parametrize("query", [
     "", "q=", "q=%20", f"q={'x' * 1_001}", "q=x&limit=0", "q=x&limit=21", "q=x&limit=-1", "q=x&limit=1.5", "q=x&limit=²",
     "q=x&Q=y", "q=x&limit=999999999999999999999",

@@ -72,12 +72,6 @@ class Elsewhere:
     def delete(self, path: str) -> None:
         self._http.delete("/memory/file", params={"path": path}).raise_for_status()
 
-    def say(self, thread_id: str, text: str) -> None:
-        """Send a message after all others, and wait until it is answered."""
-        message = {"messages": [{"role": "user", "content": text}]}
-        body = {"assistant_id": "agent", "input": message, "multitask_strategy": "enqueue"}
-        self._http.post(f"/threads/{thread_id}/runs/wait", json=body).raise_for_status()
-
     def remove(self, thread_id: str) -> None:
         self._http.delete(f"/threads/{thread_id}").raise_for_status()
 

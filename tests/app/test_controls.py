@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import APIResponse, Route, expect
+from playwright.sync_api import expect
 
 from memory.controls import NEARLY_FULL
 from settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MEMORY_BUDGET_BYTES
@@ -52,39 +52,6 @@ def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhe
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 
-def test_a_switch_stays_where_an_earlier_question_is_answered_late(visit: Visit, me: str) -> None:
-    """The page asks for the switches whenever memory changes; an answer from before a click does not undo the click."""
-    page = visit().sign_in(me)
-    switch, early, changes = page.get_by_label("Pause memory"), list[tuple[Route, APIResponse]](), list[Route]()
-    page.route("**/memory/controls", lambda route: hold(route, early, changes))
-    page.get_by_role("button", name="New file").click()
-    page.get_by_label("Path").fill("/memories/new.md")
-    page.get_by_role("button", name="Save").click()
-    while not early:
-        page.wait_for_timeout(20)
-    with page.expect_response("**/memory/controls"):
-        switch.click()
-        for route, answer in early:
-            route.fulfill(response=answer)
-    page.evaluate("() => new Promise(requestAnimationFrame)")
-    assert switch.is_checked()
-    while not changes:
-        page.wait_for_timeout(20)
-    with page.expect_response(lambda response: response.request.method == "PUT"):
-        changes[0].continue_()
-    expect(switch).to_be_checked()
-
-
-def hold(route: Route, early: list[tuple[Route, APIResponse]], changes: list[Route]) -> None:
-    """Keep the answers to what is asked before a change, and keep the change from the server."""
-    if route.request.method == "PUT":
-        changes.append(route)
-    elif changes:
-        route.continue_()
-    else:
-        early.append((route, route.fetch()))
-
-
 def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     visitor = visit()
     page = visitor.sign_in(me)
@@ -102,22 +69,6 @@ def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhe
     said.get_by_role("link", name="this conversation").click()
     expect(page.get_by_text(METRIC).first).to_be_visible()
     assert page.url.endswith(thread)
-
-
-@pytest.mark.proof
-def test_where_a_file_is_long_it_is_said_how_many_lines_are_left_out(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    elsewhere.write(PREFERENCES, "".join(f"- {n}\n" for n in range(450)))
-    page = visitor.sign_in(me)
-    visitor.button(PREFERENCES).click()
-    visitor.button("Why").click()
-    lines = page.get_by_role("list", name="Why each line is known").get_by_role("listitem")
-    expect(lines).to_have_count(400)
-    expect(page.get_by_text("50 more lines of this file are left out here.")).to_be_visible()
-    elsewhere.write(PREFERENCES, "".join(f"- {n}\n" for n in range(400)))
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(page.get_by_text("left out here")).to_have_count(0)
-    expect(lines).to_have_count(400)
 
 
 @pytest.mark.proof

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import jwt
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from memory.identity import WRITE_POLICIES
 from testing.dev_server import DevServer
@@ -142,18 +142,6 @@ def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visit: Visit, m
     assert f"Bearer {other}" not in used
 
 
-def test_when_the_token_is_over_one_is_asked_for_another(visit: Visit, me: str) -> None:
-    visitor = visit()
-    over = time.time() + 10
-    enter(visitor, me, seconds=-20)  # of the 30 by which clocks may differ
-    page = visitor.page
-    page.wait_for_timeout(max(0, over - time.time()) * 1_000 + 1_000)
-    visitor.button("Policies").click()
-    expect(page.get_by_label("Token")).to_be_visible()
-    expect(page.get_by_role("alert")).to_be_visible()
-    assert me not in page.content()
-
-
 def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_person(visit: Visit, me: str) -> None:
     visitor = visit()
     enter(visitor, me)
@@ -172,20 +160,6 @@ def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_
     visitor.button("Send").click()
     expect(page.get_by_text("ok", exact=True)).to_have_count(2)
     expect(message).to_have_value("")
-    # What was meant for a temporary conversation goes to no other.
-    visitor.button("New conversation").click()
-    page.get_by_label("Temporary conversation").check()
-    refuse(page, "**/threads")
-    message.fill("a secret")
-    visitor.button("Send").click()
-    expect(page.get_by_role("alert")).to_have_text(OVER)
-    page.unroute("**/threads")
-    page.get_by_label("Token").fill(token(me))
-    visitor.button("Sign in").click()
-    expect(message).to_have_value("a secret")
-    expect(page.get_by_label("Temporary conversation")).to_be_checked()
-    visitor.button("Send").click()
-    expect(page.get_by_text("Temporary conversation: it knows nothing of you")).to_be_visible()
 
 
 def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(visit: Visit, me: str) -> None:
@@ -292,28 +266,6 @@ def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
     visitor.context.set_offline(False)
     visitor.button("Send").click()
     expect(page.get_by_text("ok", exact=True)).to_be_visible()
-
-
-def test_an_answer_that_was_over_before_it_could_be_followed_is_shown_or_said_to_have_failed(
-    visit: Visit, model: ScriptedAnthropic, me: str
-) -> None:
-    visitor = visit()
-    enter(visitor, me)
-    page, held = visitor.page, list[Route]()
-    headers = {"authorization": f"Bearer {token(me)}"}
-    model.script("fail", Failure(400, "invalid_request_error", "no"))
-    page.route("**/stream", lambda route: held.append(route))  # noqa: PLW0108  # Playwright marks it
-    for text, shown in (("hello", page.get_by_text("ok", exact=True)), ("fail", page.get_by_text("Send your message again."))):
-        with page.expect_request("**/stream"):
-            ask(visitor, text)
-        thread = f"{visitor.url}/threads/{page.url.partition('#')[2]}"
-        for _ in range(600):
-            page.wait_for_timeout(100)
-            if held and httpx.get(thread, headers=headers, trust_env=False).json()["status"] != "busy":
-                break
-        held.pop().continue_()
-        expect(shown).to_be_visible()
-        visitor.button("Send").wait_for()
 
 
 def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(visit: Visit, me: str) -> None:

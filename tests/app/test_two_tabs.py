@@ -74,37 +74,3 @@ def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(visit: 
     expect(page.get_by_text("There is no such conversation; this is a new one.")).to_be_visible()
     visitor.say("hello again")
     expect(page.get_by_role("article")).to_have_count(2)
-
-
-def test_a_message_is_shown_once_also_where_another_follows_it_before_its_answer(
-    visit: Visit, me: str, elsewhere: Elsewhere
-) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
-    visitor.say("hello")
-    page.get_by_role("textbox", name="Message").fill("from this page")
-    go_on = sent(visitor)
-    elsewhere.say(page.url.partition("#")[2], "from another page")
-    go_on()
-    visitor.button("Send").wait_for()
-    expect(page.locator("article.mine")).to_have_text(["Youhello", "Youfrom this page", "Youfrom another page"])
-
-
-@pytest.mark.parametrize("status", [429, 503])
-def test_an_answer_is_followed_to_its_end_also_where_the_server_refuses_for_a_moment(
-    visit: Visit, me: str, status: int
-) -> None:
-    visitor = visit()
-    page, refusals = visitor.sign_in(me), [status] * 2
-
-    def refuse(route: Route) -> None:
-        if refusals:
-            route.fulfill(status=refusals.pop(), body="no upstream")
-        else:
-            route.continue_()
-
-    page.route("**/stream", refuse)
-    visitor.say("hello")
-    assert not refusals
-    expect(page.get_by_role("article")).to_have_count(2)
-    expect(page.locator(".note")).to_have_count(0)

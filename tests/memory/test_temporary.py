@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import ConflictError, NotFoundError, UnprocessableEntityError
+from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
 from memory.controls import delete_temporary
 from memory.identity import DEFAULT_AGENT_ASSISTANT, Actor
@@ -173,76 +173,18 @@ async def test_a2a_goes_on_with_one_and_without_one_and_over_mcp_it_is_an_ordina
         assert "fennel" in system_text(model.requests[-1]), path
 
 
-async def test_of_two_runs_that_make_one_thread_at_once_both_are_what_it_becomes(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_of_requests_that_make_one_thread_at_once_the_first_decides_for_ever(server: DevServer, alice: str) -> None:
     client = server.as_user(alice)
     message: Any = {"messages": [{"role": "user", "content": "hello"}]}
-    for turn in range(4):
-        thread, path = str(uuid4()), f"/memories/{turn}.md"
-        model.clear()
-        model.script("hello", [ToolCall("append_memory", {"path": path, "text": "- x"})], [Text("done")])
-        asked: list[Any] = [TEMPORARY, {}][:: (-1) ** turn]
-        started = await asyncio.gather(
-            *(client.runs.create(thread, "agent", input=message, metadata=metadata, if_not_exists="create",
-                                 multitask_strategy="enqueue") for metadata in asked)
-        )  # fmt: skip
-        for run in started:
-            await client.runs.join(thread, run["run_id"])
-        answers = [tool_results(body)[0] for body in model.requests if tool_results(body)]
-        refused = ["temporary conversation" in answer for answer in answers]
-        assert set(refused) == {await is_temporary(client, thread)}, turn
-
-
-@pytest.mark.parametrize("if_exists", ["do_nothing", "raise"])
-async def test_of_requests_that_make_one_thread_at_once_the_first_decides_for_ever(
-    server: DevServer, model: ScriptedAnthropic, alice: str, if_exists: Any
-) -> None:
-    client = server.as_user(alice)
-    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
-
-    async def create(thread: str, metadata: Any) -> bool | None:
-        """Whether the answer says that the thread is temporary; None for a refusal, because there is one."""
-        try:
-            made = await client.threads.create(thread_id=thread, metadata=metadata, if_exists=if_exists)
-        except ConflictError:
-            return None
-        return bool((made["metadata"] or {}).get("temporary"))
-
     for turn in range(2):
-        thread, path = str(uuid4()), f"/memories/{if_exists}-{turn}.md"
+        thread = str(uuid4())
         asked: list[Any] = [TEMPORARY, {}, {}, TEMPORARY][:: (-1) ** turn]
-        said = await asyncio.gather(*(create(thread, metadata) for metadata in asked))
+        creations = (client.threads.create(thread_id=thread, metadata=said, if_exists="do_nothing") for said in asked)
+        made = await asyncio.gather(*creations)
         became = await is_temporary(client, thread)
-        assert set(said) - {None} == {became}
-        assert sum(answer is not None for answer in said) == (1 if if_exists == "raise" else len(asked))
-        model.script("hello", [ToolCall("append_memory", {"path": path, "text": "- x"})], [Text("done")])
+        assert {bool((each["metadata"] or {}).get("temporary")) for each in made} == {became}
         await client.runs.wait(thread, "agent", input=message, metadata={} if became else TEMPORARY, if_not_exists="create")
-        assert [await create(thread, metadata) for metadata in asked] == (
-            [became] * 4 if if_exists == "do_nothing" else [None] * 4
-        )
         assert await is_temporary(client, thread) == became
-        assert (path in str(await client.http.get("/memory"))) == (not became)
-
-
-@pytest.mark.proof
-async def test_the_conversations_that_a_cron_begins_are_temporary_where_it_says_so(server: DevServer, alice: str) -> None:
-    operator, client = server.as_operator(), server.as_user(alice)
-    context: Any = {"user_id": alice, "org_id": "acme"}
-    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
-    crons: list[Any] = []
-    asked: list[Any] = [TEMPORARY, {}]
-    for said in asked:
-        body = {"assistant_id": "agent", "schedule": "* * * * *", "input": message, "context": context, "metadata": said}
-        crons.append(await operator.http.post("/runs/crons", json={**body, "on_run_completed": "keep"}))
-    try:
-        async with asyncio.timeout(90):
-            while len(threads := await client.threads.search()) < len(crons):  # noqa: ASYNC110
-                await asyncio.sleep(1)
-    finally:
-        for cron in crons:
-            await operator.crons.delete(cron["cron_id"])
-    assert sorted(bool((thread["metadata"] or {}).get("temporary")) for thread in threads) == [False, True]
 
 
 async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str) -> None:

@@ -26,10 +26,3 @@ def test_operators_see_what_is_due(visit: Visit) -> None:
     visitor.say("hello")
     visitor.button("Operations").click()
     expect(page.get_by_role("region", name="Due")).to_contain_text("1 conversation of 1 person, the oldest since")
-
-
-def test_nobody_else_is_offered_them(visit: Visit, me: str) -> None:
-    visitor = visit()
-    visitor.sign_in(me)
-    expect(visitor.button("Policies")).to_be_visible()
-    expect(visitor.button("Operations")).to_have_count(0)
