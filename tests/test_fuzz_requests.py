@@ -330,17 +330,6 @@ def echo(body: Body) -> Reply:
     return [Text(" ".join(["shown", *re.findall(r"\b(?:said|kept|rule|skill)-[0-9a-f]{32}\b", json.dumps(body))]))]
 
 
-async def running(operator: Person, attackers: list[Person]) -> list[str]:
-    """Threads of theirs on which a run goes on."""
-    going = []
-    for attacker in attackers:
-        mine = {"metadata": {"user_id": attacker.name, "org_id": attacker.org}, "status": "busy", "limit": 1000}
-        for thread in await operator.made("POST", "/threads/search", mine):
-            runs = await operator.made("GET", f"/threads/{thread['thread_id']}/runs?limit=100")
-            going += [f"{attacker.name}: {run}" for run in runs if run["status"] in {"pending", "running"}]
-    return going
-
-
 @pytest.mark.parametrize(("times", "number"), [(2, 1), pytest.param(25, 2, marks=pytest.mark.proof)])
 async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes_on(
     server: DevServer, model: ScriptedAnthropic, times: int, number: int
@@ -365,12 +354,14 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
     room = asyncio.Semaphore(AT_ONCE)
     await asyncio.gather(*(trial.send(room) for trial in trials))
 
-    going = list[str]()
+    whose = {(attacker.name, attacker.org) for attacker in attackers}
     for _ in range(END_SECONDS):
-        if not (going := await running(victim.operator, attackers)):
+        busy = await victim.operator.made("POST", "/threads/search", {"status": "busy", "limit": 1000})
+        going = [one for one in busy if (one["metadata"].get("user_id"), one["metadata"].get("org_id")) in whose]
+        if not going:
             break
         await asyncio.sleep(1)
-    wrong = [f"a run never ends: {run}" for run in going]
+    wrong = [f"a run never ends: {thread}" for thread in going]
     for trial in trials:
         known = PLATFORM_ERRORS.get(trial.case.route)
         if trial.status == 0 or (trial.status >= 500 and not (known and known(trial.request[2]))):

@@ -13,7 +13,6 @@ from langgraph.store.base import BaseStore
 
 from memory import journal
 from memory.identity import Actor, Author
-from memory.journal import writing
 from settings import (
     MAX_DIFF_CHARS,
     MAX_FILE_BYTES,
@@ -76,26 +75,6 @@ async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginnin
     assert len(revisions) == REVISIONS_KEPT
     assert revisions[-1]["diff"] is None, "of the oldest it is not known what it changed"
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
-
-
-async def test_the_history_says_how_many_revisions_were_removed_to_make_room(
-    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "_TRIMS", 10**6)
-    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
-
-    async def dropped(path: str) -> tuple[int, int]:
-        told = (await api.get("/memory/history", params={"path": path})).json()
-        return len(told["revisions"]), told["revisions_dropped"]
-
-    for number in range(40):
-        assert (await put(api, f"{number}{'x' * 250_000}")).status_code == 200
-        assert (await put(api, f"{number}", "/memories/other.md")).status_code == 200
-    kept, gone = await dropped("/memories/notes.md")
-    assert (kept + gone, gone > 0) == (40, True)
-    for number in range(REVISIONS_KEPT + 1):
-        await put(api, f"{number}")
-    assert await dropped("/memories/notes.md") == (REVISIONS_KEPT, 0), "that there are no older ones is usual"
 
 
 async def test_a_value_put_around_the_journal_is_seen_changed_and_deleted(api: httpx.AsyncClient, store: BaseStore) -> None:

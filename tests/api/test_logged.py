@@ -33,7 +33,7 @@ async def test_the_log_names_requests_and_nothing_of_what_they_ask_for(talkative
                 for name in ("q", "path", "user_id", "unknown"):
                     await http.get(path, params={name: said}, headers=headers)
                 await http.put(path, params={"path": f"/memories/{said}.md"}, json={"content": "x"}, headers=headers)
-        await http.get(f"/memory/{(mark := uuid4().hex)}")
+        await http.get(f"/memory/{(mark := f'last-{uuid4().hex}')}")
     async with asyncio.timeout(60):
         while mark not in talkative.log:  # noqa: ASYNC110  # another process writes it
             await asyncio.sleep(0.1)

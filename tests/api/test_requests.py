@@ -58,28 +58,15 @@ async def test_a_bad_query_is_refused(api: httpx.AsyncClient, store: BaseStore, 
     assert not kept(store)
 
 
-@pytest.mark.parametrize(("body", "kind", "status"), [
-    (b"", "application/json", 422),
-    (b"{", "application/json", 422),
-    (b"\xff\xfe", "application/json", 422),
-    (b"[" * 100_000, "application/json", 422),
-    (b'["content"]', "application/json", 422),
-    (b'{"content": "x"}', "text/plain", 422),
-    (b'{"content": "x"}', "", 422),
-    (b'{"content": 7}', "application/json", 422),
-    (b'{"content": null}', "application/json", 422),
-    (b"{}", "application/json", 422),
-    (b'{"content": "x", "encoding": "base64"}', "application/json", 422),
-    (b'{"content": "a\\u0000b"}', "application/json", 422),
-    (b'{"content": "\\ud800"}', "application/json", 422),
-    (b'{"content": "' + b"x" * (MAX_FILE_BYTES + 1) + b'"}', "application/json", 422),
-    (b'{"content": "key AKIAABCDEFGHIJKLMNOP"}', "application/json", 422),
-    (b" " * (MAX_INPUT_BYTES + 1), "application/json", 413),
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"\xff\xfe", b"[" * 100_000, b'["content"]', b'{"content": 7}', b'{"content": null}', b"{}",
+    b'{"content": "\\ud800"}', b'{"content": "x", "encoding": "base64"}', b'{"content": "a\\u0000b"}',
+    b'{"content": "key AKIAABCDEFGHIJKLMNOP"}',
+    b'{"content": "' + b"x" * (MAX_FILE_BYTES + 1) + b'"}', b" " * (MAX_INPUT_BYTES + 1),
 ])  # fmt: skip
-async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, body: bytes, kind: str, status: int) -> None:
-    headers = {"content-type": kind} if kind else {}
-    answer = await api.put("/memory/file", params=NOTES, content=body, headers=headers)
-    assert answer.status_code == status, answer.text
+async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, body: bytes) -> None:
+    answer = await api.put("/memory/file", params=NOTES, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == (413 if len(body) > MAX_INPUT_BYTES else 422), answer.text
     assert set(answer.json()) == {"detail"}
     assert "AKIA" not in answer.text
     assert not kept(store)
@@ -150,28 +137,19 @@ async def test_where_memory_is_shared_nobody_has_files_of_their_own(
     assert not kept(store)
 
 
-async def test_memory_with_each_assistant_is_named_by_the_assistant(calling: Open, store: BaseStore) -> None:
-    other = "11111111-2222-3333-4444-555555555555"
-    async with calling(settings=Settings(memory_scope="user+assistant")) as client:
-        await put(client, "default's")
-        await put(client, "other's", params={**NOTES, "assistant_id": other.upper()})
-        assert (await client.get("/memory/file", params=NOTES)).json()["content"] == "default's"
-        assert (await client.get("/memory/file", params={**NOTES, "assistant_id": other})).json()["content"] == "other's"
-        assert (await client.get("/memory", params={"assistant_id": "a:b"})).status_code == 422
-    assert store.get(("memories", f"{other}:acme:alice"), "/notes.md")
-
-
-async def test_no_request_begins_memory_with_more_assistants_than_the_limit(calling: Open) -> None:
+async def test_no_request_begins_memory_with_more_assistants_than_the_limit(calling: Open, store: BaseStore) -> None:
     ids = [f"11111111-2222-3333-4444-{number:012}" for number in range(MAX_ASSISTANTS + 1)]
     async with calling(settings=Settings(memory_scope="user+assistant")) as client:
         answers = [await put(client, "x", params={**NOTES, "assistant_id": assistant}) for assistant in ids]
         assert [answer.status_code for answer in answers] == [200] * MAX_ASSISTANTS + [422]
-        assert f"{MAX_ASSISTANTS} is the limit" in answers[-1].json()["detail"]
         last = {"assistant_id": ids[-1]}
         body = exported({"path": "/memories/a.md", "content": "x"})
         assert (await client.post("/memory/import", params=last, json=body)).status_code == 422
         assert (await put(client, "y", params={**NOTES, "assistant_id": ids[0]})).status_code == 200
-        assert (await put(client, "y")).status_code == 200, "nobody has to name the default one"
+        assert (await put(client, "default's")).status_code == 200, "nobody has to name the default one"
+        assert (await client.get("/memory/file", params={**NOTES, "assistant_id": ids[0]})).json()["content"] == "y"
+        assert (await client.get("/memory/file", params=NOTES)).json()["content"] == "default's"
+    assert store.get(("memories", f"{ids[0]}:acme:alice"), "/notes.md")
 
 
 @pytest.mark.parametrize(("method", "path", "body", "named"), [

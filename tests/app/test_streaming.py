@@ -14,8 +14,7 @@ from playwright.sync_api import Page, expect
 
 from memory.identity import WRITE_POLICIES
 from testing.dev_server import DevServer
-from testing.parts import needs_consolidation
-from testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Text, ToolCall
+from testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Text
 from tests.app.browser import Visitor
 from tests.app.conftest import Visit
 from tests.conftest import model_env
@@ -82,13 +81,6 @@ def ask(visitor: Visitor, text: str) -> None:
 def refuse(page: Page, route: str) -> None:
     """Answer the requests of this route as when the token is over."""
     page.route(route, lambda request: request.fulfill(status=401, json={"detail": OVER}))
-
-
-def written(visitor: Visitor, identity: str) -> list[str]:
-    """The paths of what consolidation has written."""
-    headers = {"authorization": f"Bearer {token(identity)}"}
-    files = httpx.get(f"{visitor.url}/memory", headers=headers, trust_env=False).json()["files"]
-    return [file["path"] for file in files if file["path"] != "/memories/preferences.md"]
 
 
 def test_a_token_signs_in_by_field_or_by_address_after_a_yes_and_is_erased_from_there(visit: Visit, me: str) -> None:
@@ -178,35 +170,6 @@ def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(vi
         expect(message).to_have_value("")
         message.fill("a secret")
         visitor.button("Sign out").click()
-
-
-@needs_consolidation
-def test_of_a_proposal_with_several_files_each_is_accepted_or_declined_alone(
-    visit: Visit, model: ScriptedAnthropic, me: str
-) -> None:
-    visitor = visit()
-    enter(visitor, me)
-    page = visitor.page
-    page.get_by_label("Show me changes first").check()
-    visitor.say("I like leek.")
-    paths = [f"/memories/{name}.md" for name in ("first", "second", "third")]
-    writes = [ToolCall("append_memory", {"path": path, "text": f"- leek in {path}"}) for path in paths]
-    model.script("Conversations with something new", writes, [Text("done")])
-    visitor.button("Consolidation").click()
-    visitor.button("Consolidate now").click()
-    expect(page.get_by_text("proposed: 1 conversation")).to_be_visible(timeout=30_000)
-    page.keyboard.press("Escape")
-    visitor.button("Proposed changes 1").click()
-    files = page.get_by_role("dialog").get_by_role("article")
-    expect(files).to_have_count(3)
-    assert visitor.inaccessible() == []
-    for label, left in ((f"Accept {paths[1]}", [paths[0], paths[2]]), (f"Decline {paths[0]}", [paths[2]])):
-        visitor.button(label).click()
-        expect(files.get_by_role("heading")).to_have_text(left)
-    assert written(visitor, me) == [paths[1]]
-    visitor.button("Accept").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Nothing waits for you any more.")
-    assert written(visitor, me) == paths[1:]
 
 
 def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_or_stopped(

@@ -15,47 +15,12 @@ async function collect(stream) {
   return { events: events.map(({ event }) => event), ids: events.map(({ id }) => id), last };
 }
 
-// Cuts the first event stream after its first state, as a network that goes away does.
-function cutting(requests) {
-  let cut = false;
-  return async (input, init) => {
-    const headers = new Headers(init?.headers);
-    requests.push({
-      path: new URL(input).pathname, authorized: headers.has("authorization"), after: headers.get("last-event-id"),
-    });
-    const answer = await fetch(input, init);
-    if (cut || !answer.headers.get("content-type")?.startsWith("text/event-stream")) return answer;
-    cut = true;
-    const reader = answer.body.getReader();
-    const body = new ReadableStream({
-      async start(controller) {
-        let seen = "";
-        while (!/event: values[^]*\r?\n\r?\n$/.test(seen)) {
-          const { value } = await reader.read();
-          controller.enqueue(value);
-          seen += new TextDecoder().decode(value);
-        }
-        await reader.cancel();
-        setTimeout(() => controller.error(new TypeError("network error")), 100);
-      },
-    });
-    return new Response(body, { status: answer.status, headers: answer.headers });
-  };
-}
-
 const calls = {
   // useStream: a thread, then a stream of its run.
   async stream() {
     const { thread_id } = await client().threads.create({});
     const found = await collect(client().runs.stream(thread_id, "agent", options({ onDisconnect: "continue" })));
     return { thread: thread_id, ...found, state: await client().threads.getState(thread_id) };
-  },
-  async reconnect() {
-    const requests = [];
-    const cut = client({ callerOptions: { fetch: cutting(requests), maxRetries: 0 } });
-    const { thread_id } = await cut.threads.create({});
-    const found = await collect(cut.runs.stream(thread_id, "agent", options({ onDisconnect: "continue" })));
-    return { ...found, requests };
   },
   // useStream with `reconnectOnMount`: the page was closed, and is opened again.
   async join() {
@@ -82,16 +47,6 @@ const calls = {
     } finally {
       await stream.close();
     }
-  },
-  async list() {
-    const { threads } = client();
-    return {
-      agent: await threads.search({ metadata: { graph_id: "agent" }, limit: 100 }),
-      all: await threads.search({ limit: 100, sortBy: "updated_at", sortOrder: "desc" }),
-    };
-  },
-  async rename() {
-    return client().threads.update(thread, { metadata: { title: text } });
   },
   async resume() {
     return collect(client().runs.stream(thread, "agent", { command: { resume: extra }, streamMode: ["values"] }));

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from testing.dev_server import DevServer, dev_token, run_turn
-from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import served
 
@@ -62,18 +61,6 @@ async def test_a_stream_with_the_token_ends_with_the_answer(
     assert texts(seen["last"])[-1] == "Water it on Sundays."
 
 
-async def test_a_stream_that_broke_goes_on_where_it_broke(
-    javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    model.script("slowly", Slow(1, [Text("Here it is.")]))
-    seen = (await call(javascript, server, alice, "reconnect", text="slowly"))["ok"]
-    assert texts(seen["last"])[-1] == "Here it is."
-    started, joined = [request for request in seen["requests"] if request["path"].endswith("/stream")]
-    assert started["path"].endswith("/runs/stream")
-    assert (joined["authorized"], bool(joined["after"])) == (True, True)
-    assert len(set(seen["ids"])) == len(seen["ids"]), "no event came twice"
-
-
 async def test_a_closed_page_joins_its_run_again_with_all_events(
     javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -88,22 +75,6 @@ async def test_the_newer_protocol_of_threads_works_with_the_token(
     model.script("newer", [Text("It does.")])
     seen = (await call(javascript, server, alice, "protocol", text="Does the newer one work?"))["ok"]
     assert "It does." in json.dumps(seen["last"])
-
-
-@needs_consolidation
-async def test_a_list_by_graph_has_no_consolidation_and_one_without_has_it(
-    javascript: Path, server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client = server.as_user(alice)
-    talk, consolidated = [str((await client.threads.create())["thread_id"]) for _ in range(2)]
-    await run_turn(client, talk, "hello")
-    await run_turn(client, consolidated, "consolidate", assistant="consolidation_agent")
-    seen = (await call(javascript, server, alice, "list"))["ok"]
-    assert [thread["thread_id"] for thread in seen["agent"]] == [talk]
-    assert {thread["thread_id"] for thread in seen["all"]} == {talk, consolidated}
-    renamed = (await call(javascript, server, alice, "rename", thread=talk, text="Greetings"))["ok"]
-    assert renamed["metadata"]["title"] == "Greetings"
-    assert (await call(javascript, server, f"other-{alice}", "rename", thread=talk, text="mine"))["status"] == 404
 
 
 async def test_files_of_the_thread_are_in_its_state_and_can_be_edited(
