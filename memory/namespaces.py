@@ -98,16 +98,9 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     return [*of_files, *index, *of_consolidation, controls(actor), assistants(actor)]
 
 
-def is_memory_of(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
-    """Whether a namespace is one of `memories` of this person alone."""
-    if settings.memory_scope == "assistant" or len(namespace) != 2 or namespace[0] != "memories":  # noqa: PLR2004
-        return False
-    if settings.memory_scope == "user":
-        return namespace[1] == person_label(actor)
-    assistant, _, person = namespace[1].partition(":")
-    return bool(assistant) and person == person_label(actor)
-
-
 def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
     """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
-    return namespace == policies(actor.org_id) or is_memory_of(namespace, actor, settings)
+    if settings.memory_scope == "user+assistant" and (found := noted(namespace)):
+        return found[0] == assistants(actor) and bool(found[1])
+    own = ("memories", person_label(actor)) if settings.memory_scope == "user" else None
+    return namespace in (own, policies(actor.org_id))

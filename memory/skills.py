@@ -15,7 +15,7 @@ from memory.blocks import Block, PerRun, shown
 from memory.files import ScopedFiles
 from memory.identity import Actor
 from memory.validation import SKILL_FILE, RefusedWriteError, read_skill
-from settings import PROJECT, SKILLS_BUDGET_BYTES, Settings
+from settings import MAX_FRONT_MATTER_BYTES, PROJECT, SKILLS_BUDGET_BYTES, Settings
 
 SKILLS_BLOCK = (PROJECT / "prompts" / "skills_block.md").read_text("utf-8")
 
@@ -85,16 +85,14 @@ def _listed(files: Sequence[FileDownloadResponse]) -> tuple[list[SkillMetadata],
         name = file.path.split("/")[-2]
         if file.content is None or name in skills:
             continue
+        room -= len(file.path) + min(len(file.content.split(b"\n---", 1)[0]), MAX_FRONT_MATTER_BYTES)
+        if room < 0:
+            unread += 1
+            continue
         try:
-            skill = read_skill(file.path, file.content.decode(errors="replace")) if room > 0 else None
+            skills[name] = _escaped(read_skill(file.path, file.content.decode(errors="replace")))
         except RefusedWriteError as error:
             errors.append(str(error))
-            continue
-        room -= len(str(skill).encode())
-        if skill and room >= 0:
-            skills[name] = _escaped(skill)
-        else:
-            unread += 1
     if unread:
         errors.append(f"{unread} more skills are not listed here; ls the folders above.")
     return list(skills.values()), errors

@@ -206,11 +206,8 @@ async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
     """Delete revisions again, and make the file what it is without them."""
     log = namespaces.journal(file.files, file.path)
     await file.store.abatch([PutOp(log, put(file.files, file.path, each, "").key, None) for each in mine])
-    file, newest, found = file._replace(began=None), None, NOTHING
-    while newest != found:
-        kept, _ = await file.look()
-        newest, found = found, [NOTHING, *kept.history()[:1]][-1]
-        await file.put([], found)
+    kept, _ = await (others := file._replace(began=None)).look()
+    await others.put([], [NOTHING, *kept.history()[:1]][-1])
 
 
 async def history(store: BaseStore, files: Namespace, path: str) -> list[Revision]:

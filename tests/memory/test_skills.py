@@ -132,7 +132,7 @@ async def test_of_a_person_s_many_skills_no_more_are_read_than_there_is_room_for
 ) -> None:
     for number in range(300):
         put(store, OWN, f"/skills/s{number}/SKILL.md", skill("a: [" + "x," * 4_000 + "]", name=f"s{number}"))
-    began = time.thread_time()
+    began = time.process_time()
     await graph().turn("one")
-    assert time.thread_time() - began < 5  # all of them would take half a minute
+    assert time.process_time() - began < 5  # all of them would take half a minute
     assert "more skills are not listed here" in system_text(model.requests[0])
