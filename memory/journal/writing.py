@@ -96,7 +96,7 @@ async def change(
     began: Began | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> Revision:
-    """Change a file. When this returns, the change is in the file, or in a revision from which the next file is made.
+    """Change a file, and return the newest revision, in which the change is: in the file, or in what the next file is made of.
 
     Args:
         make: makes the new content.
@@ -104,13 +104,9 @@ async def change(
         expect: id of the only revision that the change may follow, "" for no file yet. None: any.
         began: when the run or request did; None for files of nobody in particular.
 
-    Returns:
-        The newest revision, in which the change is.
-
     Raises:
         MovedError: the file's revision is not the expected one. Nothing was changed.
-        RefusedWriteError: the person was forgotten since the writer began.
-        ValueError: from `make` or `room`. Nothing was changed.
+        ValueError: from `make` or `room`, or the person was forgotten since the writer began. Nothing was changed.
     """
     file = _File(store, files, path, began)
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
