@@ -1,9 +1,7 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
 
-`Consolidation` is the middleware of `consolidation_agent`, an `EndedGraph`. `agent_hooks` are an agent's: they plan a run after
-a person's last turn. `start` queues one person's run, `sweep` the runs of everyone who is due. `records` shows a person the
-work of their runs; `find_backlog` shows operators what is due. `shown_proposals` lists proposed changes, `decide` accepts or
-declines them.
+`run.py` is the middleware of graph 2, on a draft (`drafts.py`); `planning.py` says when it runs, `due.py` what is new.
+`guard.py` and `taken_back.py` judge what it wrote, by `facts.py`; `proposals.py` applies it, or has its person decide.
 """
 
 from memory.consolidation.drafts import Drafts, EndedGraph

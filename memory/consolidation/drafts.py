@@ -1,8 +1,7 @@
 """Drafts: each run works on a private copy of the person's memory files, which is committed at its end.
 
-A draft is in the memory of this process, so a run that dies or is taken back has written nothing. A run without its draft, in
-another process, begins anew. A run also holds one of the process's slots until it ends, however it ends: there are few
-workers, and a conversation must always find one.
+It is in the memory of this process, so a run that dies or is taken back has written nothing. A run also holds one of the
+process's slots until it ends, however it ends: there are few workers, and a conversation must always find one.
 """
 
 import asyncio
@@ -10,25 +9,41 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+from langchain.tools import ToolRuntime
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, tool
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, namespaces
+from memory.blocks import file_text, sections
 from memory.consolidation.due import Due
 from memory.consolidation.guard import Changed, changes
 from memory.consolidation.planning import Owner
 from memory.consolidation.proposals import files_of
 from memory.consolidation.run_records import Record
-from memory.consolidation.taken_back import Dated
+from memory.consolidation.taken_back import Dated, shown_lines
+from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from memory.identity import Context
+from memory.recall import rank
 from memory.validation import RefusedWriteError
-from settings import CONSOLIDATIONS_AT_ONCE
+from settings import CONSOLIDATIONS_AT_ONCE, MEMORY_BUDGET_BYTES, PROJECT, TOPIC_FILES_SHOWN
+
+TOOL = "search_recent_conversations"
+NOTHING_NEW = "Nothing is new since the last consolidation."
+TASK, SHORTEN, RETRY = (
+    (PROJECT / "prompts" / f"consolidation_{name}.md").read_text("utf-8") for name in ("task", "shorten", "retry")
+)
+# Topics to shorten at once.
+TOPICS_SHORTENED = 5
+# Conversations of a batch that its revisions name.
+_THREADS_NOTED = 10
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Draft:
     """One batch: the conversations that the model works on at once, and its copy of the files."""
 
@@ -44,6 +59,12 @@ class Draft:
     steps: int = 0  # model calls of this attempt
     given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
     store: BaseStore = field(default_factory=InMemoryStore)
+
+    @property
+    def author(self) -> identity.Author:
+        """The sources of a line, for a person who asks; the run's record counts all conversations."""
+        said_in = " ".join(sorted(item.conversation.thread_id for item in self.shown)[:_THREADS_NOTED])
+        return identity.Author("consolidation", self.owner.actor.user_id, self.report.run_id, said_in)
 
     async def begin(self, refused: str = "") -> None:
         """Fill the copy, without revisions: a first time, or again after a refusal."""
@@ -73,9 +94,7 @@ class Drafts:
         self._drafts = dict[str, Draft]()
 
     def take(self, actor: identity.Actor, *, dry: bool = False, asked: bool = False) -> bool:
-        """Take a slot for the current run, if one is free. One person leaves one to others. Dry runs have one of their own;
-        there is one more for runs that somebody `asked` for.
-        """
+        """Take a slot for the current run, if one is free: a person leaves one to others, dry and asked runs have one more."""
         alike = [other for other, is_dry in self._slots.values() if is_dry == dry]
         free = len(alike) < (1 if dry else self._most + asked) and alike.count(actor) < max(1, self._most - 1)
         if free:
@@ -113,9 +132,7 @@ def at_end(ending: Ending) -> None:
 
 
 class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
-    """A graph whose runs end as `at_end` says: also by an error in any node, by a limit, or by a cancellation. Middleware would
-    not do: no node runs after an error.
-    """
+    """A graph whose runs end as `at_end` says, also by an error in a node, a limit or a cancellation: then no node runs."""
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
         """Run the graph. Everything that a server runs or streams it with calls this."""
@@ -133,3 +150,67 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             if ending := _ENDINGS.pop(run_id, None):
                 # A task of its own: whoever cancels the run once more does not cancel this.
                 await asyncio.shield(asyncio.create_task(ending(error)))
+
+
+# --- What the model is given
+
+
+def task(draft: Draft) -> str:
+    """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
+    text = TASK.replace("{count}", str(len(draft.shown))) + shorten(draft.base)
+    return f"{text}\n{RETRY.replace('{reason}', draft.refused)}" if draft.refused else text
+
+
+def shorten(files: Mapping[str, Item]) -> str:
+    """The request to shorten memory that is over its budget, or "". Blocks."""
+    size = usage_of([*files.values()])["bytes"]
+    if size <= SHORTEN_ABOVE_BYTES:
+        return ""
+    oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
+    named = ", ".join(f"/memories{item.key}" for item in oldest)
+    text = SHORTEN.replace("{bytes}", f"{size:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
+    return f"\n{text.replace('{topics}', named)}"
+
+
+def shown_text(shown: Sequence[Due], files: Mapping[str, Item], taken: Sequence[Dated], said: Sequence[Dated]) -> str:
+    """The conversations, the topic files with the most words in common, and what the person took back. Blocks."""
+    text = talk = "\n\n".join(item.transcript() for item in shown)
+    texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
+    best = rank(talk, [f"{path} {content}" for path, content in texts])[:TOPIC_FILES_SHOWN]
+    if best:
+        text += f"\n\n# Files about the same\n\n{sections([texts[i] for i, _ in best], MEMORY_BUDGET_BYTES)[0]}"
+    return f"{text}\n\n# Taken back\n\n{shown_lines(taken, said)}" if taken else text
+
+
+def _topics(files: Mapping[str, Item]) -> list[Item]:
+    return [item for key, item in files.items() if key.startswith("/topics/") and key != "/topics/index.md"]
+
+
+def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
+    """The tools, which read and note in the current run's draft."""
+
+    @tool(TOOL)
+    async def search_recent_conversations() -> str:
+        """Read again what this person's conversations have had that is new since the last consolidation, oldest first."""
+        draft = drafts.current()
+        return draft.text if draft else NOTHING_NEW
+
+    @tool
+    async def forget_lines(
+        path: str, lines: list[str], reason: Literal["outdated", "contradicted"], runtime: ToolRuntime[Context, Any]
+    ) -> str:
+        """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
+
+        Args:
+            path: the file, e.g. /memories/topics/cooking.md.
+            lines: each line as it stands there.
+            reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
+            runtime: given by the platform.
+        """
+        if not path.startswith("/memories/") or ".." in path:
+            return f"Error: '{path}' is not memory; use a path under /memories/."
+        if draft := drafts.current():
+            draft.given_up[path] += lines
+        return f"Noted {len(lines)} lines; now change {path}."
+
+    return [search_recent_conversations, forget_lines]

@@ -1,8 +1,7 @@
 """What is new in a person's conversations since their last consolidation, and how far each is consolidated.
 
-A position holds the hashes of a thread's consolidated messages, and its time stamp when they were read. A message without its
-hash there is new: forks, edits, deletions and equal times make no difference. The item in `namespaces.reading` holds the time
-before which nothing is due, so that a run reads no further back.
+A position holds the hashes of a thread's consolidated messages: a message without its hash there is new, whatever was edited or
+deleted. The item in `namespaces.reading` holds the time before which nothing is due, so that a run reads no further back.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The facts in memory files, and whether lines keep them.
 
 A fact is a line of text that is no heading and no comment. It is kept while its words and numbers remain in one line of any
-file: with another bullet or emphasis, in another place, joined with another fact, or slightly reworded. This compares words,
-not meanings, and reads no Markdown.
+file, in another order, place or form. This compares words, not meanings, and reads no Markdown.
 """
 
 import json
@@ -12,14 +11,13 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 
 from memory import recall
 from memory.validation import PROFILE_PATH
 from settings import FACT_WORDS_KEPT
 
-# A line's words, whatever stands between them.
-Key = tuple[str, ...]
+Key = tuple[str, ...]  # a line's words, whatever stands between them
 
 # A line that is much longer than a fact (so many times, plus so many words) does not keep it.
 _JOINED, _ADDED = 4, 8
@@ -43,7 +41,7 @@ _JOINERS = dict.fromkeys(map(ord, "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\uf
 
 
 def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
-    """The facts in files, given as path (as the agent sees it) and text: their lines, by their words."""
+    """The facts in files, given as path and text: their lines, by their words."""
     facts = dict[Key, str]()
     for path, content in files:
         text = _COMMENT.sub("", _fields(content) if path == PROFILE_PATH else content)
@@ -72,7 +70,7 @@ class Standing:
         gone = before.keys() - self.facts.keys() - {*given_up}
         if not gone:
             return []
-        words = {key: words_of(key, line, self._language) for key, line in before.items()}
+        words = Standing(before, self._language).words
         weights = weights_of(words.values())
         return [line for key, line in before.items() if key in gone and not any(self.keeping(words[key], weights))]
 
@@ -81,27 +79,29 @@ class Standing:
         weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
         needed = FACT_WORDS_KEPT * sum(weight.values()) - _ROUNDING
         numbers = {word for word in fact if any(map(str.isdigit, word))}
-        lines, by_word = self._index
-        candidates = dict.fromkeys(
-            number for places in sorted((by_word[word] for word in fact if word in by_word), key=len) for number in places
-        )
-        for number in islice(candidates, _CANDIDATES):
-            key, stems = lines[number]
+        places = sorted((self._by_word[word] for word in fact if word in self._by_word), key=len)
+        for key in islice(dict.fromkeys(chain.from_iterable(places)), _CANDIDATES):
+            stems = self.words[key]
             kept = fact & (stems | frozenset(key))
             short = len(stems) <= _JOINED * len(fact) + _ADDED
             if short and numbers <= kept and sum(weight[word] for word in kept) >= needed:
                 yield key
 
     @cached_property
-    def _index(self) -> tuple[list[tuple[Key, frozenset[str]]], Mapping[str, list[int]]]:
-        """The lines with their stems, and some of the lines with each word."""
-        lines = [(key, words_of(key, line, self._language)) for key, line in self.facts.items()]
-        by_word = defaultdict[str, list[int]](list)
-        for number, (key, stems) in enumerate(lines):
+    def words(self) -> dict[Key, frozenset[str]]:
+        """The stems of each line without stop words; all words of one that has no others."""
+        lines = {key: _SOURCE.sub(" ", line) for key, line in self.facts.items()}
+        return {key: frozenset(recall.stems(line, self._language) or key) for key, line in lines.items()}
+
+    @cached_property
+    def _by_word(self) -> Mapping[str, list[Key]]:
+        """Some of the lines with each word."""
+        by_word = defaultdict[str, list[Key]](list)
+        for key, stems in self.words.items():
             for word in stems | frozenset(key):
                 if len(by_word[word]) < _CANDIDATES:
-                    by_word[word].append(number)
-        return lines, by_word
+                    by_word[word].append(key)
+        return by_word
 
 
 def language_of(facts: Mapping[Key, str]) -> str:
@@ -113,11 +113,6 @@ def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
     frequency = Counter(word for distinct in facts for word in distinct)
     rarest = math.log(max(len(facts), 1))
     return defaultdict(lambda: rarest, {word: math.log(len(facts) / count) for word, count in frequency.items()})
-
-
-def words_of(key: Key, line: str, language: str) -> frozenset[str]:
-    """The stems of a line without stop words; all words if it has no others."""
-    return frozenset(recall.stems(_SOURCE.sub(" ", line), language) or key)
 
 
 def _key(line: str) -> Key:

@@ -1,6 +1,6 @@
 """A batch's changes: comparing the files, objecting to changes, and merging them into files that others have changed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,14 +28,6 @@ class Changed:
         """The path as the agent sees it."""
         return f"/memories{self.key}"
 
-    @property
-    def growth(self) -> int:
-        """The characters that the change adds."""
-        return len(self.after) - len(self.before)
-
-    def diff(self) -> str:
-        return journal.cut(journal.diff(self.before, self.after))
-
     def merged(self, file: FileData | None, author: Author) -> FileData | None:
         """A file with this change and others' changes since the batch began. Raises `RefusedWriteError` as `before_write`."""
         if file and file["encoding"] != "utf-8":
@@ -61,6 +53,11 @@ def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Chang
         if is_text and old.get(key) != new.get(key):
             changed.append(Changed(key, old.get(key, ""), new.get(key, ""), deleted=key not in new))
     return changed
+
+
+def diffs(changed: Iterable[Changed]) -> dict[str, str]:
+    """The diff of each file, by path. Blocks."""
+    return {each.path: journal.cut(journal.diff(each.before, each.after)) for each in changed}
 
 
 def texts(items: Mapping[str, Item]) -> dict[str, str]:

@@ -1,11 +1,7 @@
 """When consolidation runs: some time after a person's last turn, when they ask for it, and in a sweep of all who are due.
 
-The platform's queue keeps and starts the runs. All runs of an owner are on one thread, of which the platform runs one at a
-time. The thread is found by its metadata, which only this server sets; it belongs to the person. `multitask_strategy`
-"rollback" takes back the run that was planned before: it has written nothing.
-
-The cron of `python -m seeds` runs the sweep as an operator's run of `consolidation_agent` that names nobody. It finds what the
-runs after people's turns left: because a process died, a model failed, or those runs are switched off.
+The platform's queue keeps the runs. All runs of an owner are on one thread, which the platform runs one at a time. It is found
+by metadata that only this server sets. "rollback" takes back the run that was planned before: it has written nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +52,7 @@ _PLANNING: WeakValueDictionary[tuple[int, Owner], asyncio.Lock] = WeakValueDicti
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a memory: a person, under `MEMORY_SCOPE=user+assistant` together with an assistant."""
+    """The owner of a memory: a person, under `MEMORY_SCOPE=user+assistant` with an assistant."""
 
     actor: identity.Actor
     assistant_id: str | None = None
@@ -87,10 +83,7 @@ async def start(
     """Queue the owner's consolidation in `seconds`, in place of one that is planned. Returns whether it did.
 
     It does not where a run waits that will do: one that was asked for; for a sweep, any; for a turn, one behind a run that is
-    at work, or one that turns have postponed for `MAX_CONSOLIDATION_WAIT_SECONDS`. What is at work is not taken back.
-
-    Args:
-        inside: a run of the owner calls this, and goes on.
+    at work, or one that turns have postponed for long enough. What is at work is not taken back; `inside` says that it calls.
     """
     lock = _PLANNING.setdefault((id(asyncio.get_running_loop()), owner), asyncio.Lock())
     async with lock:  # turns that end at once would each make the owner's first thread
@@ -243,8 +236,7 @@ async def delete_old(
 ) -> int:
     """Delete conversations `CONVERSATION_DAYS` after their last turn, with index and positions. Returns their number.
 
-    One that is due is consolidated first, and goes with a later sweep; after `_BACK` also if it could not be consolidated.
-    Memory files stay. A crash leaves index entries and positions of missing threads, which are dropped on their next use.
+    One that is due is consolidated first, and goes with a later sweep; after `_BACK` in any case.
     """
     if (days := days or constants.CONVERSATION_DAYS) is None:
         return 0

@@ -1,8 +1,7 @@
 """Applying a batch's changes to the files, at once or after their person has accepted them.
 
-Each file is merged: others' changes since the batch began stay. A proposal is an item of its own, which also keeps what was
-declined of it. Its conversations count as consolidated: after a refusal they are not read again. A newer proposal assumes that
-the older ones are accepted.
+Others' changes since the batch began stay. A proposal is an item of its own, which also keeps what was declined of it. Its
+conversations count as consolidated. A newer proposal assumes that the older ones are accepted.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from memory import journal, namespaces
-from memory.consolidation.guard import Changed
+from memory.consolidation.guard import Changed, diffs
 from memory.consolidation.taken_back import Dated, added_facts
 from memory.identity import Actor, Author
 from memory.journal import Began
@@ -40,35 +39,19 @@ class DecidedError(RefusedWriteError):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Changes that wait for their person, for revisions of this author.
-
-    Args:
-        memory: the last part of the files' namespace.
-        changes: the undecided ones.
-        threads: ids of the conversations that they come from.
-        decided: the paths that the person decided about.
-        declined: the lines that they declined, and when.
-    """
+    """Changes that wait for their person, for revisions of this author."""
 
     id: str
     at: str
-    memory: str
+    memory: str  # the last part of the files' namespace
     author: Author
-    changes: list[Changed]
+    changes: list[Changed]  # the undecided ones
     threads: list[str]
-    decided: list[str] = field(default_factory=list)
+    decided: list[str] = field(default_factory=list)  # paths
     declined: list[Dated] = field(default_factory=list)
-
-    def shown(self) -> dict[str, Any]:
-        """The proposal for its person. Blocks."""
-        files = {change.path: change.diff() for change in self.changes}
-        return {"id": self.id, "at": self.at, "files": files, "threads": self.threads}
 
 
 _PROPOSALS = TypeAdapter(Proposal)
-
-
-# --- Applying
 
 
 async def files_of(store: BaseStore, files: Namespace) -> dict[str, Item]:
@@ -109,15 +92,12 @@ async def apply(
 ) -> dict[str, str]:
     """Make one revision of each file, additions first, for a fact that moves. Returns by path why some were not made."""
     refused = dict[str, str]()
-    for change in sorted(changes, key=lambda change: change.growth, reverse=True):
+    for change in sorted(changes, key=lambda change: len(change.before) - len(change.after)):
         try:
             await journal.change(store, files, change.key, partial(change.merged, author=author), author, began=began)
         except ValueError as error:
             refused[change.path] = str(error)
     return refused
-
-
-# --- Proposals
 
 
 async def propose(store: BaseStore, actor: Actor, proposal: Proposal, began: Began | None) -> None:
@@ -146,8 +126,11 @@ def _read(item: Item) -> Proposal | None:
 
 async def shown_proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[dict[str, Any]]:
     """The undecided proposals as their person sees them, oldest first."""
-    waiting = [each for each in await proposals(store, actor, files) if each.changes]
-    return await asyncio.to_thread(lambda: [each.shown() for each in waiting])
+    return [
+        {"id": each.id, "at": each.at, "files": await asyncio.to_thread(diffs, each.changes), "threads": each.threads}
+        for each in await proposals(store, actor, files)
+        if each.changes
+    ]
 
 
 async def decide(
@@ -160,15 +143,9 @@ async def decide(
     paths: Sequence[str] | None,
     began: Began,
 ) -> dict[str, str]:
-    """Accept or decline a proposal, or some of its files; without `paths` all undecided ones.
+    """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some accepted ones wait again.
 
-    Returns:
-        By path, the reason why an accepted change was not applied after all. It waits again.
-
-    Raises:
-        UnknownProposalError: there is no such proposal, or it has no such file.
-        DecidedError: the proposal, or one of the files, was decided before.
-        RefusedWriteError: the accepted changes cannot be merged with the present files. Nothing was decided.
+    Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWriteError`.
     """
     async with _DECIDING.setdefault((id(asyncio.get_running_loop()), proposal_id), asyncio.Lock()):  # two tabs of one person
         item = await store.aget(namespaces.proposals(actor), proposal_id)

@@ -1,11 +1,8 @@
 """The middleware of a consolidation run: one person, one batch of what is new in their conversations, one commit.
 
-The run ignores a client's messages. It shows the model a batch as the answer to a tool call. The model's file tools write into
-a draft. The guard checks the draft at the end, and its changes are committed, or proposed to the person. A refused draft is
-tried once more; refused again it has changed nothing, and its conversations stay due. If more is due, the next run is queued. A
-run without new conversations calls no model. A dry run ends before the commit, and answers with what would change.
-
-A run acts for one person. An operator's run that names nobody, such as the cron's, starts one for everyone who is due.
+The run ignores a client's messages, and shows the model a batch as the answer to a tool call. A draft that is refused is tried
+once more; refused again it has changed nothing, and its conversations stay due. If more is due, the next run is
+queued. A dry run ends before the commit. An operator's run that names nobody, such as the cron's, starts everyone's who is due.
 """
 
 import asyncio
@@ -29,14 +26,13 @@ from langgraph_sdk import get_client
 
 from memory import identity, journal, langgraph_internals, namespaces
 from memory.consolidation import guard
-from memory.consolidation.drafts import Draft, Drafts, at_end
+from memory.consolidation.drafts import NOTHING_NEW, TOOL, Draft, Drafts, at_end, consolidation_tools, shown_text, task
 from memory.consolidation.due import batch, find_due, positions_of, put_positions
 from memory.consolidation.facts import Key
 from memory.consolidation.planning import Owner, Trigger, current_owner, delete_old, start, sweep
 from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, applied, apply, files_of, proposals, propose, refusal
 from memory.consolidation.run_records import Record, keep, now
 from memory.consolidation.taken_back import Dated, objection, returning, said_since, taken_back, without
-from memory.consolidation.tasks import NOTHING_NEW, TOOL, consolidation_tools, shown_text, task
 from memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from memory.recall import catch_up
 from settings import BATCH_TOKENS, CONSOLIDATIONS_AT_ONCE, MAX_CONSOLIDATION_STEPS, Settings
@@ -50,8 +46,6 @@ _NOT_OFFERED = {DELEGATE, "glob"}
 UNDECIDED = "The person has too many undecided proposals; new conversations wait until they decide."
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
 FORGOTTEN = "The person was forgotten; nothing is kept."
-# Conversations of a batch that its revisions name.
-_THREADS_NOTED = 10
 # Seconds until a run that found no slot tries again, at least.
 _LATER: dict[Trigger, int] = {"asked": 3, "sweep": 30}
 
@@ -110,16 +104,9 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         taken = [*(await _taken_back(store, actor, files)).values()]
         thread_ids = [item.conversation.thread_id for item in shown]
         said = await said_since(client.runs, thread_ids, min(each.at for each in taken)) if taken else []
-        draft = Draft(
-            owner=owner,
-            files=files,
-            base=base,
-            shown=shown,
-            said=said,
-            text=await asyncio.to_thread(shown_text, shown, base, taken, said),
-            more=sum(not item.position.undone for item in due) > sum(item.whole for item in shown),
-            report=report,
-        )
+        text = await asyncio.to_thread(shown_text, shown, base, taken, said)
+        more = sum(not item.position.undone for item in due) > sum(item.whole for item in shown)
+        draft = Draft(owner, files, base, shown, said, text, more, report)
         await draft.begin()
         self.drafts.begin(draft)
         return draft
@@ -210,14 +197,13 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         changed = await draft.changes()
         brought = await _brought_back(store, draft, changed) if changed else {}
         kept = await asyncio.to_thread(without, changed, brought)
-        author = _author(draft)
         problem = stopped or await asyncio.to_thread(guard.objections, kept, draft.given_up)
-        problem = problem or await refusal(store, draft.files, kept, author)
+        problem = problem or await refusal(store, draft.files, kept, draft.author)
         if (problem or brought) and not stopped and not draft.refused:
             await draft.begin(problem or objection(brought))
             return {**await _shown(state, draft), "jump_to": "model"}
         left_out = f"Left out: {objection(brought)}" if brought else ""
-        finish = self._finish(store, draft, kept, author, problem=problem, left_out=left_out, review=present.review)
+        finish = self._finish(store, draft, kept, problem, left_out, review=present.review)
         report = await asyncio.shield(finish)  # whoever cancels the run now cancels neither the commit nor the record
         self.drafts.end(report.run_id)
         report.log()
@@ -231,15 +217,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         return _ended(state, json.dumps(asdict(report)) if dry else f"{report.conversations} conversations were consolidated.")
 
     async def _finish(
-        self,
-        store: BaseStore,
-        draft: Draft,
-        changed: list[guard.Changed],
-        author: identity.Author,
-        *,
-        problem: str | None,
-        left_out: str,
-        review: bool,
+        self, store: BaseStore, draft: Draft, changed: list[guard.Changed], problem: str | None, left_out: str, *, review: bool
     ) -> Record:
         """Commit the draft, propose it, or leave its conversations due."""
         actor, began, report = draft.owner.actor, journal.began(draft.owner.actor), draft.report
@@ -250,7 +228,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             left_out,
             conversations=len(draft.shown),
             messages=sum(len(item.conversation.turns) for item in draft.shown),
-            files=await asyncio.to_thread(lambda: {each.path: each.diff() for each in changed}),
+            files=await asyncio.to_thread(guard.diffs, changed),
         )
         if not problem and report.dry_run:
             return replace(done, status="done")
@@ -260,10 +238,9 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             done = report.ended("undone", problem)
             positions = {key: replace(at, undone=at.undone + 1) for key, at in known.items()}
         elif done.status == "proposed":
-            named = [*known]
-            proposal = Proposal(f"{report.run_id}-{now()}", now(), draft.files[-1], author, changed, named)
+            proposal = Proposal(f"{report.run_id}-{now()}", now(), draft.files[-1], draft.author, changed, [*known])
             await propose(store, actor, proposal, began)
-        elif refused := await apply(store, draft.files, changed, author, began):
+        elif refused := await apply(store, draft.files, changed, draft.author, began):
             reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
             shown = {path: text for path, text in done.files.items() if path not in refused}
             done = replace(done.ended("undone", f"Not applied: {reason}"), files=shown)
@@ -286,12 +263,6 @@ async def _brought_back(store: BaseStore, draft: Draft, changed: list[guard.Chan
     return await asyncio.to_thread(returning, changed, present, taken, draft.said, talk)
 
 
-def _author(draft: Draft) -> identity.Author:
-    """The sources of a line, for a person who asks; the run's record counts all conversations."""
-    said_in = " ".join(sorted(item.conversation.thread_id for item in draft.shown)[:_THREADS_NOTED])
-    return identity.Author("consolidation", draft.owner.actor.user_id, draft.report.run_id, said_in)
-
-
 async def _shown(state: Any, draft: Draft) -> dict[str, Any]:
     """The batch as the answer to the model's first tool call."""
     call = AIMessage("", tool_calls=[{"name": TOOL, "args": {}, "id": f"batch-{draft.report.run_id}"}])
@@ -301,9 +272,7 @@ async def _shown(state: Any, draft: Draft) -> dict[str, Any]:
 
 
 def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
-    """These messages in place of all earlier ones, without a summary, which would hide these messages, and without the thread's
-    files, in which deepagents keeps summarized messages.
-    """
+    """These messages in place of all earlier ones, without a summary that would hide them, and without summarized messages."""
     gone: dict[str, Any] = dict.fromkeys(("_summarization_event", "_summarization_session_id"))
     files = dict.fromkeys(state.get("files") or {})
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages], "files": files, **gone}

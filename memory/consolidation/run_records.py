@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -58,6 +59,9 @@ class Record:
         logger.info("consolidation %s", json.dumps(told))
 
 
+_RECORDS = TypeAdapter(Record)
+
+
 def now() -> str:
     return datetime.now(UTC).isoformat()
 
@@ -75,18 +79,12 @@ async def keep(store: BaseStore, actor: identity.Actor, record: Record) -> None:
 
 
 async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
-    """A person's last records, newest first."""
-    return [asdict(_read(item)) for item in (await _newest_first(store, actor))[:CONSOLIDATIONS_KEPT]]
-
-
-def _read(item: SearchItem) -> Record:
-    try:
-        return _RECORDS.validate_python(item.value)
-    except ValidationError:
-        return Record("", item.key, status="failed", reason="The record of this run is damaged.")
-
-
-_RECORDS = TypeAdapter(Record)
+    """A person's last records that can be read, newest first."""
+    kept = list[dict[str, Any]]()
+    for item in (await _newest_first(store, actor))[:CONSOLIDATIONS_KEPT]:
+        with suppress(ValidationError):
+            kept.append(asdict(_RECORDS.validate_python(item.value)))
+    return kept
 
 
 async def _newest_first(store: BaseStore, actor: identity.Actor) -> list[SearchItem]:

@@ -1,9 +1,8 @@
 """What people took back, so that consolidation does not bring it back.
 
-A line that the person, or an agent during a conversation, removed or changed, and a line of a proposal that they declined, may
-return only if the person says it again later. What was said before does not count, whichever conversation it stands in and
-however a model words it. Nothing is kept for this but declined lines: the journal knows who removed what and when, and the
-platform's runs know when the person said what. A line that fell out of its file's history is no longer known as taken back.
+A line that the person, or an agent in a conversation, removed or changed, and a declined line, may return only if the person
+says it again later. The journal knows who removed what and when, the platform's runs when the person said what; nothing else is
+kept for this. A line that fell out of its file's history is no longer known as taken back.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from langgraph_sdk.client import RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from memory import journal
-from memory.consolidation.facts import Key, Standing, facts_of, language_of, weights_of, words_of
+from memory.consolidation.facts import Key, Standing, facts_of, language_of, weights_of
 from memory.consolidation.guard import Changed
 from memory.journal import Revision, edits, lines_of
 from memory.validation import PROFILE_PATH
@@ -37,12 +36,7 @@ class Dated(NamedTuple):
 
 
 def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Dated]) -> dict[Key, Dated]:
-    """What was taken back and not written again since, the oldest first. Blocks.
-
-    Args:
-        histories: keys of files, and their revisions, newest first.
-        declined: the lines that the person declined.
-    """
+    """What was taken back and not written again since, by the files' histories and the declined lines. Blocks."""
     events = [event for key, revisions in histories for event in _events(f"/memories{key}", revisions)]
     events += [(at, facts_of([("", line)]), dict[Key, str]()) for line, at in declined]
     taken = dict[Key, Dated]()
@@ -90,12 +84,7 @@ def returning(
 ) -> dict[str, dict[Key, Dated]]:
     """By path, the new lines that bring back what was taken back, although the person did not say it again later. Blocks.
 
-    Args:
-        changes: of the batch.
-        now: the texts of the present files, by key.
-        taken: from `taken_back`.
-        said: what the person said since the first of these was taken back.
-        talk: all that was said in the batch.
+    `now` has the texts of the present files, by key; `said` what the person said since; `talk` all that was said in the batch.
     """
     present = facts_of((f"/memories{key}", text) for key, text in now.items())
     gone = {key: each for key, each in taken.items() if key not in present}
@@ -113,29 +102,24 @@ class _Judge:
     def __init__(
         self, gone: Mapping[Key, Dated], present: Mapping[Key, str], said: Sequence[Dated], talk: Iterable[str]
     ) -> None:
-        self._gone = gone
-        self._language = language_of({**present, **{key: each.text for key, each in gone.items()}})
-        self._words = self._stems({key: each.text for key, each in gone.items()})
-        self._present = self._stems(present)
-        self._weights = weights_of([*self._words.values(), *self._present.values()])
+        lines = {key: each.text for key, each in gone.items()}
+        self._gone, self._language = gone, language_of({**present, **lines})
         again, self._said_at = dict[Key, str](), dict[Key, str]()
         for text, at in said:
             sentences = _sentences(text)
             again |= sentences
             self._said_at |= {key: max(at, self._said_at.get(key, "")) for key in sentences}
         spoken = {key: line for text in talk for key, line in _sentences(text).items()}
-        self._again, self._spoken = self._stems(again), self._stems(spoken)
-        self._in_memory, self._in_said, self._in_talk = (Standing(of, self._language) for of in (present, again, spoken))
-
-    def _stems(self, facts: Mapping[Key, str]) -> dict[Key, frozenset[str]]:
-        return {key: words_of(key, line, self._language) for key, line in facts.items()}
+        standing = [Standing(of, self._language) for of in (lines, present, again, spoken)]
+        self._words, (self._memory, self._said, self._talk) = standing[0].words, standing[1:]
+        self._weights = weights_of([*self._words.values(), *self._memory.words.values()])
 
     def returning(self, lines: Mapping[Key, str]) -> Iterator[tuple[Key, Dated]]:
         """The lines that bring something back, and what."""
-        written, stems = Standing(lines, self._language), self._stems(lines)
+        written = Standing(lines, self._language)
         for key, each in self._gone.items():
             for line in written.keeping(self._words[key], self._weights):
-                says = stems[line]
+                says = written.words[line]
                 follows = line != key and self._follows_memory(key, says)
                 if not follows and not self._is_said_again(key, says) and not self._is_another_fact(key, says):
                     yield line, each
@@ -143,23 +127,25 @@ class _Judge:
     def _follows_memory(self, key: Key, says: frozenset[str]) -> bool:
         """Whether a line says what memory says instead (`green tea` for `tea`), or more, without a word that was taken out."""
         gone = self._words[key]
-        instead = (self._present[other] for other in self._in_memory.keeping(gone, self._weights))
+        instead = (self._memory.words[other] for other in self._memory.keeping(gone, self._weights))
         return any(other - gone <= says and not (gone - other) & says for other in instead)
 
     def _is_said_again(self, key: Key, says: frozenset[str]) -> bool:
         """Whether the person said the fact, the line, or what it adds to the fact, later."""
         gone, adds = self._words[key], says - self._words[key]
-        repeats = {*self._in_said.keeping(gone, self._weights), *self._in_said.keeping(says, self._weights)}
-        repeats |= {sentence for sentence, words in self._again.items() if adds and gone - says and adds <= words}
+        repeats = {*self._said.keeping(gone, self._weights), *self._said.keeping(says, self._weights)}
+        repeats |= {sentence for sentence, words in self._said.words.items() if adds and gone - says and adds <= words}
         return any(self._said_at[sentence] > self._gone[key].at for sentence in repeats)
 
     def _is_another_fact(self, key: Key, says: frozenset[str]) -> bool:
         """Whether a line of the same form is about another sentence (`likes coffee` for `likes tea`, where both were said)."""
         lacks, adds = self._words[key] - says, says - self._words[key]
-        if not lacks or not adds or not any(lacks <= words for words in self._spoken.values()):
+        if not lacks or not adds or not any(lacks <= words for words in self._talk.words.values()):
             return False
-        repeated = set(self._in_talk.keeping(self._words[key], self._weights))
-        return any(adds <= words and (sentence not in repeated or lacks <= words) for sentence, words in self._spoken.items())
+        repeated = set(self._talk.keeping(self._words[key], self._weights))
+        return any(
+            adds <= words and (sentence not in repeated or lacks <= words) for sentence, words in self._talk.words.items()
+        )
 
 
 def _sentences(text: str) -> dict[Key, str]:
@@ -216,10 +202,7 @@ def _minute(at: str) -> str:
 
 
 async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) -> list[Dated]:
-    """What the person said in these conversations after a time: the last of their messages in each run's input.
-
-    Some clients send all earlier messages again, so only the last one is new.
-    """
+    """What the person said in these conversations after a time: the last message of each run's input."""
     said = list[Dated]()
     for thread_id in thread_ids:
         with suppress(NotFoundError):  # it was deleted meanwhile

@@ -8,15 +8,13 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from evals.consolidation import conftest
-from evals.consolidation.cases import Act, Case, Check, Thread, load_cases, messages
+from evals.consolidation.cases import Case, Check, Thread, load_cases, messages
 from evals.consolidation.conftest import NO_MODEL
 from evals.consolidation.harness import run_case
 from settings import PROJECT
@@ -43,20 +41,6 @@ def everything(case: Case) -> dict[str, str]:
     return {**start, **{path: f"{start.get(path, '')}\n{said}\n" for path in paths}}
 
 
-def test_there_are_cases_of_each_category_and_each_has_a_name() -> None:
-    assert len(CASES) >= 25
-    assert [name for name, times in Counter(case.name for case in CASES).items() if times > 1] == []
-    assert all(number >= 6 for number in Counter(case.category for case in CASES).values())
-    assert {case.category for case in CASES} == {"keep", "update", "drop", "never_store", "taken_back"}
-
-
-@each_case
-def test_every_turn_has_one_speaker_and_every_file_is_memory(case: Case) -> None:
-    assert [turn for talk in case.conversations for turn in talk if len(turn) != 1] == []
-    assert [talk for talk in case.conversations if "user" not in talk[0]] == []
-    assert [path for path in (*case.memory, *case.right) if not path.startswith("/memories/")] == []
-
-
 @each_case
 def test_a_good_answer_meets_every_expectation(case: Case) -> None:
     threads = threads_of(case)
@@ -69,14 +53,6 @@ def test_every_expectation_fails_where_all_is_kept_or_all_is_lost(case: Case) ->
     threads = threads_of(case)
     naive: list[dict[str, str]] = [case.start(), everything(case), {}]
     assert [check for check in case.expect if not any(check.problem(case.start(), now, threads) for now in naive)] == []
-
-
-@each_case
-def test_what_a_person_does_is_in_order_and_about_what_there_is(case: Case) -> None:
-    """What a person does is in order, and about what there is; where something was taken back, they do something."""
-    assert [act.after for act in case.person] == sorted(min(act.after, len(case.conversations)) for act in case.person)
-    assert [act for act in case.person if act.say and act.thread >= act.after] == []
-    assert bool(case.person) == (case.category == "taken_back")
 
 
 @pytest.mark.parametrize(
@@ -93,21 +69,6 @@ def test_what_a_person_does_is_in_order_and_about_what_there_is(case: Case) -> N
 def test_what_was_replaced_may_stand_only_as_what_was(lines: str, problem: bool) -> None:
     check = Check.model_validate({"in": "/memories/", "replaced": "paris", "by": "lyon"})
     assert bool(check.problem({}, {"/memories/topics/home.md": lines}, [Thread("t", DAY)])) is problem
-
-
-def test_the_name_of_a_file_counts_as_something_kept() -> None:
-    check = Check.model_validate({"in": "/memories/", "lacks": "migraine"})
-    assert check.problem({}, {"/memories/topics/migraine.md": "- see elsewhere"}, [Thread("t", DAY)])
-
-
-def test_an_expectation_of_two_kinds_is_refused() -> None:
-    with pytest.raises(ValueError, match="give one"):
-        Check.model_validate({"in": "/memories/", "has": "a", "lacks": "b"})
-
-
-def test_an_act_of_two_kinds_is_refused() -> None:
-    with pytest.raises(ValueError, match="give one kind"):
-        Act.model_validate({"after": 1, "undo": "/memories/a.md", "delete": "/memories/a.md"})
 
 
 # --- The harness -----------------------------------------------------------------------------------------------------
@@ -167,16 +128,6 @@ async def test_what_a_person_does_is_done_before_consolidation(server: DevServer
 
 
 @pytest.mark.server
-async def test_a_conversation_goes_on_where_the_case_says_so(server: DevServer, model: ScriptedAnthropic) -> None:
-    case = BY_NAME["a conversation that goes on about something else after a file was deleted"]
-    outcome = await run_case(server, case)
-    (asked,) = model.requests
-    assert all(line["content"] in str(asked) for line in [*case.messages()[0], *messages(case.person[1].say or [])])
-    assert len(outcome.threads) == 1
-    assert "/memories/topics/home.md" not in outcome.files
-
-
-@pytest.mark.server
 @pytest.mark.parametrize("name", ["a proposal that was declined", "what was declined and is said again later"])
 async def test_what_was_proposed_is_declined_before_consolidation(
     server: DevServer, model: ScriptedAnthropic, name: str
@@ -208,12 +159,6 @@ def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess
     return subprocess.run(
         command, cwd=folder / "project", env={**own, **env}, capture_output=True, text=True, check=False, timeout=300
     )
-
-
-def test_a_deployment_s_own_settings_do_not_change_the_cases() -> None:
-    given = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "MEMORY_SCOPE": "assistant", "POSTGRES_URI": "postgres://x"}
-    expected = {"AGENT_MODEL": "openai:gpt", "OPENAI_API_KEY": "k", "CONSOLIDATE_AFTER_SECONDS": "0"}
-    assert conftest.server_env(given) == expected
 
 
 def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:

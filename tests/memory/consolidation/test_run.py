@@ -18,15 +18,15 @@ from langgraph.store.memory import InMemoryStore
 from consolidation_agent import build_consolidation_agent
 from memory import identity, journal, namespaces
 from memory.consolidation import records
+from memory.consolidation.drafts import shorten
 from memory.consolidation.guard import Changed
 from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
 from memory.consolidation.run_records import Record, keep
-from memory.consolidation.tasks import shorten
 from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
 from memory.identity import Author
 from memory.usage import TokenBudgetError
 from settings import CONSOLIDATIONS_KEPT, MAX_CONSOLIDATION_STEPS, MAX_DIFF_CHARS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, Settings
-from testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
+from testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
 from testing.stores import WrappedStore
 from tests.conftest import BuildGraph
 from tests.memory.consolidation.runs import (
@@ -87,13 +87,6 @@ async def test_the_records_of_runs_that_changed_everything_are_bounded(store: Ba
     assert kept[0]["files"].keys() == many.keys()
     assert kept[0]["files"]["/memories/0.md"] == "é" * MAX_DIFF_CHARS
     assert "left out" in kept[0]["files"]["/memories/49.md"]
-
-
-async def test_nothing_new_calls_no_model_and_leaves_nothing(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    before = await everything(store)
-    assert "Nothing is new" in await run("r1", [])
-    assert model.requests == []
-    assert await everything(store) == before
 
 
 async def test_lines_given_up_in_one_run_are_not_in_the_next_on_its_thread(
@@ -188,40 +181,6 @@ async def test_somebody_who_was_forgotten_once_is_consolidated_like_anybody(
     assert "+- dill" in said if dry else await text(store) == "- dill\n"
 
 
-async def test_credentials_never_reach_memory(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    key = "ghp_" + "a1" * 18
-    model.script(TASK, [append(f"- token {key}")], READY)
-    await run("r1", [talk("t", "dill")])
-    assert "a GitHub token" in tool_results(model.requests[-1])[-1]
-    assert not any(key in value for value in await everything(store))
-
-
-async def test_what_the_person_wrote_between_two_writes_of_a_run_is_not_the_run_s(
-    run: Runs, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    await saved(store, "one\ntwo\nthree\nfour\n")
-    loop = asyncio.get_running_loop()
-
-    def empty(_: object) -> list[ToolCall]:
-        asyncio.run_coroutine_threadsafe(saved(store, "one\ntwo\nthree\nfour\nmine\n"), loop).result()
-        return [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "one\n"})]
-
-    model.script(AGAIN, READY)
-    model.script(TASK, [append("- dill")], empty, READY)
-    await run("r1", [talk("t", "dill")])
-    assert await text(store) == "one\ntwo\nthree\nfour\nmine\n"
-    (record,) = await records(store, ALICE)
-    assert record["files"] == {}
-
-
-async def test_history_says_that_consolidation_wrote(graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic) -> None:
-    write = ToolCall("write_file", {"file_path": "/memories/a.md", "content": "3"})
-    model.script("consolidate", [write], [Text("done")])
-    await graph(build=build_consolidation_agent).turn("consolidate", thread="t3")
-    (revision,) = await journal.history(store, FILES, "/a.md")
-    assert (revision.content, revision.author.kind, revision.author.user_id) == ("3", "consolidation", "alice")
-
-
 async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
@@ -237,35 +196,6 @@ async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_rea
     assert "I like dill now" in tool_results(again)[0]
     assert await text(store) == "likes fennel\nlikes dill since May\n"
     assert await consolidated(store) == {"t"}
-
-
-async def test_lines_may_move_to_another_file_but_not_away(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    await remembered(store, "likes fennel\nhates dill\n")
-    model.script(TASK, [*EMPTIED, append("likes fennel\nhates dill", "/memories/topics/herbs.md")], READY)
-    await run("r1", [talk("t", "dill")])
-    assert await text(store, "/topics/herbs.md") == "likes fennel\nhates dill\n"
-    assert await text(store) == ""
-    model.clear()
-    empty_too = ToolCall("write_file", {"file_path": "/memories/topics/herbs.md", "content": "likes fennel\n"})
-    model.script(TASK, [empty_too], READY, [empty_too], READY)
-    await run("r2", [talk("u", "dill")])
-    assert await text(store, "/topics/herbs.md") == "likes fennel\nhates dill\n"
-
-
-@pytest.mark.parametrize("after", ["<!--\n{0}-->\n", "```\n{0}```\n", "- xxxxx xxxx {0}"], ids=["comment", "code", "junk"])
-async def test_facts_that_are_hidden_or_replaced_by_as_much_junk_are_put_back(
-    run: Runs, store: BaseStore, model: ScriptedAnthropic, after: str
-) -> None:
-    facts = "".join(f"- likes {name} in soup\n" for name in ("fennel", "dill", "sage", "thyme", "mint"))
-    junk = "\n".join("- " + "x" * len(line) for line in facts.splitlines()) + "\n"
-    await remembered(store, facts)
-    content = junk if "xxx" in after else after.format(facts)
-    hidden = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": content})
-    model.script(AGAIN, READY)
-    model.script(TASK, [hidden], READY)
-    await run("r1", [talk("t", "dill")])
-    assert ("would lose 5 lines" if "xxx" in content else "only plain text") in last_user_text(model.requests[2])
-    assert await text(store) == facts
 
 
 async def test_a_batch_that_takes_too_many_steps_is_undone(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
@@ -353,19 +283,14 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(
 async def test_a_dry_run_says_what_it_would_change_and_changes_nothing(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    await remembered(store, "fennel\n")
     before = await everything(store)
+    assert "Nothing is new" in await run("r0", [])
+    assert model.requests == []
     model.script(TASK, [append("- dill")], READY)
     said = json.loads(await run("r1", [talk("t", "dill")], dry=True))
     assert "+- dill" in said["files"]["/memories/topics/food.md"]
     assert said["dry_run"] is True
     assert await everything(store) == before
-
-
-async def test_a_dry_run_writes_no_first_memory(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    model.script(TASK, READY)
-    await run("r1", [talk("t", "dill")], dry=True)
-    assert await everything(store) == set()
 
 
 async def test_a_dry_run_for_nobody_starts_nothing(run: Runs, model: ScriptedAnthropic) -> None:

@@ -162,25 +162,6 @@ async def test_a_refused_batch_is_told_why_and_a_second_refusal_drops_only_that_
     assert "Likes tea" in record["reason"]
 
 
-async def test_the_corrected_line_may_grow(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    await saved(store, "- Likes tea\n")
-    await saved(store, "- Likes green tea\n")
-    grown = ToolCall("write_file", {"file_path": FOOD, "content": "- Likes green tea, at five\n"})
-    model.script(TASK, [grown], READY)
-    await run("r1", [talk("t", "my green tea is at five")])
-    assert await text(store) == "- Likes green tea, at five\n"
-
-
-async def test_what_was_said_again_later_may_return(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    await saved(store, "- Likes tea\n")
-    await saved(store, "")
-    run.said.append(Dated("You know what? I do like tea.", "2999-01-01T00:00:00+00:00"))
-    model.script(TASK, [append("- Likes tea")], READY)
-    await run("r1", [talk("t", "You know what? I do like tea.")])
-    assert await text(store) == "- Likes tea\n"
-    assert "Said since:\n\n- 2999-01-01 00:00: You know what?" in tool_results(model.requests[0])[0]
-
-
 # --- The measure -----------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import httpx
@@ -18,17 +19,36 @@ from langgraph.store.memory import InMemoryStore
 from memory import identity
 from memory.consolidation import planning
 from memory.consolidation.planning import IdleTrigger, Owner
-from memory.identity import Actor
 from settings import Settings
 from tests.conftest import BuildGraph
-from tests.memory.consolidation.runs import User
+from tests.memory.consolidation.runs import ALICE, User
 
-ALICE, AFTER = Owner(Actor("alice", "acme")), 300
-
+PLANNED = [(Owner(ALICE), "idle", 300)]
 ON_SERVER: Runtime[Any] = Runtime(
     store=InMemoryStore(),
     server_info=ServerInfo(assistant_id="a", graph_id="agent", user=cast("Any", User(identity="alice", org_id="acme"))),
 )
+Planned = list[tuple[Owner, str, int]]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Awaitable[Any]]], Planned]:
+    """Replaces the planning, which first does this; returns what was planned."""
+
+    def replace(first: Callable[[], Awaitable[Any]]) -> Planned:
+        calls: Planned = []
+
+        async def note(owner: Owner, _: Any, trigger: str, seconds: int) -> None:
+            await first()
+            calls.append((owner, trigger, seconds))
+
+        monkeypatch.setattr(planning, "start", note)
+        return calls
+
+    return replace
+
+
+async def at_once() -> None: ...
 
 
 async def answer(trigger: IdleTrigger, runtime: Runtime[Any] = ON_SERVER, *calls: str) -> None:
@@ -44,47 +64,28 @@ async def answer(trigger: IdleTrigger, runtime: Runtime[Any] = ON_SERVER, *calls
 
 
 @pytest.mark.parametrize(("calls", "ends"), [((), True), (("more",), False), (("more", "last"), False), (("last",), True)])
-async def test_a_turn_ends_with_an_answer_that_no_other_follows(
-    monkeypatch: pytest.MonkeyPatch, calls: tuple[str, ...], ends: bool
-) -> None:
-    planned: list[Owner] = []
-
-    async def note(owner: Owner, *_: Any) -> None:
-        planned.append(owner)
-
-    monkeypatch.setattr(planning, "start", note)
-    trigger = IdleTrigger(Settings(), delay=0)
+async def test_a_turn_ends_with_an_answer_that_no_other_follows(planned: Any, calls: tuple[str, ...], ends: bool) -> None:
+    made, trigger = planned(at_once), IdleTrigger(Settings(), delay=0)
     await answer(trigger, ON_SERVER, *calls)
     await asyncio.gather(*trigger._planning)
-    assert planned == [ALICE] * ends
+    assert made == PLANNED * ends
 
 
-async def test_a_turn_does_not_wait_for_its_consolidation_to_be_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def slow(owner: Owner, _: Any, trigger: str, seconds: int) -> None:
-        assert (owner, trigger, seconds) == (ALICE, "idle", AFTER)
-        begun.set()
-        await go_on.wait()
-        done.set()
-
-    monkeypatch.setattr(planning, "start", slow)
-    await answer(IdleTrigger(Settings(), delay=0))
-    assert not begun.is_set()
-    await begun.wait()
+async def test_a_turn_does_not_wait_for_its_consolidation_to_be_planned(planned: Any) -> None:
+    go_on = asyncio.Event()
+    made, trigger = planned(go_on.wait), IdleTrigger(Settings(), delay=0)
+    await answer(trigger)
+    assert made == []
     go_on.set()
-    await done.wait()
+    await asyncio.gather(*trigger._planning)
+    assert made == PLANNED
 
 
-async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failure to plan is logged once with its reason, and is not the turn's."""
-
-    async def fail(*_: Any) -> None:
+async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(planned: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
         raise httpx.ConnectError("the queue is full")
 
-    monkeypatch.setattr(planning, "start", fail)
+    planned(fail)
     trigger = IdleTrigger(Settings(), delay=0)
     with caplog.at_level(logging.INFO):
         await answer(trigger)
@@ -94,19 +95,12 @@ async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
     assert "ConnectError('the queue is full')" in record.message
 
 
-async def test_in_a_loop_that_ends_with_its_run_the_plan_is_made_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[str] = []
-
-    async def note(*_: Any) -> None:
-        await asyncio.sleep(0.01)
-        planned.append(threading.current_thread().name)
-
-    monkeypatch.setattr(planning, "start", note)
-    trigger = IdleTrigger(Settings(), delay=0)
-    isolated = threading.Thread(target=lambda: asyncio.run(answer(trigger)), name="isolated")
+async def test_in_a_loop_that_ends_with_its_run_the_plan_is_made_before(planned: Any) -> None:
+    made, trigger = planned(lambda: asyncio.sleep(0.01)), IdleTrigger(Settings(), delay=0)
+    isolated = threading.Thread(target=lambda: asyncio.run(answer(trigger)))
     isolated.start()
     await asyncio.to_thread(isolated.join)
-    assert planned == ["isolated"]
+    assert made == PLANNED
 
 
 async def test_without_a_server_nothing_is_planned() -> None:
@@ -116,16 +110,16 @@ async def test_without_a_server_nothing_is_planned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "planning"),
+    ("changes", "planning"),
     [
-        (Settings(), True),
-        (Settings(memory_scope="user+assistant"), True),
-        (Settings(consolidate_after_seconds=0), False),
-        (Settings(memory_scope="assistant"), False),
+        ({}, True),
+        ({"memory_scope": "user+assistant"}, True),
+        ({"consolidate_after_seconds": 0}, False),
+        ({"memory_scope": "assistant"}, False),
     ],
 )
 async def test_turns_plan_a_consolidation_where_there_is_one(
-    graph: BuildGraph, monkeypatch: pytest.MonkeyPatch, settings: Settings, planning: bool
+    graph: BuildGraph, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], planning: bool
 ) -> None:
     """Turns plan a consolidation, unless it is turned off or memory is shared."""
     ended: list[Runtime[Any]] = []
@@ -134,5 +128,5 @@ async def test_turns_plan_a_consolidation_where_there_is_one(
         ended.append(runtime)
 
     monkeypatch.setattr(IdleTrigger, "_turn_ends", note)
-    await graph(settings).turn("hello")
+    await graph(Settings(**changes)).turn("hello")
     assert len(ended) == planning
