@@ -22,8 +22,8 @@ from tests.memory.consolidation.runs import TASK, append
 from tests.memory.test_temporary import new_thread
 
 pytestmark = pytest.mark.server
-# A server that consolidates soon, and where people may start no other run later.
-idle = served(CONSOLIDATE_AFTER_SECONDS="2", SHARED_WRITES="interrupt")
+# A server that consolidates soon.
+idle = served(CONSOLIDATE_AFTER_SECONDS="2")
 
 
 async def shown_to(model: ScriptedAnthropic, client: LangGraphClient, **kwargs: Any) -> list[dict[str, Any]]:
@@ -148,23 +148,6 @@ async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone
     assert len(await client.threads.get_history(thread, limit=100)) == 1
     state: Any = await client.threads.get_state(thread)
     assert "dill" not in str(state)
-
-
-async def test_where_operators_approve_people_plan_only_consolidation(idle: DevServer, alice: str) -> None:
-    """Where operators approve, people plan nothing but consolidation, and only on its own threads."""
-    client = idle.as_user(alice)
-    nothing: Any = {"input": {"messages": []}}
-    talk, planned = [str((await client.threads.create())["thread_id"]) for _ in range(2)]
-    await run_turn(client, talk, "hello")
-    await client.runs.wait(planned, "consolidation_agent", **nothing)
-    for thread, graph in ((talk, "agent"), (planned, "agent"), (talk, "consolidation_agent")):
-        with pytest.raises(httpx.HTTPStatusError, match=r"may start a run later|is consolidation's"):
-            await client.runs.create(thread, graph, after_seconds=60, **nothing)
-    # A conversation, and with it a write that waits for approval, cannot move to where consolidation may be planned.
-    with pytest.raises(httpx.HTTPStatusError, match="is consolidation's"):
-        await run_turn(client, planned, "hello")
-    await client.runs.create(planned, "consolidation_agent", after_seconds=60, **nothing)
-    assert len(await client.runs.list(planned, status="pending")) == 1
 
 
 async def test_planned_consolidations_do_not_count_as_busy_conversations(
