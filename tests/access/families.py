@@ -36,12 +36,10 @@ def store(whose: str, reading: Rule, shows: str) -> Iterator[Row]:
     item = {"namespace": at, "key": "/preferences.md"}
     # fmt: off
     yield Row("GET /store/items", f"{whose}: get", reading, needs="assistant", query=query, shows=shows)
-    yield Row("POST /store/items/search", f"{whose}: search", reading, {"namespace_prefix": at}, "assistant",
-              shows=shows)
+    yield Row("POST /store/items/search", f"{whose}: search", reading, {"namespace_prefix": at}, "assistant", shows=shows)
     yield Row("POST /store/namespaces", f"{whose}: list namespaces", reading, {"prefix": at}, "assistant")
-    yield Row("PUT /store/items", f"{whose}: put", operators(204),
-              {**item, "value": {"content": "forged", "encoding": "utf-8"}},
-              "assistant", changes=True)
+    yield Row("PUT /store/items", f"{whose}: put", operators(204), {**item, "value": {"content": "forged",
+        "encoding": "utf-8"}}, "assistant", changes=True)
     yield Row("DELETE /store/items", f"{whose}: delete", operators(204), item, "assistant", changes=True)
     # fmt: on
 
@@ -58,34 +56,34 @@ def memory() -> Iterator[Row]:
         (Row("GET /memory", "list files", each_their_own(), shows="/memories/kept.md"), {}),
         (Row("GET /memory/file", "read a file", own_only(), query=read, shows="<kept>"), {}),
         (Row("PUT /memory/file", "write a file", each_their_own(), {"content": "x"}, query=write, shows="revision",
-             changes=True), {"query": read}),
+            changes=True), {"query": read}),
         (Row("DELETE /memory/file", "delete a file", own_only(), query=read, shows="revision", changes=True), {}),
         (Row("GET /memory/history", "a file's history", own_only(), needs="revised", query=read, shows="<kept>"), {}),
         (Row("POST /memory/undo", "make a file what it was", own_only(), undo, "revised", shows="revision", changes=True), {}),
         (Row("GET /memory/export", "take everything along", each_their_own(), needs="thread", shows="<said>"), {}),
-        (Row("POST /memory/import", "import", each_their_own(), own, shows="create", changes=True),
-         {"body": named, "shows": "append"}),
+        (Row("POST /memory/import", "import", each_their_own(), own, shows="create", changes=True), {"body": named,
+            "shows": "append"}),
         *[
             (Row("POST /memory/consolidate", "consolidate now", each_their_own(202), shows="queued", queues=True), {}),
             (Row("POST /memory/consolidate", "see what consolidation would change", each_their_own(), needs="thread",
-                 query="dry_run=true", shows="dry_run"), {}),
+                query="dry_run=true", shows="dry_run"), {}),
         ] * CONSOLIDATION,
         (Row("GET /memory/controls", "what was decided", each_their_own(), shows="paused"), {}),
         (Row("PUT /memory/controls", "decide", each_their_own(), {"paused": False, "review": False}, shows="paused"),
-         {"rule": signed_in(403, "refused")}),
+            {"rule": signed_in(403, "refused")}),
         *[
             (Row("GET /memory/proposals", "what is proposed", each_their_own(), shows="proposals"), {}),
             (Row("POST /memory/proposals/{proposal_id}", "decide about a proposal (there is none)", signed_in(404, "refused"),
-                 {"accept": True}, at="/memory/proposals/<run>", needs="run"), {"rule": signed_in(403, "refused")}),
+                {"accept": True}, at="/memory/proposals/<run>", needs="run"), {"rule": signed_in(403, "refused")}),
             (Row("GET /memory/consolidations", "what consolidation did", each_their_own(), shows="consolidations"), {}),
         ] * CONSOLIDATION,
         (Row("GET /memory/me", "who one is, and how memory is kept", each_their_own(), shows="<owner>"), {}),
         (Row("GET /memory/search", "search past conversations", each_their_own(), needs="thread", query="q=<said>",
-             shows="<said>"), {}),
+            shows="<said>"), {}),
         (Row("GET /memory/policies", "one's organization's rules", OUR_POLICIES, shows="<rule>"), {}),
         (Row("GET /memory/prompt", "what the model is shown next", each_their_own(), shows="<kept>"), {}),
         (Row("DELETE /memory", "be forgotten", each_their_own(), needs="thread", shows="deleted", changes=True, last=True),
-         {"last": False}),
+            {"last": False}),
     ]
     # fmt: on
     for row, otherwise in rows:
@@ -101,23 +99,21 @@ def a2a(path: str) -> Iterator[Row]:
     # fmt: off
     yield Row(f"GET {path}", "an assistant's card", signed_in(), shows=AGENT)
     yield Row(f"DELETE {path}", "end a session (there are none)", signed_in(405, "refused"))
-    yield Row(f"POST {path}", "send a message into the conversation", owners_else_nothing(),
-              rpc("message/send", message=a2a_message(contextId="<thread>")), "thread", shows="<thread>", acts=True,
-              instead=NO_CONTEXT, changes=True)
+    yield Row(f"POST {path}", "send a message into the conversation", owners_else_nothing(), rpc("message/send",
+        message=a2a_message(contextId="<thread>")), "thread", shows="<thread>", acts=True, instead=NO_CONTEXT, changes=True)
     yield Row(f"POST {path}", "send a message", each_their_own(), rpc("message/send", message=a2a_message()), acts=True)
-    yield Row(f"POST {path}", "send a message and stream", each_their_own(),
-              rpc("message/stream", message=a2a_message()), acts=True, queues=True)
-    yield Row(f"POST {path}", "send a message into the conversation and stream", owners_else_nothing(),
-              rpc("message/stream", message=a2a_message(contextId="<thread>")), "thread", shows="<thread>", acts=True,
-              instead=NO_CONTEXT_EVENT, changes=True)
+    yield Row(f"POST {path}", "send a message and stream", each_their_own(), rpc("message/stream", message=a2a_message()),
+        acts=True, queues=True)
+    yield Row(f"POST {path}", "send a message into the conversation and stream", owners_else_nothing(), rpc("message/stream",
+        message=a2a_message(contextId="<thread>")), "thread", shows="<thread>", acts=True, instead=NO_CONTEXT_EVENT,
+        changes=True)
     yield Row(f"POST {path}", "get a task", owners_else_nothing(), rpc("tasks/get", id="<thread>:<run>"), "finished",
-              shows="<said>", instead=NO_TASK)
-    yield Row(f"POST {path}", "get a task by the conversation", owners_else_nothing(),
-              rpc("tasks/get", id="<run>", contextId="<thread>"), "finished",
-              shows="<said>", instead=NO_TASK_THERE)
+        shows="<said>", instead=NO_TASK)
+    yield Row(f"POST {path}", "get a task by the conversation", owners_else_nothing(), rpc("tasks/get", id="<run>",
+        contextId="<thread>"), "finished", shows="<said>", instead=NO_TASK_THERE)
     yield Row(f"POST {path}", "cancel a task", owners_else_nothing(), rpc("tasks/cancel", id="<thread>:<run>"), "run",
-              shows="<run>", instead=NO_TASK, changes=True)
-    yield Row(f"POST {path}", "list tasks", owners_else_nothing(),
-              rpc("ListTasks", contextId="<thread>"), "finished", shows="<said>",
-              instead='{"jsonrpc":"2.0","id":"1","result":{"tasks":[],"totalSize":0,"pageSize":0,"nextPageToken":""}}')
+        shows="<run>", instead=NO_TASK, changes=True)
+    yield Row(f"POST {path}", "list tasks", owners_else_nothing(), rpc("ListTasks", contextId="<thread>"), "finished",
+        shows="<said>",
+        instead='{"jsonrpc":"2.0","id":"1","result":{"tasks":[],"totalSize":0,"pageSize":0,"nextPageToken":""}}')
     yield Row(f"POST {path}", "the extended card", signed_in(), rpc("GetExtendedAgentCard"), shows=AGENT)

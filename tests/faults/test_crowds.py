@@ -185,17 +185,8 @@ async def test_a_turn_takes_what_it_takes_alone_while_somebody_else_floods(
     model.script(f"flood of {person}", *[Slow(seconds, [Text("ok")])] * 10_000)
     await turns(own_server, 3)
     alone = await turns(own_server)
-    begun = time.monotonic()
-    async with Flood(own_server, person, shape) as flood:
+    async with Flood(own_server, person, shape):
         await asyncio.sleep(2)
         during = await turns(own_server)
-        if shape == "new_threads" and seconds:
-            async with asyncio.timeout(60):  # their share says how soon: a thread counts for 4 requests, a run for 7
-                while flood.answers.get(429, 0) <= CALLERS:  # noqa: ASYNC110  # counted by the callers
-                    await asyncio.sleep(0.5)
-            threads = await own_server.as_user(person).threads.search(limit=1_000, select=["values"])
-            empty = sum(thread["values"] is None for thread in threads)
-            seconds_passed = time.monotonic() - begun
-            assert empty <= CALLERS + seconds_passed, "what was refused before anybody knew, and what waits"
     assert ratio(alone, during) <= GOAL
     assert max(during) < 10, "nobody waits until the flood's own runs have ended"
