@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +23,6 @@ from settings import PROJECT
 from testing.parts import CONSOLIDATION, PAGE, POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
-
-JOBS = int(server.JOBS)
 
 
 @pytest.fixture
@@ -84,88 +83,68 @@ def started_at(process: subprocess.Popen[str], project: Path) -> tuple[str, str]
     return "".join(lines), (project / ".langgraph_api/address").read_text()
 
 
-def test_a_port_that_is_taken_is_refused_and_nothing_is_seeded(start: Start) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        process = start("--port", port)
-        assert process.wait(30) == 1
-        assert output(process).startswith(f"PORT is {port}, ")
+def ended(url: str) -> bool:
+    try:
+        httpx.get(f"{url}/ok", trust_env=False)
+    except httpx.TransportError:
+        return True
+    return False
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit, match="PORT is"):
+        server.choose_port(taken.getsockname()[1])
 
 
 @pytest.mark.server
-def test_it_starts_seeds_and_goes_down_with_its_terminal(project: Path, start: Start, free_port: Callable[[], int]) -> None:
-    """It starts, seeds, reads `.env`, runs once a folder, and goes down with its terminal."""
+@pytest.mark.parametrize("options", [[], *[pytest.param(["--postgres"], marks=pytest.mark.proof)] * POSTGRES])
+def test_it_starts_seeds_ends_at_ctrl_c_and_keeps_what_it_had(
+    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
+) -> None:
+    """It reads `.env`, runs once a folder, ends though a call of the model hangs, and goes down with its terminal."""
     (project / "policies/acme").mkdir(parents=True, exist_ok=True)
     (project / "policies/acme/rule.md").write_text("1. Be kind.\n")
     (project / ".env").write_text("DEFAULT_ORG=globex\nMEMORY_SCOPE=\nCONSOLIDATION_SCHEDULE=0 3 * * *\n")
-    process = start("--port", str(free_port()), DEFAULT_ORG="acme")
+    note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
+    model.script("note it", [note], [Text("done")])
+    model.script("hang", Slow(60, [Text("late")]))
+    process = start(*options, "--port", str(free_port()), DEFAULT_ORG="acme", **model_env(model))
     said, url = started_at(process, project)
     assert "policies/acme/rule.md: added" in said, said
     assert ("cron: created, 0 3 * * *" in said) == CONSOLIDATION
     assert (f"Open {url}/app to talk" in said) == PAGE
-    assert httpx.get(f"{url}/app", trust_env=False).is_success == PAGE
-    headers = {"x-auth-scheme": "langsmith"}
-    thread = httpx.post(f"{url}/threads", json={}, headers=headers, trust_env=False).json()
+    ask = partial(httpx.request, timeout=120, trust_env=False)
+    assert ask("GET", f"{url}/app").is_success == PAGE
+    studio = {"x-auth-scheme": "langsmith", "origin": "https://smith.langchain.com"}
+    thread = ask("POST", f"{url}/threads", json={}, headers=studio).json()
     assert thread["metadata"]["org_id"] == "acme", "what the process was given wins over .env"
+    rebound = {"x-auth-scheme": "langsmith", "host": "rebound.example"}
     for path, sent in (
         ("/internal/truncate", {}),
-        ("/threads/search", {**headers, "host": "rebound.example"}),
+        ("/threads/search", rebound),
         ("/deploy", {"origin": "https://attacker.example"}),
     ):
-        assert httpx.post(f"{url}{path}", json={}, headers=sent, trust_env=False).status_code == 403, path
-    studio = {**headers, "origin": "https://smith.langchain.com"}
-    answer = httpx.post(f"{url}/threads/search", json={}, headers=studio, trust_env=False)
-    assert [one["thread_id"] for one in answer.json()] == [thread["thread_id"]]
-
-    second = start()
+        assert ask("POST", f"{url}{path}", json={}, headers=sent).status_code == 403, path
+    second = start(*options)
     assert second.wait(30) == 1
     assert f"A server of this folder runs already, at {url}" in output(second)
 
-    process.send_signal(signal.SIGHUP)
-    process.wait(30)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        try:
-            httpx.get(f"{url}/ok", trust_env=False)
-        except httpx.TransportError:
-            return
-        time.sleep(0.2)
-    pytest.fail("the server outlived its terminal")
-
-
-@pytest.mark.server
-@pytest.mark.proof
-@pytest.mark.parametrize("options", [[], *[["--postgres"]] * POSTGRES])
-def test_ctrl_c_ends_it_while_calls_of_the_model_hang_and_memory_is_kept(
-    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
-) -> None:
-    def turn(url: str, who: str, text: str) -> httpx.Response:
-        message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
-        headers = {"authorization": f"Bearer dev:acme:{who}"}
-        return httpx.post(f"{url}/runs/wait", json=message, headers=headers, timeout=120, trust_env=False)
-
-    note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
-    model.script("note it", [note], [Text("done")])
-    model.script("hang", *[Slow(60, [Text("late")])] * 20)
-    process = start(*options, "--port", str(free_port()), **model_env(model))
-    _, url = started_at(process, project)
-    with ThreadPoolExecutor(JOBS) as waiting:
-        assert turn(url, "alice", "note it").is_success
-        hanging = [waiting.submit(turn, url, f"person-{number}", "hang") for number in range(JOBS)]
-        deadline = time.monotonic() + 60
-        while len(model.requests_for("hang")) < JOBS:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    alice = {"authorization": "Bearer dev:acme:alice"}
+    with ThreadPoolExecutor() as waiting:
+        for text in ("note it", "hang"):
+            message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
+            turn = waiting.submit(ask, "POST", f"{url}/runs/wait", json=message, headers=alice)
+            while not (model.requests_for("hang") or turn.done()):
+                time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         assert process.wait(25) == 0
-        assert all(isinstance(call.exception(10), httpx.TransportError) for call in hanging)
-    assert "TimeoutExpired" not in output(process), "it waited for what hangs"
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{url}/ok", trust_env=False)
+        assert isinstance(turn.exception(10), httpx.TransportError)
+    assert ended(url)
 
-    _, url = started_at(start(*options, "--port", str(free_port()), **model_env(model)), project)
-    headers = {"authorization": "Bearer dev:acme:alice"}
-    answer = httpx.get(f"{url}/memory/file?path=/memories/preferences.md", headers=headers, trust_env=False)
-    assert "- written before Ctrl-C" in answer.text
+    process = start(*options, "--port", str(free_port()), **model_env(model))
+    _, url = started_at(process, project)
+    kept = ask("GET", f"{url}/memory/file?path=/memories/preferences.md", headers=alice)
+    assert "- written before Ctrl-C" in kept.text
+    process.send_signal(signal.SIGHUP)
+    process.wait(30)
+    assert ended(url)
