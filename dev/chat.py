@@ -6,6 +6,7 @@ python -m dev.chat --as alice@example.com [--org acme] [--graph agent] [--url UR
 import argparse
 import asyncio
 import sys
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import quote
 
@@ -105,7 +106,7 @@ def main() -> str | None:
     parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
     parser.add_argument("--graph", default=agent_graphs()[0], help="with which agent")
     args = parser.parse_args()
-    with asyncio.Runner() as runner:
+    with asyncio.Runner() as runner, ExitStack() as closing:
         try:
             check_server(args.url)
             org = args.org or load_settings(local_environ()).default_org
@@ -113,6 +114,7 @@ def main() -> str | None:
                 return f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon."
             headers = {"Authorization": f"Bearer dev:{org}:{quote(args.identity, safe='')}"}
             client = get_client(url=args.url, api_key=None, headers=headers)
+            closing.callback(lambda: runner.run(client.aclose()))
             runner.run(client.assistants.search(limit=1))
             out.print(f"Talking to {args.url} as {args.identity} of {org}.\n{HELP}", style="dim")
             converse(Chat(client, args.graph), runner)

@@ -38,8 +38,6 @@ from settings import (
 PARTS = ("policies", "skills", "memories", "cron")
 # Marks the cron that this command owns. It leaves other crons alone.
 CRON_MARK = {"created_by": "seeds"}
-# The key for all organizations: an organization's name is never empty.
-EVERYBODY = ""
 _PAGE = 100
 
 Files = dict[str, dict[str, Any]]  # by store key
