@@ -52,7 +52,6 @@ def plain(store: BaseStore, user: str) -> StoreBackend:
 def ours(store: BaseStore, user: str) -> ScopedFiles:
     return ScopedFiles(
         namespace=lambda _: ("memories", f"bench:{user}"),
-        gate=lambda: None,
         route="/memories",
         author=lambda: Author("agent"),
         store=store,

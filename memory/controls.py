@@ -19,7 +19,7 @@ from langgraph_sdk.errors import ConflictError, NotFoundError
 
 import settings as constants
 from memory import identity, namespaces
-from memory.validation import RefusedWriteError, content_size
+from memory.validation import content_size
 from settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES, Settings
 
 # --- Pause and review: an item each, so that changing one leaves the other alone.
@@ -59,12 +59,6 @@ async def set_controls(store: BaseStore, actor: identity.Actor, given: Mapping[s
     at = datetime.now(UTC).isoformat()
     namespace = namespaces.controls(actor)
     await store.abatch([PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()])
-
-
-async def check_not_paused(store: BaseStore, actor: identity.Actor, settings: Settings) -> None:
-    """Raise `RefusedWriteError` while the person's memory is paused. Every write of an agent calls this."""
-    if (await controls(store, actor, settings)).paused:
-        raise RefusedWriteError(f"{PAUSED}: nothing is remembered until they resume it. Tell them so.")
 
 
 # --- Marks of threads

@@ -31,7 +31,7 @@ from memory.validation import (
 )
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 
-Gate = Callable[[], str | None]
+Gate = Callable[[BaseStore], Awaitable[str | None]]
 StoreOverride = Callable[[], BaseStore | None]
 
 # UTF-8 bytes of all files in one thread's state.
@@ -47,11 +47,10 @@ class ScopedFiles(StoreBackend):
 
     Args:
         namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
-        gate: gives the reason to refuse a write, or None.
+        gate: gives the reason to refuse a write to this store, or None.
         route: the folder as the agent sees it, without the last slash.
         author: gives the author of a write.
         began: when the writer did (`memory/journal/forgetting.py`).
-        unpaused: refuses a write while the person's memory is paused.
         override: gives another store for the files of the current run, or None.
     """
 
@@ -59,22 +58,20 @@ class ScopedFiles(StoreBackend):
         self,
         *,
         namespace: Callable[[Runtime[Any]], Namespace],
-        gate: Gate = lambda: None,
+        gate: Gate | None = None,
         route: str = "",
         author: Callable[[], identity.Author] = lambda: identity.Author("outside"),
         began: Callable[[], Began | None] = lambda: None,
-        unpaused: Callable[[BaseStore], Awaitable[None]] | None = None,
         store: BaseStore | None = None,
         override: StoreOverride | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._gate, self._route, self._author, self._override = gate, route, author, override
-        self._began, self._unpaused = began, unpaused
+        self._gate, self._route, self._author, self._began, self._override = gate, route, author, began, override
 
-    def _check(self, path: str) -> None:
+    async def _check(self, path: str) -> None:
         """Raise `RefusedWriteError` for a path that may not be written."""
         check_text(path)
-        if reason := self._gate():
+        if self._gate and (reason := await self._gate(self._get_store())):
             raise RefusedWriteError(f"Permission denied for '{path}': {reason}")
         check_path(path)
 
@@ -103,7 +100,7 @@ class ScopedFiles(StoreBackend):
         """Delete the file at a path, or all files of the folder."""
         base = file_path.rstrip("/")
         try:
-            self._check(file_path)
+            await self._check(file_path)
             items = await journal.all_items(self._get_store(), self._get_namespace())
             wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
             for item in wanted:
@@ -128,7 +125,7 @@ class ScopedFiles(StoreBackend):
             MovedError: it is at another revision. Nothing was written.
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
-        self._check(path)
+        await self._check(path)
         store, namespace, author, shown = self._get_store(), self._get_namespace(), self._author(), f"{self._route}{path}"
 
         def checked(before: FileData | None) -> FileData | None:
@@ -139,8 +136,6 @@ class ScopedFiles(StoreBackend):
         def room(files: Sequence[Item], file: FileData) -> None:
             check_room(files, path, len(file["content"].encode()))
 
-        if self._unpaused:
-            await self._unpaused(store)
         return await journal.change(store, namespace, path, checked, author, room=room, expect=expect, began=self._began())
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, journal, namespaces
-from memory.controls import check_not_paused, in_temporary_conversation
+from memory.controls import PAUSED, controls, in_temporary_conversation
 from memory.files import Gate, ScopedFiles, StoreOverride, ThreadFiles
 from settings import Settings, SharedWrites
 
@@ -35,9 +35,11 @@ def memory_writes(settings: Settings, *, consolidating: bool) -> SharedWrites:
 def build_gate(writes: SharedWrites, settings: Settings, *, memory: bool = False) -> Gate:
     """The check before each write to a route; `memory` for `/memories/`."""
 
-    def refusal() -> str | None:
+    async def refusal(store: BaseStore) -> str | None:
         if memory and in_temporary_conversation():
             return "this is a temporary conversation, of which nothing is remembered."
+        if memory and (await controls(store, identity.current_actor(settings), settings)).paused:
+            return f"{PAUSED}: nothing is remembered until they resume it. Tell them so."
         if writes == "allow":
             return None
         if writes == "deny":
@@ -59,9 +61,6 @@ def build_routes(
     def actor(runtime: Runtime[Any] | None = None) -> identity.Actor:
         return identity.current_actor(settings, runtime)
 
-    async def unpaused(store: BaseStore) -> None:
-        await check_not_paused(store, actor(), settings)
-
     def memory_store() -> BaseStore | None:
         return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
 
@@ -79,7 +78,6 @@ def build_routes(
             route=route,
             author=lambda: identity.current_author(settings, consolidating=consolidating),
             began=lambda: journal.began(actor()),
-            unpaused=unpaused if memory else None,
             override=memory_store if memory else None,
         )
     return routes

@@ -41,7 +41,7 @@ def plain(store: BaseStore, namespace: Callable[[Any], Any] = lambda _: FILES) -
 
 
 def ours(store: BaseStore, namespace: Callable[[Any], Any] = lambda _: FILES) -> ScopedFiles:
-    return ScopedFiles(namespace=namespace, gate=lambda: None, route="/memories", author=lambda: Author("agent"), store=store)
+    return ScopedFiles(namespace=namespace, route="/memories", author=lambda: Author("agent"), store=store)
 
 
 def bare(value: Any) -> Any:

@@ -113,7 +113,7 @@ def refusal(path: str, content: str) -> str:
 
 
 def backend(store: InMemoryStore) -> ScopedFiles:
-    return ScopedFiles(namespace=lambda _: FILES, gate=lambda: None, route="/memories", author=lambda: AGENT, store=store)
+    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: AGENT, store=store)
 
 
 # --- Credentials -----------------------------------------------------------------------------------------------------

@@ -59,7 +59,6 @@ async def emptied(store: BaseStore) -> None:
 def files_of(store: BaseStore, name: str) -> ScopedFiles:
     return ScopedFiles(
         namespace=lambda _: FILES,
-        gate=lambda: None,
         route="/memories",
         author=lambda: Author("agent", run_id=name),
         store=store,

@@ -197,7 +197,7 @@ async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch:
 
 
 def ours(store: BaseStore) -> ScopedFiles:
-    return ScopedFiles(namespace=lambda _: FILES, gate=lambda: None, route="/memories", author=lambda: AUTHOR, store=store)
+    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: AUTHOR, store=store)
 
 
 @pytest.mark.parametrize(("call", "trips", "most"), [
