@@ -135,21 +135,6 @@ async def test_shared_memory_is_written_as_shared_writes_says(store: BaseStore, 
         assert (await Calls(store, settings, consolidating=True)("awrite", path, "x")).error
 
 
-async def test_a_file_outside_every_route_is_gone_in_the_next_thread(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
-    agent = graph()
-    read = ToolCall("read_file", {"file_path": "/draft.md"})
-    model.script("draft", [ToolCall("write_file", {"file_path": "/draft.md", "content": "a fine draft"})])
-    await agent.turn("draft")
-    for thread in ("1", "2"):
-        model.script(f"read in {thread}", [read], [Text("done")])
-        await agent.turn(f"read in {thread}", thread=thread)
-    same, other = (tool_results(body)[0] for body in model.requests if tool_results(body) and "read in" in str(body))
-    assert "a fine draft" in same
-    assert "not found" in other
-
-
 def test_permissions_say_the_same_as_the_backend() -> None:
     def denied(settings: Settings, *, consolidating: bool = False) -> dict[str, str]:
         rules = {rule.paths[0]: rule.mode for rule in build_permissions(settings, consolidating=consolidating)}
@@ -220,35 +205,6 @@ async def test_files_of_a_conversation_are_bounded_each_and_all_together(
     assert "1,002 bytes" in told[0]
     assert "2,000 bytes" in told[3]
     assert "of 4,200" in told[7]
-
-
-async def test_an_upload_with_bad_paths_names_those_and_stores_the_others(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In memory, and in the conversation, where a file may also be too large."""
-    monkeypatch.setattr(files_module, "MAX_FILE_BYTES", 1_000)
-    files = [
-        ("/first.md", b"one"),
-        ("//policies/x.md", b"bad"),
-        ("/memories/first.md", b"one"),
-        ("/memories/../x.md", b"bad"),
-        ("/large.md", b"x" * 1_001),
-        ("/policies/x.md", b"bad"),
-        ("/memories/last.md", b"two"),
-        ("/last.md", b"two"),
-    ]
-    bad = {"//policies/x.md", "/memories/../x.md", "/large.md", "/policies/x.md"}
-    responses = list[Any]()
-
-    async def node(state: FilesystemState) -> None:
-        responses.extend(await build_backend(DEFAULTS).aupload_files(files))
-
-    graph = StateGraph(FilesystemState, context_schema=Context).add_node("node", node).add_edge(START, "node")
-    left = await graph.compile(store=store).ainvoke({"messages": []}, context=Context(user_id="alice", org_id="acme"))
-    assert [response.path for response in responses] == [path for path, _ in files]
-    assert {response.path for response in responses if response.error} == bad
-    assert {path: file["content"] for path, file in left["files"].items()} == {"/first.md": "one", "/last.md": "two"}
-    assert {item.key: item.value["content"] for item in store.search(MEMORIES)} == {"/first.md": "one", "/last.md": "two"}
 
 
 async def test_what_a_person_said_at_length_is_still_put_aside(graph: BuildGraph, model: ScriptedAnthropic) -> None:
