@@ -77,8 +77,6 @@ MAX_SHRINKING = 1 / 3
 FACT_WORDS_KEPT = 2 / 3
 # Records kept per person.
 CONSOLIDATIONS_KEPT = 100
-# Seconds for which the turns of a person who never pauses can postpone a consolidation.
-MAX_CONSOLIDATION_WAIT_SECONDS = 3_600
 # Consolidations at once in one process, beside one that somebody asked for and one dry run: with a sweep and MAX_BUSY_THREADS,
 # fewer than its workers (N_JOBS_PER_WORKER).
 CONSOLIDATIONS_AT_ONCE = 2

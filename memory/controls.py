@@ -70,7 +70,7 @@ HELD_WHILE_PAUSED = "held_while_paused"
 # Set while this process marks a thread. An in-process call carries it to `auth.py`, and no other request can set it.
 stamping: ContextVar[bool] = ContextVar("stamping", default=False)
 # Metadata of the runs that consolidation's triggers create, as `creating_run` says; other requests may not use it.
-RUN_METADATA = ("trigger", "since", "consolidates")
+RUN_METADATA = ("trigger", "consolidates")
 creating_run: ContextVar[bool] = ContextVar("creating", default=False)
 
 

@@ -30,7 +30,7 @@ from memory import identity, journal, namespaces
 from memory.consolidation.due import changed_since, drop_positions, time_of
 from memory.controls import creating_run, delete_idle, in_temporary_conversation, stays_out
 from memory.recall import drop
-from settings import CONSOLIDATION_GRAPH, MAX_CONSOLIDATION_WAIT_SECONDS, Settings, agent_graphs
+from settings import CONSOLIDATION_GRAPH, Settings, agent_graphs
 
 logger = logging.getLogger(__name__)
 
@@ -83,16 +83,13 @@ async def start(
     """Queue the owner's consolidation in `seconds`, in place of one that is planned. Returns whether it did.
 
     It does not where a run waits that will do: one that was asked for; for a sweep, any; for a turn, one behind a run that is
-    at work, or one that turns have postponed for long enough. What is at work is not taken back; `inside` says that it calls.
+    at work. That is not taken back; `inside` says that it calls this itself.
     """
     lock = _PLANNING.setdefault((id(asyncio.get_running_loop()), owner), asyncio.Lock())
     async with lock:  # turns that end at once would each make the owner's first thread
         thread_id, waiting, running = await _runs(owner, client)
-        now = datetime.now(UTC)
-        since = min((_said(run, "since") or now.isoformat() for run in waiting), default=now.isoformat())
-        late = since < (now - timedelta(seconds=MAX_CONSOLIDATION_WAIT_SECONDS)).isoformat()
-        will_do = {"asked": False, "sweep": True, "idle": bool(running) or late}[trigger]
-        if any(will_do or _said(run, "trigger") == "asked" for run in waiting):
+        will_do = trigger == "sweep" or (trigger == "idle" and running)
+        if any(will_do or (run["metadata"] or {}).get("trigger") == "asked" for run in waiting):
             return False
         token = creating_run.set(True)
         try:
@@ -101,7 +98,7 @@ async def start(
                 CONSOLIDATION_GRAPH,
                 input={"messages": []},
                 context=owner.context(),
-                metadata={"trigger": trigger, "since": since, "consolidates": owner.assistant_id or "all"},
+                metadata={"trigger": trigger, "consolidates": owner.assistant_id or "all"},
                 multitask_strategy="enqueue" if inside or running else "rollback",
                 durability="exit",  # only the last checkpoint is kept, which holds no conversations
                 if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
@@ -123,10 +120,6 @@ async def _runs(owner: Owner, client: LangGraphClient) -> tuple[str, list[Run], 
     thread_id = str(known[0]["thread_id"])
     waiting, running = [await client.runs.list(thread_id, limit=_LISTED, status=of) for of in ("pending", "running")]
     return thread_id, waiting, running
-
-
-def _said(run: Run, name: str) -> str:
-    return str((run["metadata"] or {}).get(name) or "")
 
 
 class IdleTrigger(AgentMiddleware[Any, Any, Any]):

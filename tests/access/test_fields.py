@@ -203,7 +203,7 @@ def test_a_new_thread_may_say_that_it_is_a_conversation_and_temporary() -> None:
 
 
 def test_only_this_process_says_what_triggered_a_run() -> None:
-    metadata = {"trigger": "idle", "since": "2026-01-01"}
+    metadata = {"trigger": "idle", "consolidates": "all"}
     forged, ours = request(metadata=metadata), request(metadata=metadata)
     run_requests.rebuild_run(forged, operator=True)
     token = controls.creating_run.set(True)

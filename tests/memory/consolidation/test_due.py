@@ -17,7 +17,7 @@ from memory.consolidation.due import Due, Position, batch, find_due, put_positio
 from memory.consolidation.planning import _BACK, APART_SECONDS, Owner, delete_old, find_backlog
 from memory.identity import Actor
 from memory.recall import Conversation, Turn
-from settings import MAX_CONSOLIDATION_WAIT_SECONDS, Settings
+from settings import Settings
 from testing.platform import Platform
 
 ALICE, BOB = (Actor(name, "acme") for name in ("alice", "bob"))
@@ -230,23 +230,6 @@ async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(pla
     assert not await start(MINE, platform), "the run that waits will read everything"  # type: ignore[arg-type]
     assert await start(MINE, platform, "asked")  # type: ignore[arg-type]
     assert begins(platform) == [0]
-
-
-async def test_turns_that_never_pause_postpone_it_for_the_maximum_wait_and_no_longer(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    began, last = platform.now, datetime.now().astimezone()
-
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> Any:
-            return platform.now.astimezone(tz)
-
-    monkeypatch.setattr("memory.consolidation.planning.datetime", Clock)
-    while not platform.runs.begin():
-        await turn(platform, 60)
-        last = platform.now
-    assert MAX_CONSOLIDATION_WAIT_SECONDS <= (last - began).total_seconds() <= MAX_CONSOLIDATION_WAIT_SECONDS + AFTER + 120
 
 
 async def test_turns_that_end_at_once_plan_one_run(platform: Platform) -> None:
