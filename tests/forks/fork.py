@@ -19,15 +19,10 @@ _CLEAN = {name: value for name, value in os.environ.items() if name not in VARIA
 
 
 class Fork:
-    """A copy in `folder`, which must not exist.
-
-    `edited` are the files that were changed or added, `deleted` what was taken away: paths from the project's root.
-    """
+    """A copy in `folder`, which must not exist. Paths are from its root."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns(*_SKIPPED)))
-        self.edited: set[str] = set()
-        self.deleted: set[str] = set()
 
     def text(self, path: str) -> str:
         return (self.folder / path).read_text("utf-8")
@@ -36,14 +31,9 @@ class Fork:
         """Add a file, or replace all of it."""
         (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / path).write_text(text, "utf-8")
-        self.edited.add(path)
 
     def edit(self, path: str, *changes: tuple[str, str]) -> None:
-        """Replace texts of a file, each of which must be there once.
-
-        Raises:
-            ValueError: one is not, or more than once: the recipe does not fit the project any more.
-        """
+        """Replace texts of a file. Raises `ValueError` unless each is there once: the recipe has to follow the project."""
         text = self.text(path)
         for old, new in changes:
             if text.count(old) != 1:
@@ -64,18 +54,13 @@ class Fork:
         for path in paths:
             place = self.folder / path
             shutil.rmtree(place) if place.is_dir() else place.unlink()
-            self.deleted.add(path)
 
     def folders(self, name: str) -> list[str]:
         """The folders with this name, from the project's root."""
         return sorted(path.relative_to(self.folder).as_posix() for path in self.folder.rglob(name) if path.is_dir())
 
     def run(self, *command: str) -> str:
-        """What a command of Python in the copy prints; the copy's modules are imported, not the project's.
-
-        Raises:
-            AssertionError: it failed, with what it printed.
-        """
+        """What a command of Python in the copy prints, which must succeed; it imports the copy's modules."""
         env = {**_CLEAN, "PYTHONPATH": str(self.folder)}
         done = subprocess.run([sys.executable, *command], cwd=self.folder, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}:\n{done.stdout[-8_000:]}\n{done.stderr[-4_000:]}"

@@ -114,8 +114,8 @@ def another_agent(fork: Fork) -> None:
 
 def knowledge(fork: Fork) -> None:
     """An organization's own route, which its agents and its people read."""
-    shown = "return namespace == policies(actor.org_id) or"
-    both = "shown = {policies(actor.org_id), knowledge(actor.org_id)}\n    return namespace in shown or"
+    shown = "return namespace in (own, policies(actor.org_id))"
+    both = "return namespace in (own, policies(actor.org_id), knowledge(actor.org_id))"
     fork.insert("memory/namespaces.py", KNOWLEDGE, "def person_label(")
     fork.edit("memory/namespaces.py", (shown, both))
     fork.insert("memory/routes.py", KNOWLEDGE_OF_RUN, '        "/policies": lambda run:')
