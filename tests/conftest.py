@@ -96,12 +96,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Together(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+# Files that take longest begin first, so that no worker is left alone with one at the end.
+_LONGEST = [
+    Path(__file__).parent / f"{name}.py"
+    for name in (
+        *("access/test_matrix", "app/test_person", "app/test_streaming", "memory/test_temporary", "dev/test_saving"),
+        *("forks/test_forks", "postgres/test_servers", "memory/consolidation/test_ends", "access/test_approvals"),
+        *("faults/test_answers", "memory/test_paused", "app/test_controls", "access/test_bounds", "access/test_foreign_ids"),
+    )
+]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
+    """Other modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
     waiting = {item.path: True for item in items if item.get_closest_marker("server")}
     computing = {item.path: True for item in items if item.path not in waiting}
     places = {path: (n + 1) / len(group) for group in (waiting, computing) for n, path in enumerate(group)}
+    places |= {path: n - len(_LONGEST) for n, path in enumerate(_LONGEST)}
     items.sort(key=lambda item: (places[item.path], item.path, item.get_closest_marker("server") is None))
     for item in items:
         if item.path in _ON_ONE_STORE and item.get_closest_marker("postgres") and not item.get_closest_marker("server"):
