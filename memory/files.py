@@ -1,6 +1,5 @@
 """Files as deepagents backends: in the store, and in a thread's state. Each checks every write itself."""
 
-import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,6 @@ from deepagents.backends.protocol import (
     EditResult,
     FileData,
     FileDownloadResponse,
-    FileUploadResponse,
     WriteResult,
 )
 from deepagents.backends.utils import file_data_to_string, perform_string_replacement
@@ -76,8 +74,8 @@ class ScopedFiles(StoreBackend):
         check_path(path)
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        """Graphs call backends asynchronously. `StoreBackend`'s own methods would write around the gate and the journal."""
-        raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit, adelete or aupload_files.")
+        """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads into the store."""
+        raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit or adelete.")
 
     write = edit = delete = upload_files = download_files = _refuse
 
@@ -108,9 +106,6 @@ class ScopedFiles(StoreBackend):
         except ValueError as error:
             return DeleteResult(error=f"Error: {error}")
         return DeleteResult(path=file_path) if wanted else DeleteResult(error=f"Error: File '{file_path}' not found")
-
-    async def aupload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [FileUploadResponse(path=path, error=await self._adone(path, _uploaded(content))) for path, content in files]
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
@@ -182,14 +177,6 @@ def _downloaded(path: str, item: object) -> FileDownloadResponse:
         return FileDownloadResponse(path=path, error=str(error))
 
 
-def _uploaded(content: bytes) -> Change:
-    try:
-        file = FileData(content=content.decode(), encoding="utf-8")
-    except UnicodeDecodeError:
-        file = FileData(content=base64.standard_b64encode(content).decode("ascii"), encoding="base64")
-    return lambda _: file
-
-
 def _replaced(path: str, before: FileData | None, old: str, new: str, *, replace_all: bool) -> tuple[str, int]:
     """The text of a file after an `edit`, and the number of replacements. Raises `RefusedWriteError`."""
     if before is None:
@@ -256,15 +243,6 @@ class ThreadFiles(StateBackend):
             return super().edit(file_path, old_string, new_string, replace_all)
         except RefusedWriteError as error:
             return EditResult(error=f"Error: {error}")
-
-    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
-        return [self._upload(path, content) for path, content in files]
-
-    def _upload(self, path: str, content: bytes) -> FileUploadResponse:
-        try:
-            return super().upload_files([(path, content)])[0]
-        except RefusedWriteError as error:
-            return FileUploadResponse(path=path, error=str(error))
 
 
 def scratch_size(file: object) -> int:

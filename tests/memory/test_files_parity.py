@@ -23,7 +23,6 @@ from memory.files import ScopedFiles
 from memory.identity import Author
 
 FILES = ("memories", "acme:alice")
-PNG = b"\x89PNG\r\n\xff\x00"
 # What is in the store before the calls.
 VALUES: dict[str, dict[str, Any]] = {
     "/a.md": {**create_file_data("one\ntwo\nthree\nfour\nfive\n")},
@@ -88,7 +87,6 @@ CALLS = st.one_of(
     st.tuples(st.just("ls"), FOLDERS),
     st.tuples(st.just("glob"), PATTERNS, st.none() | FOLDERS),
     st.tuples(st.just("grep"), WORDS, st.none() | FOLDERS, st.none() | PATTERNS, st.builds(dict, max_count=st.integers(0, 3))),
-    st.tuples(st.just("upload_files"), st.lists(st.tuples(PATHS, TEXTS.map(str.encode) | st.just(PNG)), max_size=3)),
     st.tuples(st.just("download_files"), st.lists(FOLDERS, max_size=3)),
 )
 
@@ -117,7 +115,7 @@ async def test_a_value_that_is_no_file_is_an_error_of_its_own_and_in_nobody_s_wa
     calls: list[Call] = [("ls", "/"), ("grep", "find"), ("glob", "*.md"), ("edit", "/good.md", "find", "found")]
     assert (await played(ours, {**good, "/odd.md": value}, calls))[0] == (await played(plain, good, calls))[0]
     calls = [("read", "/odd.md"), ("write", "/odd.md", "x"), ("edit", "/odd.md", "a", "b")]
-    calls += [("upload_files", [("/odd.md", b"x")]), ("download_files", ["/odd.md"])]
+    calls += [("download_files", ["/odd.md"])]
     results, left = await played(ours, {**good, "/odd.md": value}, calls)
     assert all("not a file" in str(result) for result in results)
     assert left["/odd.md"] == (value.get("content"), value.get("encoding"))
@@ -126,7 +124,7 @@ async def test_a_value_that_is_no_file_is_an_error_of_its_own_and_in_nobody_s_wa
 
 @pytest.mark.parametrize("path", ["*", "a.md", "", "/", "/d/", "//a.md", "/./a.md", "/d/../a.md", "/a\\b.md", "/a\x00b.md"])
 async def test_a_file_has_one_spelling_that_begins_with_a_slash(path: str) -> None:
-    calls: list[Call] = [("write", path, "x"), ("edit", path, "a", "b"), ("delete", path), ("upload_files", [(path, b"x")])]
+    calls: list[Call] = [("write", path, "x"), ("edit", path, "a", "b"), ("delete", path)]
     results, left = await played(ours, VALUES, calls)
     assert all("rror" in str(result) for result in results)
     assert (await played(ours, VALUES, []))[1] == left
