@@ -77,7 +77,7 @@ def _text(value: Mapping[str, Any], key: str) -> str:
 def _arguments(given: object) -> str:
     try:
         return json.dumps(given or {}, ensure_ascii=False, default=str)
-    except (RecursionError, TypeError, ValueError):
+    except (RecursionError, ValueError):
         return "(arguments that cannot be shown)"
 
 

@@ -31,7 +31,6 @@ from memory.recall import semantic
 from memory.recall.conversations import Conversation, Threads, conversation, owned_by, threads_by_id
 from memory.recall.documents import (
     FORMAT,
-    Array,
     Bucket,
     DamagedError,
     Postings,
@@ -67,11 +66,6 @@ class Index:
     parts: list[Postings] = field(default_factory=list)
     watermark: int = 0
     outstanding: int = 0
-
-    def live(self) -> Array:
-        """Of all tables' entries, in order of the parts, those that are a conversation's newest."""
-        table, newest = together(self.parts)
-        return newest & (table.versions > 0)
 
     def lacks(self, wanted: Mapping[str, int]) -> list[str]:
         """Those of the threads that are not indexed in this version."""
@@ -123,22 +117,15 @@ async def index_conversations(
     await _write(store, actor, ops, began)
 
 
-async def drop_conversations(
-    store: BaseStore, actor: identity.Actor, keys: Iterable[int], began: journal.Began | None = None
-) -> None:
-    """Remove conversations from the index: documents and texts now, postings with the next merges."""
-    documents, gone = namespaces.recall(actor, "documents"), dict.fromkeys(keys)
+async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str], began: journal.Began | None = None) -> None:
+    """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
+    documents, gone = namespaces.recall(actor, "documents"), dict.fromkeys(map(key_of, thread_ids))
     if not gone:
         return
     ops = await semantic.text_ops(store, actor, gone)
     # Postings of version 0 mark a conversation as gone, and override older ones.
     ops += [_new_part(actor, Postings(table_of(key, 0, 0))) for key in gone]
     await _write(store, actor, [*ops, *(PutOp(documents, document_key(key), None) for key in gone)], began)
-
-
-async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> None:
-    """Remove deleted conversations from a person's index."""
-    await drop_conversations(store, actor, map(key_of, thread_ids))
 
 
 async def _write(store: BaseStore, actor: identity.Actor, ops: Iterable[PutOp], began: journal.Began | None) -> None:
@@ -276,19 +263,8 @@ async def read_conversations(threads: Threads, actor: identity.Actor, thread_ids
     return [conversation(thread) for thread in listed if not is_temporary(thread)]
 
 
-async def unindexed(store: BaseStore, threads: Sequence[tuple[identity.Actor, str, str]]) -> list[str]:
-    """The times of change of threads that the index lacks in their present version. A thread is its owner, id and that time."""
-    gets = [GetOp(namespaces.recall(actor, "documents"), document_key(key_of(thread_id))) for actor, thread_id, _ in threads]
-    known = [getattr(item, "value", {}).get("version") for item in await store.abatch(gets)]
-    return [changed for (_, _, changed), version in zip(threads, known, strict=True) if version != version_of(changed)]
-
-
-async def forget(store: BaseStore, actor: identity.Actor) -> int:
-    """Drop a person's index. Returns the number of conversations in it."""
-    conversations = 0
+async def forget(store: BaseStore, actor: identity.Actor) -> None:
+    """Drop a person's index. The next search makes it anew."""
     for part in ("new", "segments", "documents", "texts"):
-        namespace = namespaces.recall(actor, part)
-        while page := await store.asearch(namespace, limit=_PUT_PAGE):
-            conversations += sum(item.key.startswith("conversation/") for item in page)
-            await store.abatch([PutOp(namespace, item.key, None) for item in page])
-    return conversations
+        while page := await store.asearch(namespaces.recall(actor, part), limit=_PUT_PAGE):
+            await store.abatch([PutOp(item.namespace, item.key, None) for item in page])

@@ -20,7 +20,7 @@ from memory import identity, journal, namespaces
 from memory.recall import lexical, ranking, semantic
 from memory.recall.conversations import Conversation, Threads
 from memory.recall.documents import Bucket, DamagedError, Document, key_of, placed, read_document, together
-from memory.recall.index import Index, catch_up, document_key, drop_conversations, forget, read_buckets, read_conversations
+from memory.recall.index import Index, catch_up, document_key, drop, forget, read_buckets, read_conversations
 from settings import MAX_SEARCH_RESULT_CHARS
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
@@ -105,7 +105,7 @@ async def search(
             if (tries := tries + 1) == _TRIES:
                 raise
     ranked = await asyncio.to_thread(_ranked, asked, frequencies, near, documents)
-    matches = await _shown(store, threads, actor, ranked, limit=limit, began=began)
+    matches = await _shown(store, threads, actor, ranked[:limit], began)
     return Results(matches, frequencies.total, index.outstanding)
 
 
@@ -158,24 +158,13 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
 
 
 async def _shown(
-    store: BaseStore,
-    threads: Threads,
-    actor: identity.Actor,
-    ranked: Sequence[ranking.Scored],
-    *,
-    limit: int,
-    began: journal.Began | None,
+    store: BaseStore, threads: Threads, actor: identity.Actor, ranked: Sequence[ranking.Scored], began: journal.Began | None
 ) -> list[Match]:
-    """The best candidates that still exist, with their present text. Those that do not are dropped from the index."""
-    there: dict[str, Conversation] = {}
-    left = [item.document.thread_id for item in ranked]
-    while len(there) < limit and left:
-        wanted = left[: limit - len(there)]
-        left = left[len(wanted) :]
-        there |= {talk.thread_id: talk for talk in await read_conversations(threads, actor, wanted)}
-        await drop_conversations(store, actor, map(key_of, {*wanted} - there.keys()), began)
-    shown = ((there.get(item.document.thread_id), item) for item in ranked)
-    return [Match(talk, item.turns) for talk, item in shown if talk]
+    """The candidates that still exist, with their present text. Those that do not are dropped from the index."""
+    wanted = [item.document.thread_id for item in ranked]
+    there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, wanted)} if wanted else {}
+    await drop(store, actor, {*wanted} - there.keys(), began)
+    return [Match(talk, item.turns) for item in ranked if (talk := there.get(item.document.thread_id))]
 
 
 def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:

@@ -9,6 +9,8 @@ from langgraph.store.base import BaseStore
 
 from memory import namespaces
 from memory.identity import Actor
+from memory.recall.documents import together
+from memory.recall.index import Index
 from memory.recall.retrieval import search
 from testing.platform import Platform
 
@@ -45,3 +47,9 @@ def threads_of(*messages: Any) -> Platform:
 async def left(store: BaseStore) -> list[Any]:
     parts: tuple[Any, ...] = ("documents", "new", "segments", "texts")
     return [item for part in parts for item in await store.asearch(namespaces.recall(ALICE, part), limit=10)]
+
+
+def conversations(index: Index) -> int:
+    """How many are in an index."""
+    table, newest = together(index.parts)
+    return int((newest & (table.versions > 0)).sum())

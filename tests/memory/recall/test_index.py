@@ -19,12 +19,12 @@ from memory.recall.documents import DamagedError, document, read_bucket, read_do
 from memory.recall.index import catch_up, forget, index_conversations
 from memory.recall.retrieval import search
 from testing.platform import Platform
-from tests.memory.recall.talks import ALICE, hits, human, left, many, say, threads_of
+from tests.memory.recall.talks import ALICE, conversations, hits, human, left, many, say, threads_of
 
 
 async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Platform) -> None:
     many(threads, 700)
-    assert (await catch_up(store, threads, ALICE)).live().sum() == 703
+    assert conversations(await catch_up(store, threads, ALICE)) == 703
     new = await store.asearch(namespaces.recall(ALICE, "new"), limit=1_000)
     headers = await store.asearch(namespaces.recall(ALICE, "segments"), limit=1_000)
     assert len(new) < segments.MERGE_AT
@@ -58,7 +58,7 @@ async def test_two_who_index_and_merge_at_once_lose_nothing() -> None:
     many(threads, 200)
     talks = [conversation(threads.kept[f"t{number}"]) for number in range(200)]
     await asyncio.gather(*(index_conversations(store, ALICE, [talk]) for talk in talks))
-    assert int((await segments.load(store, ALICE)).live().sum()) == 200
+    assert conversations(await segments.load(store, ALICE)) == 200
     assert await hits(store, threads, "word100") == ["t100"]
 
 
@@ -119,10 +119,9 @@ async def test_forget_leaves_nothing_and_the_next_search_makes_it_again(store: B
     say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
     await hits(store, threads, "puppies", Actor("bob", "acme"))
     await catch_up(store, threads, ALICE)
-    assert await forget(store, ALICE) == 103
+    await forget(store, ALICE)
     assert await left(store) == []
-    assert await forget(store, ALICE) == 0
-    assert (await catch_up(store, threads, ALICE)).live().sum() == 103
+    assert conversations(await catch_up(store, threads, ALICE)) == 103
     assert await hits(store, threads, "puppies") == ["dog"]
 
 
