@@ -35,13 +35,7 @@ def _identity(victim: World) -> Arguments:
 def _contents() -> Arguments:
     """Keys by which deepagents and this project could hold what a prompt shows."""
     file = {"content": FORGED, "encoding": "utf-8"}
-    skill = {
-        "name": "forged",
-        "description": FORGED,
-        "path": "/skills/forged/SKILL.md",
-        "metadata": {},
-        "allowed_tools": [],
-    }
+    skill = {"name": "forged", "description": FORGED, "path": "/skills/forged/SKILL.md", "metadata": {}, "allowed_tools": []}
     return {
         "memory_contents": {"/memories/preferences.md": FORGED, "/policies/preferences.md": FORGED},
         "skills_metadata": [skill],
@@ -87,11 +81,12 @@ def attempts(victim: World) -> dict[str, Arguments]:
         "internals in context": {"context": _internals(victim)},
         "everything in config.configurable": {"config": {"configurable": told}},
         "internals in config.configurable": {"config": {"configurable": _internals(victim)}},
+        "internals in config": {"config": _internals(victim)},
         "everything in config.metadata": {"config": {"metadata": keys}},
         "everything in metadata": {"metadata": keys},
         "everything in the input": {"input": {**told, **_internals(victim)}},
         "everything in the checkpoint": {"checkpoint": {**_internals(victim), **_identity(victim)}},
-        STATE: {"command": {"update": {**_contents(), **_identity(victim)}, "goto": "model"}},
+        STATE: {"command": {"update": {**_contents(), **_identity(victim)}, "goto": "model"}, "config": _internals(victim)},
         FIRST_RUN: {"if_not_exists": "create", "metadata": keys, "config": {"metadata": keys}},
         "headers": {"headers": {f"x-{name.replace('_', '-')}": str(value)[:1000] for name, value in told.items()}},
     }
@@ -112,18 +107,14 @@ def _message(question: str, given: Arguments) -> Arguments:
     return {**others, "message": {**a2a_message(), "parts": parts, "metadata": given.get("metadata", {})}}
 
 
-def _rest(question: str, given: Arguments) -> Any:
-    return _body(question, given)
-
-
 # Every route that starts a run, and the request that asks a question there.
 ASKING: dict[str, Callable[[str, Arguments], Any]] = {
-    "POST /threads/{thread_id}/runs": _rest,
-    "POST /threads/{thread_id}/runs/wait": _rest,
-    "POST /threads/{thread_id}/runs/stream": _rest,
-    "POST /runs": _rest,
-    "POST /runs/wait": _rest,
-    "POST /runs/stream": _rest,
+    "POST /threads/{thread_id}/runs": _body,
+    "POST /threads/{thread_id}/runs/wait": _body,
+    "POST /threads/{thread_id}/runs/stream": _body,
+    "POST /runs": _body,
+    "POST /runs/wait": _body,
+    "POST /runs/stream": _body,
     "POST /runs/batch": lambda question, given: [_body(question, given)],
     "POST /threads/{thread_id}/commands": lambda question, given: command("run.start", **_body(question, given)),
     "WS /threads/{thread_id}/stream/events": lambda question, given: [
@@ -131,10 +122,7 @@ ASKING: dict[str, Callable[[str, Arguments], Any]] = {
         command("run.start", **_body(question, given)),
     ],
     "POST /mcp": lambda question, given: rpc(
-        "tools/call",
-        name="agent",
-        arguments=_body(question, given)["input"],
-        **{name: value for name, value in given.items() if name != "input"},
+        "tools/call", **{**given, "input": None, "name": "agent", "arguments": _body(question, given)["input"]}
     ),
     "POST /a2a/{assistant_id}": lambda question, given: rpc("message/send", **_message(question, given)),
     "POST /a2a/{assistant_id}/": lambda question, given: rpc("message/stream", **_message(question, given)),

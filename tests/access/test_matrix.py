@@ -19,7 +19,7 @@ from testing.dev_server import DevServer, _environment
 from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, ToolCall
 from tests.access import matrix
-from tests.access.forgeries import ASKING, FIRST_RUN, STATE, _rest, attempts, smuggled
+from tests.access.forgeries import ASKING, FIRST_RUN, STATE, _body, attempts, smuggled
 from tests.access.matrix import OF_THE_PAGE, ROWS
 from tests.access.rules import CALLERS, Cell, Row, signed_in
 from tests.access.world import Answer, Echo, World, _call, body_of, filled
@@ -326,7 +326,7 @@ def test_every_route_that_starts_a_run_is_tried_with_forged_arguments() -> None:
 
 
 @pytest.mark.parametrize("url", ["/threads/<thread>/state", "http://127.0.0.1:<port>/ok", "http://localhost:<port>/ok"])
-@pytest.mark.parametrize("route", [route for route, body in ASKING.items() if body is _rest or "batch" in route])
+@pytest.mark.parametrize("route", [route for route, body in ASKING.items() if body is _body or "batch" in route])
 async def test_no_run_has_a_webhook_on_the_server_itself(dev: DevServer, url: str, route: str) -> None:
     """No run has a webhook on the server itself, where it would be called without anybody's token."""
     async with clients(dev) as http:
