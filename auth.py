@@ -18,7 +18,7 @@ from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from access import run_requests
-from access.admission import ADMISSION, check_run
+from access.admission import ADMISSION, THREAD_IN_REQUESTS, check_run
 from access.run_requests import OWNER_KEYS
 from access.tokens import Tokens
 from memory import identity, langgraph_internals, namespaces
@@ -81,7 +81,7 @@ async def create_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     """A new thread belongs to the person of the token. The client's metadata cannot change that."""
     if not _is_operator(ctx.user):
         owner = _owner(ctx.user)
-        ADMISSION.thread((owner["org_id"], owner["user_id"]))
+        ADMISSION.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
     if value.get("metadata") is None:  # a copy: the platform copies the owner, too
         value["metadata"] = {}
     run_requests.rebuild_thread_metadata(value["metadata"], new=True)
@@ -163,9 +163,8 @@ def _act_as(user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dic
             how = '{"resume": {"<id>": {"decisions": [...]}}}'
             raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
         config.setdefault("configurable", {})[STRICT_RESUME] = True
-    if is_owned and (
-        resume is not None or kwargs.get("input") is None
-    ):  # without input a run continues a stopped or failed one
+    continues = resume is not None or kwargs.get("input") is None  # without input it goes on with a stopped or failed one
+    if is_owned and continues:
         claims["thread_owner"] = {key: metadata[key] for key in OWNER_KEYS}
     _stamp_claims(config, claims)
     try:

@@ -7,7 +7,7 @@ protocol ends. Another one is retried, and then fails the run: its tool calls ar
 import asyncio
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +83,7 @@ def build_model(name: str | None, variable: str = "AGENT_MODEL", *, local_dev: b
     try:
         return init_chat_model(name)
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
-        reason = " ".join((error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)).split())[:200]
+        reason = " ".join(str(error.errors()[0]["msg"] if isinstance(error, ValidationError) else error).split())[:200]
         if isinstance(error, ImportError):
             extra = name.partition(":")[0]
             fix = f"install it (make install EXTRA={extra}), and for a deployment name it in dependencies of pyproject.toml."
@@ -112,17 +112,13 @@ def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
         async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
             while chunk := await _following(chunks, limits.silence_seconds, began=began):
                 began, message = True, chunk.message
-                said = {**(chunk.generation_info or {}), **message.response_metadata}
-                reason = next((str(said[key]) for key in keys if said.get(key)), "" if message.content else reason)
+                ending = {**(chunk.generation_info or {}), **message.response_metadata}
+                reason = next((str(ending[key]) for key in keys if ending.get(key)), "" if message.content else reason)
                 for call in message.tool_call_chunks if isinstance(message, AIMessageChunk) else ():
                     calls[len(calls) if call["index"] is None else (call["index"],)] += call["args"] or ""
                 yield chunk
                 await asyncio.sleep(0)  # buffered chunks must not block other tasks
-        if keys and not reason:
-            raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(keys)}.")
-        if keys and calls and reason not in whole:
-            raise BadAnswerError(f"The model's answer ended with {reason}, in which a tool call may be half.")
-        _check_arguments(calls.values())
+        _check_end(keys, whole, reason, calls.values())
 
     async def agenerate(
         messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
@@ -152,12 +148,14 @@ async def _following(
         raise
 
 
-def _check_arguments(texts: Iterable[str]) -> None:
-    """Arguments of tool calls are JSON that the platform can keep, without NaN or integers of more than 64 bits, and not too
-    deep. langchain would complete a half; a thread with others can never be read again.
-    """
+def _check_end(keys: tuple[str, ...], whole: frozenset[str], reason: str, calls: Collection[str]) -> None:
+    if keys and not reason:
+        raise CutAnswerError(f"The model's answer broke off: it ended without {' or '.join(keys)}.")
+    if keys and calls and reason not in whole:
+        raise BadAnswerError(f"The model's answer ended with {reason}, in which a tool call may be half.")
     try:
-        for text in texts:
+        # langchain would complete a half. A thread with NaN, long integers or deep nesting can never be read again.
+        for text in calls:
             orjson.dumps(from_json(text or "{}", allow_inf_nan=False))
     except (ValueError, TypeError):
         raise BadAnswerError("The model called a tool with arguments that are no JSON, or that no thread can keep.") from None

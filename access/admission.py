@@ -10,7 +10,7 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from langgraph_sdk import get_client
@@ -24,7 +24,6 @@ from settings import (
     BYTES_PER_REQUEST,
     CONSOLIDATION_GRAPH,
     MAX_BUSY_THREADS,
-    MAX_OPEN_STREAMS,
     MAX_WAITING_RUNS,
     REQUESTS_AT_ONCE,
     REQUESTS_PER_SECOND,
@@ -102,22 +101,15 @@ class Admission:
         if person in self._shares and size:
             await self.request(person, size / BYTES_PER_REQUEST)
 
-    def sent(self, person: Person, size: int) -> None:
-        """Charge bytes that were sent: the next request waits for them. At most another whole share is owed."""
+    def charge(self, person: Person, requests: float) -> None:
+        """Take so many requests, for which the next one waits. At most another whole share is owed."""
         if person in self._shares:
             share = self._share(person)
-            share.left = max(share.left - size / BYTES_PER_REQUEST, -REQUESTS_AT_ONCE)
-
-    def stream(self, person: Person) -> AbstractContextManager[None]:
-        """One open stream of the person's. Entering raises `HTTPException` 429 if there are `MAX_OPEN_STREAMS`."""
-        return self._under_way(person, "stream", MAX_OPEN_STREAMS)
-
-    def alone(self, person: Person, what: str) -> AbstractContextManager[None]:
-        """The only one of its kind that the person has under way. Entering raises `HTTPException` 429 if there is another."""
-        return self._under_way(person, what, 1)
+            share.left = max(share.left - requests, -REQUESTS_AT_ONCE)
 
     @contextmanager
-    def _under_way(self, person: Person, what: str, most: int) -> Iterator[None]:
+    def under_way(self, person: Person, what: str, most: int = 1) -> Iterator[None]:
+        """One of at most so many of its kind that the person has under way. Raises `HTTPException` 429 if there are as many."""
         under_way = self._share(person).under_way
         if under_way[what] >= most:
             raise HTTPException(429, f"You have {most} of this under way: {what}; wait until one ends.", _RETRY_AFTER)
@@ -129,11 +121,11 @@ class Admission:
 
     @asynccontextmanager
     async def run(self, person: Person) -> AsyncIterator[set[str]]:
-        """Charges a run, and gives the person's crowded threads to who counts their runs: one after another, so that each run
-        is counted before the next.
+        """Gives the person's crowded threads to who counts their runs: one after another, so that each is counted before the
+        next.
         """
         share = self._share(person)
-        share.left -= RUN_IN_REQUESTS
+        self.charge(person, RUN_IN_REQUESTS)
         await share.checking.acquire()
         try:
             yield share.crowded
@@ -141,10 +133,6 @@ class Admission:
             share.checking.release()
             raise
         asyncio.get_running_loop().call_later(_CREATION_SECONDS, share.checking.release)
-
-    def thread(self, person: Person) -> None:
-        """Charge a new thread."""
-        self._share(person).left -= THREAD_IN_REQUESTS
 
 
 ADMISSION = Admission()

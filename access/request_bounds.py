@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from access.admission import ADMISSION, Person
 from access.dev_guard import is_in_process
 from memory.identity import claim
-from settings import MAX_HISTORY, MAX_IMPORT_BYTES, MAX_INPUT_BYTES
+from settings import BYTES_PER_REQUEST, MAX_HISTORY, MAX_IMPORT_BYTES, MAX_INPUT_BYTES, MAX_OPEN_STREAMS
 
 # Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
 MAX_REQUEST_NESTING = 100
@@ -242,12 +242,12 @@ class _Bounded(ExitStack):
         if person := self._person:
             try:
                 if self._begins_stream(message):
-                    self.enter_context(ADMISSION.stream(person))
+                    self.enter_context(ADMISSION.under_way(person, "stream", MAX_OPEN_STREAMS))
             except HTTPException as error:
                 self._refusal = error
                 raise
-            text = message.get("text") or ""
-            ADMISSION.sent(person, len(message.get("body") or message.get("bytes") or text.encode()))
+            sent = message.get("body") or message.get("bytes") or (message.get("text") or "").encode()
+            ADMISSION.charge(person, len(sent) / BYTES_PER_REQUEST)
         self._started = True
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message

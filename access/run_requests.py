@@ -68,11 +68,9 @@ Texts = Annotated[list[Text], Field(max_length=MAX_METADATA_KEYS)]
 
 def reserved(key: object) -> bool:
     """Whether clients may not set a key of metadata."""
-    if controls.creating_run.get() and key in controls.RUN_METADATA:
-        return False
-    if controls.stamping.get() and key == controls.HELD_WHILE_PAUSED:
-        return False
-    return key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES)
+    ours = {*controls.RUN_METADATA} if controls.creating_run.get() else set()
+    ours |= {controls.HELD_WHILE_PAUSED} if controls.stamping.get() else set()
+    return key not in ours and (key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES))
 
 
 def _own(given: object) -> object:

@@ -159,7 +159,7 @@ def alone(what: str) -> Any:
     """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
 
     async def only(caller: Caller) -> AsyncIterator[None]:
-        with ADMISSION.alone((caller.actor.org_id, caller.actor.user_id), what):
+        with ADMISSION.under_way((caller.actor.org_id, caller.actor.user_id), what):
             yield
 
     return Depends(only)

@@ -61,7 +61,7 @@ async def test_what_exceeds_a_share_waits_and_others_do_not() -> None:
     assert clock.now == pytest.approx(2, abs=0.1)
     await admission.reading(CALLER, 3 * REQUESTS_PER_SECOND * BYTES_PER_REQUEST)
     assert clock.now == pytest.approx(5, abs=0.1)
-    admission.sent(CALLER, 1_000 * REQUESTS_AT_ONCE * BYTES_PER_REQUEST)
+    admission.charge(CALLER, 1_000 * REQUESTS_AT_ONCE)
     assert clock.now == pytest.approx(5, abs=0.1)
     await admission.request(CALLER)
     assert clock.now == pytest.approx(5 + REQUESTS_AT_ONCE / REQUESTS_PER_SECOND, abs=0.1)
@@ -113,15 +113,15 @@ def test_a_person_s_streams_are_counted_until_they_end() -> None:
     admission = Admission(Clock())
     with ExitStack() as streams:
         for _ in range(MAX_OPEN_STREAMS):
-            streams.enter_context(admission.stream(CALLER))
-        with pytest.raises(HTTPException), admission.stream(CALLER):
+            streams.enter_context(admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS))
+        with pytest.raises(HTTPException), admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS):
             pass
-        streams.enter_context(admission.stream(("acme", "bob")))
-        streams.enter_context(admission.alone(CALLER, "export"))
-        streams.enter_context(admission.alone(CALLER, "import"))
-        with pytest.raises(HTTPException), admission.alone(CALLER, "export"):
+        streams.enter_context(admission.under_way(("acme", "bob"), "stream", MAX_OPEN_STREAMS))
+        streams.enter_context(admission.under_way(CALLER, "export"))
+        streams.enter_context(admission.under_way(CALLER, "import"))
+        with pytest.raises(HTTPException), admission.under_way(CALLER, "export"):
             pass
-    with admission.stream(CALLER), admission.alone(CALLER, "export"):
+    with admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS), admission.under_way(CALLER, "export"):
         pass
 
 
