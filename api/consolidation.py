@@ -48,8 +48,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     caller.check_not_shared()
     if (await controls(caller.store, caller.actor, caller.settings)).paused:
         raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
-    assistant, by_assistant = caller.assistant, caller.settings.memory_scope == "user+assistant"
-    owner = Owner(caller.actor, assistant if by_assistant else None)
+    owner = Owner(caller.actor, caller.assistant if caller.settings.memory_scope == "user+assistant" else None)
     if query.dry_run:
         response.status_code = 200
         return await _rehearse(caller, owner)

@@ -57,13 +57,9 @@ async def export(caller: Caller, query: AboutQuery) -> Response:
     with revisions, unreadable (what is no file), conversations with values. 429: another export of yours is under way.
     """
 
-    async def parts() -> AsyncIterator[bytes]:
-        async with get_client() as client:
-            async for part in document(caller.store, client, caller.actor, caller.settings, caller.http.app.state.exported):
-                yield part
-
+    parts = document(caller.store, get_client(), caller.actor, caller.settings, caller.http.app.state.exported)
     attached = {"content-disposition": 'attachment; filename="memory.json"'}
-    return StreamingResponse(parts(), media_type="application/json", headers=attached)
+    return StreamingResponse(parts, media_type="application/json", headers=attached)
 
 
 async def document(

@@ -36,9 +36,8 @@ _PASSES = 5
 async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings) -> Counter[str]:
     """Delete everything of a person except the time of that, until nothing is left. Safe to repeat.
 
-    The time is written first, so runs under way write nothing afterwards. Shared memory (`MEMORY_SCOPE=assistant`) stays. A
-    thread whose run cannot be stopped stays, because the run would put checkpoints that nothing leads to. Raises
-    `HTTPException` 503 then, and if something came back after each of several deletions.
+    The time is written first, so runs under way write nothing afterwards. A thread whose run cannot be stopped stays, because
+    the run would put checkpoints that nothing leads to. Raises `HTTPException` 503 then, and if something comes back each time.
 
     Returns deleted `runs`, `threads`, and items of the store by the first part of their namespace (`memories`, `journal`, ...).
     """
@@ -59,10 +58,8 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
         searches = [SearchOp(namespace, limit=1) for namespace in namespaces_of(actor, sorted(files))]
         if not any(await store.abatch(searches)) and not await _own(client, actor, limit=1):
             return +counts
-    if not going:
-        raise HTTPException(503, "Something of yours came back after each deletion; stop your clients and call again.")
-    detail = f"Runs in these conversations of yours could not be stopped yet: {', '.join(sorted(going))}."
-    raise HTTPException(503, f"{detail} They write nothing to your memory any more. All else is deleted; call again.")
+    why = f"Runs of yours could not be stopped yet: {', '.join(going)}." if going else "Something of yours came back each time."
+    raise HTTPException(503, f"{why} All else is deleted; call again.")
 
 
 async def _files(store: BaseStore, actor: identity.Actor, settings: Settings) -> set[Namespace]:
@@ -142,7 +139,6 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
     kept = [
         "The time at which you were forgotten, with your identity and nothing else: runs from before are known by it.",
         f"Traces, where this deployment sends them to LangSmith. An operator finds them there by {traces}",
+        *["Shared memory (MEMORY_SCOPE=assistant): it is everybody's."] * (caller.settings.memory_scope == "assistant"),
     ]
-    if caller.settings.memory_scope == "assistant":
-        kept.append("Shared memory (MEMORY_SCOPE=assistant): it is everybody's.")
     return {"deleted": {"runs": 0, "threads": 0, "memories": 0, **+deleted}, "kept": kept}

@@ -116,7 +116,7 @@ async def test_what_always_comes_back_is_said(store: BaseStore) -> None:
         platform.talk("alice", thread_id="1")
 
     platform.after = again
-    with pytest.raises(HTTPException, match="came back"):
+    with pytest.raises(HTTPException, match="came back each time"):
         await forget(store, platform, ALICE, DEFAULTS)
 
 
