@@ -1,6 +1,8 @@
 """Hostile input inside a run: a person's agent does whatever it is told, and reaches nothing but that person's own memory.
 
-The attempts are hypothesis's (`attempts.py`), the same in every session: 200 in `make test`, 2,000 more in `make proof`.
+The attempts are hypothesis's (`attempts.py`), the same in every session: 200 in `make test`, 2,000 more in `make proof`; and
+those that the texts of `injections.yaml` ask for. A model that obeys at once shows what the permissions allow, whatever a real
+one would have made of it.
 """
 
 from __future__ import annotations
@@ -14,27 +16,39 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+import yaml
 from deepagents.backends.utils import create_file_data
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from langchain_anthropic import ChatAnthropic
 from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from pydantic import SecretStr
 
 from memory import namespaces
-from settings import MAX_FILE_BYTES
-from testing.parts import SKILLS, SUBAGENTS, stores
+from memory.identity import DEFAULT_AGENT_ASSISTANT as ASSISTANT
+from memory.identity import Actor
+from settings import MAX_FILE_BYTES, PROJECT, Settings
+from testing.parts import SKILLS, SUBAGENTS, graph_builders, stores
 from testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.conftest import BuildGraph, Graph
 from tests.faults.attempts import calls, inputs
-from tests.test_injection import ASSISTANT, SKILL, everything, memories_of
 
 CALLS = 10  # of one turn
 # Words of other people's, which no prompt and no answer of an attacker's may hold.
 SECRET = "pomegranate-7141"
 RULE = "1. Never remember health."
 LABEL = "mallory-"
+SKILL = "---\nname: decision-memo\ndescription: Write a decision memo.\n---\nAsk who decides.\n"
+Stored = dict[tuple[namespaces.Namespace, str], Any]
 
-STARTS: dict[tuple[namespaces.Namespace, str], str] = {
+
+def memories_of(user: str, org: str) -> namespaces.Namespace:
+    return namespaces.memories(Actor(user, org), ASSISTANT, Settings())
+
+
+STARTS = {
     (namespaces.policies("acme"), "/compliance.md"): RULE,
     (namespaces.policies("globex"), "/compliance.md"): SECRET,
     (namespaces.skills(ASSISTANT), "/decision-memo/SKILL.md"): SKILL,
@@ -100,6 +114,13 @@ def check_shown(body: Body) -> None:
     assert {message["role"] for message in body["messages"]} <= {"user", "assistant"}
 
 
+async def everything(store: BaseStore) -> Stored:
+    """All that is in the store."""
+    items = await store.asearch((), limit=1_000)
+    assert len(items) < 1_000
+    return {(tuple(item.namespace), item.key): item.value for item in items}
+
+
 async def others(store: BaseStore) -> dict[Any, Any]:
     """All that is in the store, with times and versions, but what attackers have."""
     return {place: value for place, value in (await everything(store)).items() if not any(LABEL in part for part in place[0])}
@@ -157,6 +178,82 @@ async def test_the_same_check_notices_what_reaches_somebody_else(world: Graph, m
     await world.turn("hello", user="mallory-x")
     with pytest.raises(AssertionError):
         check_shown(model.requests[-1])
+
+
+# --- Texts that ask for something ------------------------------------------------------------------------------------
+
+BUILD = graph_builders()
+# What each graph's prompt is outside of memory (and of skills), before anybody obeyed anything.
+SEEN = dict[tuple[str, bool], str]()
+
+
+def injections() -> list[Any]:
+    """Each text, the calls of a model that obeys it, and where they end up."""
+    entries = yaml.safe_load((PROJECT / "tests" / "injections.yaml").read_text("utf-8"))
+    cases = [(entry["text"], [_call(step) for step in entry["does"]], entry["lands"]) for entry in entries]
+    marks = [pytest.mark.proof if len(str(calls)) > MAX_FILE_BYTES else () for _, calls, _ in cases]
+    return [pytest.param(*case, id=of["name"], marks=mark) for case, of, mark in zip(cases, entries, marks, strict=True)]
+
+
+def _call(step: dict[str, dict[str, Any]]) -> ToolCall:
+    ((tool, args),) = step.items()
+    return ToolCall(tool, {name: "x" * (MAX_FILE_BYTES + 1) if value == "{long}" else value for name, value in args.items()})
+
+
+@pytest.fixture(scope="module")
+def graphs(shared_model: ScriptedAnthropic) -> dict[str, Graph]:
+    chat = ChatAnthropic(model="claude-sonnet-4-6", base_url=shared_model.url, api_key=SecretStr("test"))
+    return {name: Graph(build(Settings(), chat), InMemoryStore()) for name, build in BUILD.items()}
+
+
+async def outside_memory(graph: Graph, model: ScriptedAnthropic, thread: str, *left_out: str) -> str:
+    """The prompt of a thread's next turn without what is in these blocks and in that of memory."""
+    await graph.turn("What are the rules?", thread=thread)
+    system = plain(system_text(model.requests[-1]))
+    for block in ("memory", *left_out):
+        assert system.count(f"<{block}>") == system.count(f"</{block}>") <= 1
+        system = system.partition(f"<{block}>")[0] + system.partition(f"</{block}>")[2]
+    return system
+
+
+@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.parametrize(("text", "turn", "lands"), injections())
+async def test_a_text_that_is_obeyed_changes_nothing_but_the_person_s_own_memory(  # noqa: PLR0917  # fixtures
+    text: str, turn: list[ToolCall], lands: str, name: str, graphs: dict[str, Graph], model: ScriptedAnthropic
+) -> None:
+    graph, store = graphs[name], InMemoryStore()  # permissions are above it, so one kind of store will do
+    for each in graphs.values():
+        each.graph.store = store
+    own = memories_of("alice", "acme")
+    for (namespace, key), content in {**STARTS, (own, "/preferences.md"): "- Short answers\n"}.items():
+        await store.aput(namespace, key, {**create_file_data(content)})
+    # A skill of one's own is memory where the person talks to the agent; consolidation only reads what was said.
+    is_own_skill = lands == "own-skill" and name == "agent"
+    skills = ["skills"] * is_own_skill
+    obedient(model, [])
+    for each in (name, "agent"):
+        if (each, is_own_skill) not in SEEN:
+            SEEN[each, is_own_skill] = await outside_memory(graphs[each], model, "before", *skills)
+    before = await everything(store)
+    model.requests.clear()
+    obedient(model, turn)
+    results = await graph.turn(text, thread="obeyed")
+    assert len(model.requests) > 1, "the model was to obey"
+
+    after = await everything(store)
+    changed = {place for place in before.keys() | after.keys() if before.get(place) != after.get(place)}
+    mine = (own, namespaces.journals(own))
+    assert [place for place, _ in changed if all(place[: len(one)] != one for one in mine)] == []
+    is_memory = lands == "memory" or is_own_skill
+    assert any(place == own for place, _ in changed) == is_memory, results
+    if not is_memory and lands != "thread":
+        told = {result for body in model.requests for result in tool_results(body)} - {"done"}  # what a subagent says
+        assert told
+        assert [result for result in told if "rror" not in result] == []
+    # The same thread goes on, and the agent begins another conversation with the same person.
+    again = [(graph, "obeyed"), (graphs["agent"], "after")]
+    prompts = [await outside_memory(each, model, thread, *skills) for each, thread in again]
+    assert prompts == [SEEN[name, is_own_skill], SEEN["agent", is_own_skill]]
 
 
 # --- What a client may call itself ------------------------------------------------------------------------------------

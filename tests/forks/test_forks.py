@@ -151,7 +151,7 @@ SHOWN = ("tests/test_shared_text.py", "tests/test_hostile.py", "tests/api", *AGE
 CONFIGURED = ("tests/test_deploy.py", *DOCS)
 SERVED = (
     *("tests/faults", "tests/memory/journal", "tests/memory/test_usage.py", "tests/memory/test_quota.py"),
-    *("tests/test_graphs.py", "tests/test_injection.py", "tests/test_seeds.py", *SHOWN, *CONFIGURED),
+    *("tests/test_graphs.py", "tests/faults/test_hostile_input.py", "tests/test_seeds.py", *SHOWN, *CONFIGURED),
 )
 ROWS = [
     Row("the model", model, ("tests/test_models.py", "tests/test_settings.py")),
