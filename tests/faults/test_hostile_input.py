@@ -222,8 +222,8 @@ async def test_a_text_that_is_obeyed_changes_nothing_but_the_person_s_own_memory
     text: str, turn: list[ToolCall], lands: str, name: str, graphs: dict[str, Graph], model: ScriptedAnthropic
 ) -> None:
     graph, store = graphs[name], InMemoryStore()  # permissions are above it, so one kind of store will do
-    for each in graphs.values():
-        each.graph.store = store
+    for built in graphs.values():
+        built.graph.store = store
     own = memories_of("alice", "acme")
     for (namespace, key), content in {**STARTS, (own, "/preferences.md"): "- Short answers\n"}.items():
         await store.aput(namespace, key, {**create_file_data(content)})
