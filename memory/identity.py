@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
 
 from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
-from langgraph_sdk.auth.types import StudioUser
+from langgraph_sdk.auth.types import BaseUser, StudioUser
 
 from settings import CONSOLIDATION_GRAPH, Settings, agent_graphs
 
@@ -24,13 +24,8 @@ class IdentityError(RuntimeError):
     """The signed-in identity is missing or unusable. The message names the fix."""
 
 
-class User(Protocol):
-    """The signed-in user as the platform passes it to auth handlers and runs."""
-
-    @property
-    def identity(self) -> str: ...
-    def __getitem__(self, key: str) -> Any: ...
-    def __contains__(self, key: object) -> bool: ...
+# The signed-in user as the platform passes it to auth handlers and runs.
+User = BaseUser
 
 
 @dataclass

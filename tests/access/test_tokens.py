@@ -146,7 +146,7 @@ async def test_a_token_is_refused_that_is(make_token: Callable[[], str]) -> None
 async def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
     changes: dict[str, Any], *, operates: bool
 ) -> None:
-    user = _User(await signed_in(signed(**changes)))
+    user: Any = _User(await signed_in(signed(**changes)))
     assert identity.is_operator(user, JWT) is operates
 
 

@@ -37,7 +37,7 @@ class SignedIn(dict[str, Any]):
         return str(self["identity"])
 
 
-def signed_in(identity: str = "alice", **claims: Any) -> SignedIn:
+def signed_in(identity: str = "alice", **claims: Any) -> Any:
     return SignedIn(identity=identity, **claims)
 
 
