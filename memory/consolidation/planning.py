@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -173,10 +173,8 @@ def agent_hooks(settings: Settings) -> list[AgentMiddleware[Any, Any, Any]]:
 
 async def sweep(settings: Settings, client: LangGraphClient, store: BaseStore, page_size: int = _PAGE) -> int:
     """Plan a consolidation for everyone who is due. Returns the number of runs. The cost follows activity."""
-    owners, started = dict[Owner, None](), 0
-    async for threads in _recent(client, page_size):
-        owners |= dict.fromkeys((await _due(threads, settings, store)).values())
-    for owner in owners:
+    started = 0
+    for owner in dict.fromkeys([owner for owner, _ in await _all_due(settings, client, store, page_size)]):
         try:
             started += await start(owner, client, seconds=started * APART_SECONDS)
         except Exception as error:  # one person's failure is not everybody's; their conversations are due again
@@ -186,18 +184,21 @@ async def sweep(settings: Settings, client: LangGraphClient, store: BaseStore, p
 
 async def find_backlog(settings: Settings, client: LangGraphClient, store: BaseStore) -> dict[str, Any]:
     """What a sweep would find now: `people`, their `conversations`, and when the `oldest` of these changed."""
-    owners, due = set[Owner](), list[str]()
-    async for threads in _recent(client):
-        found = await _due(threads, settings, store)
-        owners |= {*found.values()}
-        due += [str(thread["updated_at"]) for thread in threads if thread["thread_id"] in found]
-    return {"people": len(owners), "conversations": len(due), "oldest": min(due, default=None)}
+    due = await _all_due(settings, client, store)
+    oldest = min((at for _, at in due), default=None)
+    return {"people": len({owner for owner, _ in due}), "conversations": len(due), "oldest": oldest}
 
 
-async def _recent(client: LangGraphClient, page_size: int = _PAGE) -> AsyncIterator[list[Any]]:
+async def _all_due(
+    settings: Settings, client: LangGraphClient, store: BaseStore, page_size: int = _PAGE
+) -> list[tuple[Owner, str]]:
+    """The owner of each conversation with something new, and when it changed."""
+    due = list[tuple[Owner, str]]()
     for graph in agent_graphs():
         async for threads in changed_since(client.threads, {"graph_id": graph}, datetime.now(UTC) - _BACK, page_size):
-            yield threads
+            owners = await _due(threads, settings, store)
+            due += [(owners[each["thread_id"]], str(each["updated_at"])) for each in threads if each["thread_id"] in owners]
+    return due
 
 
 async def _due(threads: Sequence[Any], settings: Settings, store: BaseStore) -> dict[str, Owner]:

@@ -140,8 +140,11 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             return
         failed = report.ended("failed", type(error).__name__ if isinstance(error, Exception) else "It was cancelled.")
         failed.log()
-        if not await journal.is_forgotten(store, began):
-            await keep(store, actor, failed)
+        try:
+            if not await journal.is_forgotten(store, began):
+                await keep(store, actor, failed)
+        except Exception as failure:  # a store raises what its driver raises; the run's own error counts
+            logger.warning("The record of consolidation %s could not be kept: %r.", report.run_id, failure, exc_info=True)
 
     async def _for_everybody(self, *, dry: bool) -> str:
         """Start runs for all who are due, after deleting conversations whose time is over. Returns the run's answer."""

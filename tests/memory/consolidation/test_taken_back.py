@@ -102,10 +102,11 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(
 
     kept = append("- It rains in Lyon", TRIPS["path"])
     reworded = append("- The train leaves at nine (2026-11-23)", "/memories/topics/travel.md")
-    rehearsed = json.loads(await consolidate(client, model, reworded, kept, dry_run=True))
-    assert "leaves at nine" not in str([*rehearsed["files"].values()])
-    assert "+- It rains in Lyon" in rehearsed["files"][TRIPS["path"]]
-    model.clear()
+    if take_back is undo:
+        rehearsed = json.loads(await consolidate(client, model, reworded, kept, dry_run=True))
+        assert "leaves at nine" not in str([*rehearsed["files"].values()])
+        assert "+- It rains in Lyon" in rehearsed["files"][TRIPS["path"]]
+        model.clear()
     assert str(await consolidate(client, model, reworded, kept)).endswith("conversations were consolidated.")
     first, again = (next(body for body in model.requests if words in last_user_text(body)) for words in (TASK, AGAIN))
     assert "# Taken back" in tool_results(first)[0]
