@@ -10,14 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import httpx
 import psutil
 import psycopg
 import pytest
-from langgraph_sdk.client import LangGraphClient
 
-from testing.dev_server import DevServer, dev_token, run_turn
+from testing.dev_server import DevServer
 from testing.parts import ON_POSTGRES
+from testing.people import OPERATOR
 from testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
 
@@ -46,39 +45,26 @@ def tables_with(connection: psycopg.Connection[Any], text: str) -> set[str]:
     return {table for table, query in queries.items() if connection.execute(query.encode(), (patterns,)).fetchone()}
 
 
-async def new_thread(client: LangGraphClient) -> str:
-    return str((await client.threads.create())["thread_id"])
-
-
-async def forget(server: DevServer, user: str) -> dict[str, int]:
-    headers = {"Authorization": f"Bearer {dev_token('acme', user)}"}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=60) as http:
-        answer = await http.delete("/memory")
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json()["deleted"])
-
-
 async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     """Nothing that a person said is in the database after a kill of the server and of Postgres."""
-    client, bob, operator = server.as_user(alice), server.as_user(f"bob of {alice}"), server.as_operator()
+    person, bob, operator = server.person(alice), server.person("bob"), server.person("root", headers=OPERATOR)
     model.script("remember", [ToolCall("append_memory", {"path": "/memories/a.md", "text": SECRET})], [Text(f"noted {SECRET}")])
     task: dict[str, Any] = {"description": f"look for {SECRET}", "subagent_type": "general-purpose"}
     model.script("delegate", [ToolCall("task", task)], [Text("done")], [Text("done")])
     model.script("hangs", Slow(60, [Text("never")]))
-    await run_turn(client, await new_thread(client), f"remember {SECRET}")
-    await run_turn(client, await new_thread(client), f"delegate {SECRET}")
-    copied = await new_thread(client)
-    await run_turn(client, copied, SECRET)
-    await client.threads.copy(copied)
-    await run_turn(operator, await new_thread(operator), SECRET, context={"user_id": alice, "org_id": "acme"})
-    bobs, shared = await new_thread(bob), await new_thread(operator)
-    await run_turn(bob, bobs, OTHERS)
+    for text in ("remember", "delegate"):
+        await person.turn(await person.thread(), f"{text} {SECRET}")
+    copied, shared = await person.thread(), await operator.thread()
+    await person.turn(copied, SECRET)
+    await person.made("POST", f"/threads/{copied}/copy")
+    await operator.turn(await operator.thread(), SECRET, context={"user_id": alice, "org_id": "acme"})
+    await bob.turn(await bob.thread(), OTHERS)
     for user in (alice, "carol"):
-        await run_turn(operator, shared, "of both", context={"user_id": user, "org_id": "acme"})
+        await operator.turn(shared, "of both", context={"user_id": user, "org_id": "acme"})
     hanging: Any = {"messages": [{"role": "user", "content": f"hangs {SECRET}"}]}
-    await client.runs.create(await new_thread(client), "agent", input=hanging)
+    await person.made("POST", f"/threads/{await person.thread()}/runs", {"assistant_id": "agent", "input": hanging})
     while not model.requests_for("hangs"):  # noqa: ASYNC110  # the scripted server's thread sets no event
         await asyncio.sleep(0.05)
     with psycopg.connect(address(server.folder)) as connection:
@@ -95,24 +81,24 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
         lost.unlink()  # what was not flushed yet, whenever that was
     server.start()
     await server.close_clients()
-    assert await server.as_user(alice).threads.search(limit=1000) == []
+    person = server.person(alice)
+    assert await person.made("POST", "/threads/search", {}) == []
 
-    deleted = await forget(server, alice)
-    assert deleted["unlisted_threads"] >= 5
+    assert (await person.made("DELETE", "/memory"))["deleted"]["unlisted_threads"] >= 5
     with psycopg.connect(address(server.folder)) as connection:
         assert not tables_with(connection, SECRET)
         assert tables_with(connection, OTHERS), "nobody else's is touched"
         kept = connection.execute("SELECT count(*) FROM checkpoints WHERE thread_id = %s", (shared,)).fetchone()
         assert kept != (0,), "a conversation that is also somebody else's is not one person's to delete"
-    assert "unlisted_threads" not in await forget(server, alice)
+    assert "unlisted_threads" not in (await person.made("DELETE", "/memory"))["deleted"]
     await server.close_clients()
 
 
 async def test_so_it_is_where_everything_is_kept_in_files(tmp_path: Path, shared_model: ScriptedAnthropic, alice: str) -> None:
     with DevServer(tmp_path, env=model_env(shared_model)) as server:
         for user, text in ((alice, SECRET), ("bob", OTHERS)):
-            client = server.as_user(user)
-            await run_turn(client, await new_thread(client), text)
+            person = server.person(user)
+            await person.turn(await person.thread(), text)
         server.stop()  # flushed
         files = tmp_path / ".langgraph_api"
         for lost in files.glob(".langgraph_ops*"):
@@ -120,7 +106,8 @@ async def test_so_it_is_where_everything_is_kept_in_files(tmp_path: Path, shared
         assert any(SECRET.encode() in file.read_bytes() for file in files.iterdir())
         server.start()
         await server.close_clients()
-        assert (await forget(server, alice))["unlisted_threads"] == 1
+        assert (await server.person(alice).made("DELETE", "/memory"))["deleted"]["unlisted_threads"] == 1
+        await server.close_clients()
         server.stop()
         assert not any(SECRET.encode() in file.read_bytes() for file in files.iterdir())
         assert any(OTHERS.encode() in file.read_bytes() for file in files.iterdir())
