@@ -17,7 +17,6 @@ from memory.starting import starting_memory
 from settings import MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES
 from testing.parts import SKILLS as SKILLS_ARE_ON
 from testing.parts import SUBAGENTS
-from testing.runs import in_run
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
 from tests.conftest import BuildGraph
 
@@ -101,10 +100,6 @@ async def test_nothing_a_client_puts_into_its_input_or_state_reaches_the_blocks(
     await agent.graph.aupdate_state(config, known)
     await agent.turn("two", **FORGED)
     assert "FORGED" not in "".join(system_text(body) for body in model.requests)
-
-
-def test_thread_state_has_no_place_for_memory(graph: BuildGraph) -> None:
-    assert "memory_contents" not in graph().graph.channels
 
 
 Shown = Callable[[], Awaitable[str]]
@@ -201,20 +196,6 @@ async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_chan
     assert item.value["content"] == "mine"
 
 
-async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_again() -> None:
-    loads = iter(range(9))
-
-    async def load() -> int:
-        return next(loads)
-
-    per_run = blocks.PerRun(load)
-    seen = []
-    for run_id in ("a", "a", "b", None, None):
-        with in_run(run_id):
-            seen.append(await per_run.get())
-    assert seen == [0, 0, 1, 2, 3]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -229,8 +210,3 @@ async def test_one_load_serves_all_model_calls_of_a_run_and_the_next_run_loads_a
 )
 def test_comments_are_not_shown_and_tags_of_blocks_are_text(text: str, expected: str) -> None:
     assert blocks.shown(text) == expected
-
-
-@pytest.mark.parametrize("text", ["<!--" * 65_000, "<" + " " * 260_000, "< /" * 80_000, "<" * 260_000])
-def test_text_made_to_be_slow_is_shown_all_the_same(text: str) -> None:
-    assert blocks.sections([("/memories/a.md", text)], 100)[0].startswith("## /memories/a.md")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,11 +15,10 @@ from memory import namespaces
 from memory.controls import NEARLY_FULL, usage_of
 from memory.identity import Actor
 from memory.usage import budget_refusal, next_day
-from settings import MAX_BUSY_THREADS, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, Settings
+from settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
-from testing.parts import ON_POSTGRES
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import BuildGraph, model_env, served
+from tests.conftest import BuildGraph, served
 
 ALICE = Actor("alice", "acme")
 
@@ -95,25 +93,6 @@ async def test_a_run_beyond_the_budget_is_refused_with_the_time_of_more(bounded:
     other = bounded.as_user(f"other-{alice}")
     async with asyncio.timeout(30):
         await run_turn(other, str((await other.threads.create())["thread_id"]), "hello")
-
-
-@pytest.mark.server
-@pytest.mark.postgres
-async def test_tokens_of_runs_at_once_are_all_counted(
-    tmp_path: Path, postgres_uri: str, model: ScriptedAnthropic, alice: str
-) -> None:
-    """On a server whose runs have an event loop and a thread each."""
-    env = {"MEMORY_POSTGRES_URI": postgres_uri, "BG_JOB_ISOLATED_LOOPS": "true", "DAILY_TOKENS": "1000000000"}
-    with DevServer(tmp_path, env={**model_env(model), **env}, config=ON_POSTGRES) as server:
-        client, took = server.as_user(alice), 0
-        threads = [str((await client.threads.create())["thread_id"]) for _ in range(MAX_BUSY_THREADS)]
-        for number in range(4):
-            for values in await asyncio.gather(*(run_turn(client, thread, f"hello {number}") for thread in threads)):
-                took += values["messages"][-1]["usage_metadata"]["total_tokens"]
-        namespace = list(namespaces.usage(Actor(alice, "acme")))
-        found: Any = await server.as_operator().store.search_items(namespace, limit=1_000)
-        assert sum(item["value"]["tokens"] for item in found["items"]) == took
-        await server.close_clients()
 
 
 # --- Several in one --------------------------------------------------------------------------------------------------
