@@ -4,13 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from deepagents.backends import StateBackend, StoreBackend
-from deepagents.backends.protocol import (
-    DeleteResult,
-    EditResult,
-    FileData,
-    FileDownloadResponse,
-    WriteResult,
-)
+from deepagents.backends.protocol import DeleteResult, EditResult, FileData, FileDownloadResponse, WriteResult
 from deepagents.backends.utils import file_data_to_string, perform_string_replacement
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item
@@ -18,15 +12,7 @@ from langgraph.store.base import BaseStore, GetOp, Item
 from memory import identity, journal
 from memory.journal import Began, Change, Revision
 from memory.namespaces import Namespace
-from memory.validation import (
-    RefusedWriteError,
-    before_write,
-    check_path,
-    check_room,
-    check_text,
-    file_bytes,
-    stored_file,
-)
+from memory.validation import RefusedWriteError, before_write, check_path, check_room, check_text, file_bytes, stored_file
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 
 Gate = Callable[[BaseStore], Awaitable[str | None]]

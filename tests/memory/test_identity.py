@@ -105,8 +105,7 @@ def test_a_server_without_a_signed_in_user_is_an_error(user: User | None, contex
 
 
 @pytest.mark.parametrize(
-    ("context", "expected"),
-    [(SOMEONE_ELSE, Actor("bob", "globex")), (Context(user_id="bob"), Actor("bob", "home"))],
+    ("context", "expected"), [(SOMEONE_ELSE, Actor("bob", "globex")), (Context(user_id="bob"), Actor("bob", "home"))]
 )
 def test_without_a_server_a_run_acts_as_its_context_says(context: Context, expected: Actor) -> None:
     assert acting(None, context, SETTINGS, on_server=False) == expected

@@ -187,9 +187,7 @@ async def check_first_run(server: DevServer, identity: str, org: str) -> None:
 
 
 @pytest.mark.server
-async def test_the_platform_gives_any_identity_a_memory_of_its_own(
-    server: DevServer,
-) -> None:
+async def test_the_platform_gives_any_identity_a_memory_of_its_own(server: DevServer) -> None:
     """The platform gives any identity a memory of its own that starts with the seeds."""
     org = f"acme {uuid4().hex}.example"
     runs = [check_first_run(server, SHAPES[shape], org) for shape in ON_THE_SERVER]
