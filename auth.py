@@ -6,7 +6,6 @@ everything to everybody except operators, and each handler after it opens one th
 stamp the evidence where clients cannot write.
 """
 
-import asyncio
 import logging
 import re
 from collections.abc import Mapping, MutableMapping
@@ -30,7 +29,6 @@ from settings import Settings, load_settings
 settings: Settings = load_settings()
 tokens = Tokens(settings)
 auth = Auth()
-_background: set[asyncio.Task[None]] = set()
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
 # run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
@@ -85,7 +83,7 @@ async def create_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     if value.get("metadata") is None:  # a copy: the platform copies the owner, too
         value["metadata"] = {}
     run_requests.rebuild_thread_metadata(value["metadata"], new=True)
-    _delete_temporary(ctx.user)
+    await _delete_temporary(ctx.user)
     value["metadata"].update(_owner(ctx.user))
     return _own_only(ctx.user)
 
@@ -125,7 +123,7 @@ async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
     if is_temporary(thread) if thread else asks_temporary:
         value["metadata"][TEMPORARY] = True
     if thread is None:
-        _delete_temporary(ctx.user)
+        await _delete_temporary(ctx.user)
     if operator:
         owner = _act_as(ctx.user, thread, kwargs)
     else:
@@ -153,7 +151,7 @@ def _act_as(user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dic
     An approval names the pending interrupts that it answers, so it is for the write that the operator saw: an interrupt's id
     comes from its checkpoint, and another write has another one.
     """
-    claims, resume = _operator_claims(user), (kwargs.get("command") or {}).get("resume")
+    resume = (kwargs.get("command") or {}).get("resume")
     config, context, metadata = kwargs["config"], kwargs["context"], (thread["metadata"] or {}) if thread else {}
     is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
     if resume is not None and not is_owned:
@@ -163,39 +161,33 @@ def _act_as(user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dic
             how = '{"resume": {"<id>": {"decisions": [...]}}}'
             raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
         config.setdefault("configurable", {})[STRICT_RESUME] = True
-    continues = resume is not None or kwargs.get("input") is None  # without input it goes on with a stopped or failed one
-    if is_owned and continues:
-        claims["thread_owner"] = {key: metadata[key] for key in OWNER_KEYS}
-    _stamp_claims(config, claims)
+    if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
+        owner = {key: metadata[key] for key in OWNER_KEYS}
+        _stamp(config, user, thread_owner=owner)
+        return owner
+    _stamp(config, user)
     try:
         actor = acting(user, Context(context["user_id"], context["org_id"]), settings, on_server=True)
         check_person(actor)
     except IdentityError as error:
         raise HTTPException(400, f"The context names nobody that could be: {error}") from None
-    return claims.get("thread_owner") or {"user_id": actor.user_id, "org_id": actor.org_id}
+    return {"user_id": actor.user_id, "org_id": actor.org_id}
 
 
-def _operator_claims(user: User) -> dict[str, Any]:
-    """An operator's claims for a run, to which a StudioUser comes as a plain user: so the permission says operator."""
+def _stamp(config: MutableMapping[str, Any], user: User, **more: Any) -> None:
+    """Put an operator's claims into a run's config. A StudioUser comes there as a plain user: the permission says operator.
+
+    Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails.
+    """
     permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
-    return {"identity": user.identity, "org_id": settings.default_org, "permissions": permissions}
-
-
-def _stamp_claims(config: MutableMapping[str, Any], claims: dict[str, Any]) -> None:
-    """Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails."""
+    claims = {"identity": user.identity, "org_id": settings.default_org, "permissions": permissions, **more}
     config.setdefault("configurable", {})["langgraph_auth_user"] = claims
 
 
-def _delete_temporary(user: User) -> None:
-    """Delete the person's expired temporary conversations, in the background: nothing of it concerns the request."""
-
-    async def delete() -> None:
-        with suppress(Exception):
-            await delete_temporary(get_client(), acting(user, None, settings, on_server=True))
-
-    task = asyncio.create_task(delete())
-    _background.add(task)  # the event loop itself keeps no task alive
-    task.add_done_callback(_background.discard)
+async def _delete_temporary(user: User) -> None:
+    """Delete the person's expired temporary conversations. Nothing of it concerns the request."""
+    with suppress(Exception):
+        await delete_temporary(get_client(), acting(user, None, settings, on_server=True))
 
 
 async def _note_pause(owner: Mapping[str, Any], thread: Thread | None) -> bool:
@@ -221,7 +213,7 @@ async def stamp_cron(ctx: AuthContext, value: Any) -> bool:
     if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
         payload["config"] = payload.get("config") or {}
         run_requests.rebuild_config(payload["config"], operator=True)
-        _stamp_claims(payload["config"], _operator_claims(ctx.user))
+        _stamp(payload["config"], ctx.user)
     return True
 
 
@@ -242,7 +234,9 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
             if not identity.may_write_policies(ctx.user, settings):
                 raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
             check_policy(value["key"], value.get("value"))
-            run_requests.rebuild_store_request(ctx.action, value)
+            if ctx.action == "put":
+                policy = {"content": value["value"]["content"], "encoding": "utf-8"}
+                value.update(value=policy, index=False, ttl=None)
             # A warning, so that no usual log level hides it.
             logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
             return
@@ -250,7 +244,8 @@ async def use_store(ctx: AuthContext, value: Any) -> None:
         raise HTTPException(422, str(error)) from None
     if ctx.action not in {"get", "search", "list_namespaces"} or not namespaces.may_read(namespace, actor, settings):
         raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
-    run_requests.rebuild_store_request(ctx.action, value)
+    if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
+        raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
 
 
 # A decorator registers one action; these handlers have several.

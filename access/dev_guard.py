@@ -5,7 +5,6 @@ That server believes callers who say they are Studio, and needs no sign-in at `/
 name resolves to this machine (DNS rebinding). Deployments have neither problem, nor the guard.
 """
 
-import ipaddress
 import logging
 import re
 
@@ -22,6 +21,7 @@ SHOWN = 200
 # The first segment of a path that is closed, in more spellings than a router takes for it.
 _CLOSED = re.compile(r"[^a-z0-9]*(internal|deploy)(?![a-z0-9_-])", re.IGNORECASE | re.ASCII)
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+_ADDRESS = re.compile(r"[0-9.]+|[0-9a-f.]*:[0-9a-f:.]*")
 
 
 class DevGuard:
@@ -67,9 +67,8 @@ class DevGuard:
         """Whether a Host header names this machine. A website can neither own an address nor fake the header in a browser."""
         match = _HOST.fullmatch(host)
         name = match[1].strip("[]").lower() if match else ""
-        if is_loopback(name) or not self.settings.exposed:
-            return is_loopback(name)
-        return name != "" and (name == self.settings.served_as or _is_address(name))
+        elsewhere = bool(_ADDRESS.fullmatch(name)) or name == self.settings.served_as
+        return is_loopback(name) or (self.settings.exposed and name != "" and elsewhere)
 
     def _is_allowed_origin(self, origin: str, host: str) -> bool:
         """Whether pages of this origin may call: the server's own, or a website in `http.cors`."""
@@ -82,13 +81,6 @@ def is_in_process(scope: Scope) -> bool:
     """Whether a call comes from inside the server (`get_client()`). No request can set the root path."""
     root = scope.get("root_path", "")
     return bool(root == "/noauth" or root.startswith("/noauth/"))
-
-
-def _is_address(name: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(name))
-    except ValueError:
-        return False
 
 
 def _shown(values: list[str]) -> str:

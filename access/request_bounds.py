@@ -167,35 +167,28 @@ class _Bounded(ExitStack):
                 _check_fields(_History, dict(QueryParams(self._scope["query_string"])))
             await app(self._scope, self.receive, self.send)
         except Exception as error:
-            if isinstance(error, HTTPException):
-                self._refusal = self._refusal or error
-            if self._refusal is None or self._started:
+            if self._refusal is None and isinstance(error, HTTPException) and not self._started:
+                self._refusal = error
+            if self._refusal is None:
                 raise
-        if self._refusal is not None and not self._started:
-            await self._refuse(self._refusal)
-        elif self._end is not None:
-            await self._send(self._end)
-
-    async def _refuse(self, error: HTTPException) -> None:
-        if self._is_socket:
-            await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": error.detail[:100]})
+        if self._refusal is None:
+            if self._end is not None:
+                await self._send(self._end)
+        elif self._is_socket:
+            await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": self._refusal.detail[:100]})
         else:
-            await JSONResponse({"detail": error.detail}, error.status_code, error.headers)(
-                self._scope, self._receive, self._send
-            )
+            answer = JSONResponse({"detail": self._refusal.detail}, self._refusal.status_code, self._refusal.headers)
+            await answer(self._scope, self._receive, self._send)
 
     async def receive(self) -> Message:
-        """The next frame, or the whole body as one message, within bounds."""
+        """The next frame, or the whole body as one message, within bounds; otherwise the sender is gone for the app."""
         if self._is_read:
             return await self._receive()
         try:
             return await (self._frame() if self._is_socket else self._body())
         except HTTPException as error:
             self._refusal = error
-            if not self._is_socket:
-                raise
-            await self._refuse(error)
-            return {"type": "websocket.disconnect", "code": _POLICY_VIOLATION}
+            return {"type": f"{self._scope['type']}.disconnect"}
 
     async def _frame(self) -> Message:
         message = await self._receive()
@@ -237,7 +230,7 @@ class _Bounded(ExitStack):
             _check_json(body, self._limit, self._fields)
 
     async def send(self, message: Message) -> None:
-        if self._refusal is not None and not self._started:
+        if self._refusal is not None:
             return
         if person := self._person:
             try:

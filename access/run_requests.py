@@ -1,4 +1,4 @@
-"""What of a request reaches a run or the store: only the fields listed here, with their types, within their bounds.
+"""What of a request reaches a run: only the fields listed here, with their types, within their bounds.
 
 A deny-list cannot keep up: langgraph copies every unknown key of a run's `config` into `configurable`, over the platform's own
 values, so `{"config": {"thread_id": ...}}` would run on anybody's thread. So `auth.py` rebuilds each request before the run or
@@ -11,7 +11,7 @@ needs a decision.
 
 import reprlib
 from collections.abc import Mapping, MutableMapping
-from typing import Annotated, Any, Literal, Required, get_type_hints
+from typing import Annotated, Any, get_type_hints
 from uuid import UUID
 
 from langgraph_sdk import Auth
@@ -40,8 +40,7 @@ HTTPException = Auth.exceptions.HTTPException
 MAX_METADATA_KEYS, MAX_METADATA_CHARS = 50, 2_000
 # Links for feedback that one run may ask for: each is a call to LangSmith.
 MAX_FEEDBACK_KEYS = 10
-# Items or namespaces in one answer of the store, and before it; fields of one search; seconds.
-MAX_LIMIT, MAX_OFFSET, MAX_FILTERS, MAX_SECONDS = 1_000, 1_000_000, 10, 10**9
+MAX_SECONDS = 10**9
 
 OWNER_KEYS = ("user_id", "org_id")
 # Metadata that the platform, langgraph or this project stamps and relies on. A client's value is ignored, since clients echo
@@ -124,27 +123,11 @@ CONFIG: Mapping[str, Any] = {
     "metadata": Metadata,
     "recursion_limit": Annotated[StrictInt, Field(ge=1, le=settings.MAX_RECURSION_LIMIT)],
 }
-_PAGE = {"limit": Annotated[StrictInt, Field(ge=0, le=MAX_LIMIT)], "offset": Annotated[StrictInt, Field(ge=0, le=MAX_OFFSET)]}
-# A policy. `memory/validation.py` checks its content.
-_File = _only({"content": Required[str], "encoding": Literal["utf-8"], "created_at": Text, "modified_at": Text})
-# Of a search equality only: "$gt" and others fail for some values.
-_FILTER = Annotated[dict[Text, Scalar], Field(max_length=MAX_FILTERS)]
-STORE: Mapping[str, Mapping[str, Any]] = {
-    "get": {"refresh_ttl": StrictBool},
-    "search": {"filter": _FILTER, "query": Text, **_PAGE, "refresh_ttl": StrictBool},
-    "list_namespaces": {"suffix": Texts, "max_depth": Annotated[StrictInt, Field(ge=1, le=100)], **_PAGE},
-    "put": {"value": Required[_File], "index": Literal[False], "ttl": Annotated[Number, Field(gt=0, le=MAX_SECONDS)]},
-    "delete": {},
-}
-# What the platform means where a request says nothing.
-_STORE_DEFAULTS = {"search": {"limit": 10, "offset": 0}, "list_namespaces": {"limit": 100, "offset": 0}}
-
 _CONFIGS = {
     operator: TypeAdapter[Any](_only({**CONFIG, "configurable": _only(of)}))
     for operator, of in ((False, CONFIGURABLE), (True, OPERATORS_CONFIGURABLE))
 }
 _METADATA = TypeAdapter[Any](Metadata)
-_STORE = {action: TypeAdapter[Any](_only(fields)) for action, fields in STORE.items()}
 _AFTER = TypeAdapter[Any](Annotated[Number, Field(ge=0, le=MAX_SECONDS)])
 _CONTEXT_FIELDS = get_type_hints(identity.Context)
 _CONTEXT = TypeAdapter[Any](
@@ -190,16 +173,6 @@ def rebuild_thread_metadata(metadata: MutableMapping[str, Any], *, new: bool) ->
     marks = {TEMPORARY: True} if metadata.get(TEMPORARY) is True else {}
     marks |= {"graph_id": graph} if (graph := metadata.get("graph_id")) in settings.agent_graphs() else {}
     _become(metadata, {**_checked(_METADATA, metadata, "metadata"), **(marks if new else {})})
-
-
-def rebuild_store_request(action: str, value: MutableMapping[str, Any]) -> None:
-    """Rebuild the value of a handler of the store in place, except namespace and key: the store trusts what it is given. Raises
-    `HTTPException` 422 for an invalid field.
-    """
-    fields = {**dict.fromkeys(STORE[action]), **_STORE_DEFAULTS.get(action, {}), **_checked(_STORE[action], value)}
-    if action == "put":
-        fields["value"] = {"encoding": "utf-8", **fields["value"]}
-    _become(value, {**{name: value[name] for name in ("namespace", "key") if name in value}, **fields})
 
 
 def _context(given: Mapping[str, Any], *, told: bool) -> dict[str, Any]:

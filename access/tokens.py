@@ -92,11 +92,14 @@ class KeySet:
 
 def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
     """The public keys for signatures in a JSON Web Key Set (RFC 7517), by id. Raises any error if it is none, or has none."""
-    keys = jwt.PyJWKSet.from_dict(json.loads(answer)).keys
-    signing = [key for key in keys if key.public_key_use in ("sig", None) and hasattr(key.key, "verify")]
-    if usable := {key.key_id: key for key in reversed(signing) if key.algorithm_name in ASYMMETRIC}:
-        return usable
-    raise ValueError("it has no key that tokens may be signed with")
+    usable = {
+        key.key_id: key
+        for key in reversed(jwt.PyJWKSet.from_dict(json.loads(answer)).keys)
+        if key.public_key_use in ("sig", None) and hasattr(key.key, "verify") and key.algorithm_name in ASYMMETRIC
+    }
+    if not usable:
+        raise ValueError("it has no key that tokens may be signed with")
+    return usable
 
 
 class Tokens:
@@ -119,9 +122,8 @@ class Tokens:
                 org, _, identity = token.removeprefix("dev:").partition(":")
                 return _user(unquote(identity, errors="replace"), org, [])
         if self._settings.accepts_dev_tokens:
-            raise refused("Send 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
-        fix = "" if self._settings.uses_jwt else " Nobody can sign in yet: set AUTH_JWKS_URL or AUTH_JWT_SECRET."
-        raise refused(f"Send 'Authorization: Bearer <token>' with a token of this deployment's identity provider.{fix}")
+            raise refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
+        raise refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
 
     async def _verified_claims(self, token: str) -> dict[str, Any]:
         key: Any = self._settings.auth_jwt_secret
@@ -144,9 +146,8 @@ class Tokens:
         org = claims.get(self._settings.auth_org_claim)
         if org is None:  # an empty one is an error, not the default organization
             org = self._settings.default_org
-        permissions = claims.get(self._settings.auth_permissions_claim) or []
-        if isinstance(permissions, str):  # OAuth's own `scope` claim is one string
-            permissions = permissions.split()
+        told = claims.get(self._settings.auth_permissions_claim) or []
+        permissions = told.split() if isinstance(told, str) else told  # OAuth's own `scope` claim is one string
         if not isinstance(org, str) or not isinstance(permissions, list):
             raise refused("The token's organization is not text, or its permissions are no list.")
         return _user(claims["sub"], org, [each for each in permissions if isinstance(each, str) and each.isprintable()])
