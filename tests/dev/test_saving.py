@@ -7,13 +7,10 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-from langgraph_sdk.client import LangGraphClient
 
-from testing.dev_server import DevServer, run_turn
+from testing.dev_server import DevServer
 from testing.parts import graph_builders
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
@@ -41,10 +38,6 @@ async def server(shared_hasty: DevServer, model: ScriptedAnthropic) -> AsyncIter
     await shared_hasty.close_clients()
 
 
-async def new_thread(client: LangGraphClient, **metadata: Any) -> str:
-    return str((await client.threads.create(metadata=metadata))["thread_id"])
-
-
 def files_with(server: DevServer, text: str, pattern: str = "*") -> list[str]:
     """The server's files that have this text."""
     found = list[str]()
@@ -65,77 +58,63 @@ async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_aft
 ) -> None:
     await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
     await asyncio.sleep(1)  # a flush that finds nothing to save is not the last one
-    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "stateless", "kept")}
-    clients = {how: server.as_user(f"{how} {alice}") for how in secrets}
-    threads = {how: await new_thread(clients[how], temporary=how == "temporary") for how in secrets}
+    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "kept")}
+    people = {how: server.person(f"{how} {alice}") for how in secrets}
+    threads = {how: await people[how].thread(temporary=how == "temporary") for how in secrets}
     for how, secret in secrets.items():
         task = ToolCall("task", {"description": f"look for {secret}", "subagent_type": "general-purpose"})
         model.script(secret, [task], [Text(f"found {secret}")], [Text(f"noted {secret}")])
-        await run_turn(clients[how], threads[how], secret)
-    said: Any = {"messages": [{"role": "user", "content": secrets["stateless"]}]}
-    await clients["stateless"].runs.wait(None, "agent", input=said)
+        await people[how].turn(threads[how], secret)
     await until(lambda: all(files_with(server, secret, ".langgraph_checkpoint*") for secret in secrets.values()))
 
-    await clients["forgotten"].http.delete("/memory")
-    for how in ("deleted", "temporary", "stateless"):
-        await clients[how].threads.delete(threads[how])
-    gone = [secret for how, secret in secrets.items() if how != "kept"]
-    await until(lambda: not any(files_with(server, secret) for secret in gone), 20)
+    await people["forgotten"].made("DELETE", "/memory")
+    for how in ("deleted", "temporary"):
+        await people[how].made("DELETE", f"/threads/{threads[how]}")
+    kept = secrets.pop("kept")
+    await until(lambda: not any(files_with(server, secret) for secret in secrets.values()), 20)
     server.stop()
-    assert [files_with(server, secret) for secret in gone] == [[]] * len(gone)
-    assert files_with(server, secrets["kept"])
+    assert not any(files_with(server, secret) for secret in secrets.values())
+    assert files_with(server, kept)
 
 
-async def test_after_a_thread_s_state_was_read_everybody_s_conversations_are_still_saved(server: DevServer, alice: str) -> None:
-    client, bob, said = server.as_user(alice), server.as_user(f"bob of {alice}"), f"said later {uuid.uuid4()}"
-    mine, bobs = await new_thread(client), await new_thread(bob)
-    await run_turn(client, mine, "hello")
-    assert "hello" in str(await client.threads.get_state(mine))
-    await client.threads.delete(await new_thread(client))
-    await run_turn(bob, bobs, said)
-    await until(lambda: files_with(server, said, ".langgraph_checkpoint*") and files_with(server, said, ".langgraph_ops*"), 20)
-    server.kill()
-    server.start()
-    await server.close_clients()
-    assert said in str(await server.as_user(f"bob of {alice}").threads.get_state(bobs))
-
-
-async def test_after_a_disk_was_full_for_a_moment_saving_goes_on(server: DevServer, alice: str) -> None:
-    client, said = server.as_user(alice), f"said later {uuid.uuid4()}"
-    thread = await new_thread(client)
-    await run_turn(client, thread, "hello")
+async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversations_are_still_saved(
+    server: DevServer, alice: str
+) -> None:
+    person, bob, said = server.person(alice), server.person(f"bob of {alice}"), f"said later {uuid.uuid4()}"
+    mine, bobs = await person.thread(), await bob.thread()
+    await person.turn(mine, "hello")
+    assert "hello" in str(await person.made("GET", f"/threads/{mine}/state"))
     in_the_way = server.folder / ".langgraph_api" / "store.pckl.tmp"
     await until(lambda: not in_the_way.exists())
     in_the_way.mkdir()  # no file can be written there: an OSError as of a full disk
     await until(lambda: "store.pckl could not be saved" in server.log, 20)
     in_the_way.rmdir()
-    await run_turn(client, thread, said)
-    await until(lambda: files_with(server, said, ".langgraph_checkpoint*"), 20)
+    await bob.turn(bobs, said)
+    await until(lambda: files_with(server, said, ".langgraph_checkpoint*") and files_with(server, said, ".langgraph_ops*"), 20)
+    server.kill()
+    server.start()
+    await server.close_clients()
+    assert said in str(await server.person(f"bob of {alice}").made("GET", f"/threads/{bobs}/state"))
 
 
 async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(server: DevServer, alice: str) -> None:
     """Of a run that cannot be stopped nothing is left either: forgetting says that it goes on, and finishes at the next try."""
-    client, secret = server.as_user(alice), f"the safe opens with {uuid.uuid4()}"
-    said: Any = {"messages": [{"role": "user", "content": secret}]}
-    other, thread = await new_thread(client), await new_thread(client)
-    await run_turn(client, other, secret)
-    await client.http.put("/memory/file", params={"path": "/memories/a.md"}, json={"content": secret})
+    person, secret = server.person(alice), f"the safe opens with {uuid.uuid4()}"
+    other, thread = await person.thread(), await person.thread()
+    await person.turn(other, secret)
+    await person.write(secret)
+    said = {"assistant_id": "stubborn", "input": {"messages": [{"role": "user", "content": secret}]}}
     for _ in range(2):  # cancelling the one that waits makes the platform call the thread idle
-        await client.runs.create(thread, "stubborn", input=said, multitask_strategy="enqueue")
+        await person.made("POST", f"/threads/{thread}/runs", {**said, "multitask_strategy": "enqueue"})
     await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
     for _ in range(2):
-        with pytest.raises(httpx.HTTPStatusError) as refused:
-            await client.http.delete("/memory")
-        assert refused.value.response.status_code == 503
-        assert thread in refused.value.response.text
-        assert other not in refused.value.response.text
-    assert [each["thread_id"] for each in await client.threads.search()] == [thread], "everything else is gone"
-    assert not (await client.http.get("/memory"))["files"]
+        refused = await person.ask("DELETE", "/memory")
+        assert (refused.status_code, thread in refused.text, other in refused.text) == (503, True, False)
+    assert [each["thread_id"] for each in await person.made("POST", "/threads/search", {})] == [thread]
+    assert not (await person.made("GET", "/memory"))["files"]
     (server.folder / "let_go").touch()
-    for _ in range(100):
-        with suppress(httpx.HTTPStatusError):
-            await client.http.delete("/memory")
-            break
+    while (await person.ask("DELETE", "/memory")).status_code == 503:
+        pass
     await until(lambda: not files_with(server, secret), 20)
     server.stop()
     assert not files_with(server, secret)
@@ -143,17 +122,16 @@ async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(se
 
 async def test_of_a_server_killed_meanwhile_nothing_runs_on(server: DevServer, alice: str) -> None:
     """Who is forgotten after a kill in the midst of it is: of what the list of threads calls busy nothing runs."""
-    client = server.as_user(alice)
-    thread = await new_thread(client)
-    await client.runs.create(thread, "stubborn", input={})
+    person = server.person(alice)
+    thread = await person.thread()
+    await person.made("POST", f"/threads/{thread}/runs", {"assistant_id": "stubborn", "input": {}})
     await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
-    with pytest.raises(httpx.HTTPStatusError):
-        await client.http.delete("/memory")
+    assert (await person.ask("DELETE", "/memory")).status_code == 503
     await asyncio.sleep(1)  # for a flush
     server.kill()
     server.start()
     await server.close_clients()
-    client = server.as_user(alice)
-    assert [each["status"] for each in await client.threads.search()] == ["busy"]
-    await client.http.delete("/memory")
-    assert not await client.threads.search()
+    person = server.person(alice)
+    assert [each["status"] for each in await person.made("POST", "/threads/search", {})] == ["busy"]
+    await person.made("DELETE", "/memory")
+    assert not await person.made("POST", "/threads/search", {})
