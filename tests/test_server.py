@@ -57,6 +57,20 @@ async def test_consolidation_writes_what_the_agent_shows_in_another_thread(
         assert "metric units" not in system_text(model.requests_for("hello from a stranger")[-1])
 
 
+async def test_two_users_at_once_keep_their_own_memory(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    people = [f"{number}-{alice}" for number in range(6)]
+
+    async def remember(person: str) -> None:
+        client = server.as_user(person)
+        model.script(f"I am {person}.", [append(f"- this is {person}.")], [Text("done")])
+        await run_turn(client, await new_thread(client), f"I am {person}.")
+
+    await asyncio.gather(*map(remember, people))
+    for person in people:
+        text = await content(server, person)
+        assert [other for other in people if f"this is {other}." in text] == [person]
+
+
 async def test_memory_edited_through_the_store_is_seen_in_the_thread_s_next_run(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
