@@ -1,7 +1,7 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
 
 `run.py` is the middleware of graph 2, on a draft (`drafts.py`); `planning.py` says when it runs, `due.py` what is new.
-`guard.py` and `taken_back.py` judge what it wrote, by `facts.py`; `proposals.py` applies it, or has its person decide.
+`guard.py` and `taken_back.py` judge what it wrote; `proposals.py` applies it, or has its person decide.
 """
 
 from memory.consolidation.drafts import Drafts, EndedGraph

@@ -23,8 +23,6 @@ from settings import BATCH_TOKENS
 _PAGE = 100
 # Conversations that are read at once with all their messages.
 _READ_AT_ONCE = 20
-# Positions that one run looks at for deleted conversations.
-_CHECKED = 100
 # Turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
 _CHARS_PER_TOKEN = 4
@@ -107,8 +105,7 @@ async def find_due(
     """
     metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor)]
     item = await store.aget(namespaces.reading(actor), assistant_id or "all")
-    mark = item.value if item else {}
-    read_to, changed = time_of(mark.get("read_to")), list[tuple[int, str, str]]()
+    read_to, changed = time_of(item.value.get("read_to") if item else None), list[tuple[int, str, str]]()
     newest = read_to.isoformat()
     for owned in metadata:
         async for page in changed_since(threads, owned, read_to):
@@ -125,12 +122,10 @@ async def find_due(
             await put_positions(store, actor, old)
         due += new
         read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
-    if not dry:
-        oldest = min((at for _, at, _ in changed), default=newest) if due or left else newest
-        checked = await _drop_deleted(store, threads, actor, mark.get("checked"))
-        value = {"read_to": (time_of(oldest) - _MARGIN).isoformat(), "checked": checked}
-        if changed or checked:
-            await store.aput(namespaces.reading(actor), assistant_id or "all", value, index=False)
+    if changed and not dry:
+        oldest = min(at for _, at, _ in changed) if due or left else newest
+        value = {"read_to": (time_of(oldest) - _MARGIN).isoformat()}
+        await store.aput(namespaces.reading(actor), assistant_id or "all", value, index=False)
     return due
 
 
@@ -169,16 +164,6 @@ def time_of(stamp: object) -> datetime:
     except ValueError:
         return _EARLIEST
     return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-async def _drop_deleted(store: BaseStore, threads: ThreadsClient, actor: identity.Actor, checked: object) -> int:
-    """Delete positions of conversations that are gone, among the next few. Returns the number of those checked so far."""
-    offset = max(checked, 0) if isinstance(checked, int) else 0
-    ids = {item.key for item in await store.asearch(namespaces.positions(actor), limit=_CHECKED, offset=offset)}
-    there = await threads_by_id(threads, sorted(ids), owned_by(actor), ["thread_id"]) if ids else []
-    gone = ids - {str(thread["thread_id"]) for thread in there}
-    await drop_positions(store, actor, gone)
-    return offset + len(ids) - len(gone) if len(ids) == _CHECKED else 0
 
 
 async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:

@@ -1,17 +1,146 @@
-"""A batch's changes: comparing the files, objecting to changes, and merging them into files that others have changed."""
+"""A batch's changes: merging them into files that others have changed, and judging whether they keep the facts.
 
-from collections.abc import Iterable, Mapping, Sequence
+A fact is a line of text that is no heading and no comment. It is kept while its words and numbers remain in one line of any
+file, in another order, place or form. This compares words, not meanings, and reads no Markdown.
+"""
+
+import json
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain, islice
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 
-from memory import journal
-from memory.consolidation.facts import Standing, facts_of, is_plain
+from memory import journal, recall
 from memory.identity import Author
-from memory.validation import RefusedWriteError, before_write, stored_file
-from settings import MAX_SHRINKING
+from memory.validation import PROFILE_PATH, RefusedWriteError, before_write, stored_file
+from settings import FACT_WORDS_KEPT, MAX_SHRINKING
+
+Key = tuple[str, ...]  # a line's words, whatever stands between them
+
+# A line that is much longer than a fact (so many times, plus so many words) does not keep it.
+_JOINED, _ADDED = 4, 8
+# A fact is compared with so many lines, those with its rarest words. This bounds the time.
+_CANDIDATES = 32
+_ROUNDING = 1e-9
+# A fact's source (date and thread) at its end, which may change.
+_SOURCE = re.compile(r"\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
+_WORD = re.compile(r"[^\W_]+")
+_HEADING = re.compile(r"#{1,6}(?:\s|$)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+# An element or a comment (addresses in angle brackets are text), a code block, front matter, an image, a link's definition.
+_MARKUP = re.compile(
+    r"<(?![^<>\s@]{1,200}@[^<>\s]{1,200}>|https?://[^<>\s]{1,2000}>)[a-z!?/]"
+    r"|^[\s>*+-]{0,40}(?:`{3}|~{3})|^-{3,}\s*$|!\[|^\s{0,40}\[[^\[\]]{0,200}\]:",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"`[^`]{1,2000}`")
+# Joiners and marks that Persian, Hindi, Hebrew and emoji need, and the soft hyphen.
+_JOINERS = dict.fromkeys(map(ord, "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"))
+
+
+def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
+    """The facts in files, given as path and text: their lines, by their words."""
+    facts = dict[Key, str]()
+    for path, content in files:
+        text = _COMMENT.sub("", _fields(content) if path == PROFILE_PATH else content)
+        for line in map(str.strip, text.splitlines()):
+            if not _HEADING.match(line):
+                facts.setdefault(_key(line), line)
+    facts.pop((), None)
+    return facts
+
+
+def is_plain(line: str) -> bool:
+    """Whether a line is text: without markup outside of backticks, and without invisible characters."""
+    printable = line.isprintable() or _normal(line).replace("\t", " ").isprintable()
+    return printable and not _MARKUP.search(_CODE.sub("", line))
+
+
+class Standing:
+    """Facts, for comparison with others."""
+
+    def __init__(self, facts: Mapping[Key, str], language: str | None = None) -> None:
+        self.facts = facts
+        self._language = language or language_of(facts)
+
+    def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
+        """The facts of a file that are neither kept nor given up. Blocks for about a second per 256 KiB."""
+        gone = before.keys() - self.facts.keys() - {*given_up}
+        if not gone:
+            return []
+        words = Standing(before, self._language).words
+        weights = weights_of(words.values())
+        return [line for key, line in before.items() if key in gone and not any(self.keeping(words[key], weights))]
+
+    def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
+        """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
+        weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
+        needed = FACT_WORDS_KEPT * sum(weight.values()) - _ROUNDING
+        numbers = {word for word in fact if any(map(str.isdigit, word))}
+        places = sorted((self._by_word[word] for word in fact if word in self._by_word), key=len)
+        for key in islice(dict.fromkeys(chain.from_iterable(places)), _CANDIDATES):
+            stems = self.words[key]
+            kept = fact & (stems | frozenset(key))
+            short = len(stems) <= _JOINED * len(fact) + _ADDED
+            if short and numbers <= kept and sum(weight[word] for word in kept) >= needed:
+                yield key
+
+    @cached_property
+    def words(self) -> dict[Key, frozenset[str]]:
+        """The stems of each line without stop words; all words of one that has no others."""
+        lines = {key: _SOURCE.sub(" ", line) for key, line in self.facts.items()}
+        return {key: frozenset(recall.stems(line, self._language) or key) for key, line in lines.items()}
+
+    @cached_property
+    def _by_word(self) -> Mapping[str, list[Key]]:
+        """Some of the lines with each word."""
+        by_word = defaultdict[str, list[Key]](list)
+        for key, stems in self.words.items():
+            for word in stems | frozenset(key):
+                if len(by_word[word]) < _CANDIDATES:
+                    by_word[word].append(key)
+        return by_word
+
+
+def language_of(facts: Mapping[Key, str]) -> str:
+    return recall.language("\n".join(facts.values()))
+
+
+def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
+    """The weight of each word by its rarity among these facts; a word of none of them weighs as one of a single fact."""
+    frequency = Counter(word for distinct in facts for word in distinct)
+    rarest = math.log(max(len(facts), 1))
+    return defaultdict(lambda: rarest, {word: math.log(len(facts) / count) for word, count in frequency.items()})
+
+
+def _key(line: str) -> Key:
+    """A line's words without its source; for a line without words, its other characters."""
+    text = _normal(line)
+    words = _WORD.findall(_SOURCE.sub(" ", text)) or _WORD.findall(text)
+    return tuple(words) or (() if text.isascii() else (text.strip(),))
+
+
+def _normal(line: str) -> str:
+    return unicodedata.normalize("NFKC", line.translate(_JOINERS)).casefold()
+
+
+def _fields(text: str) -> str:
+    """A profile as one line a field; other text unchanged."""
+    try:
+        return "\n".join(" ".join(f"{name}: {value}".split()) for name, value in json.loads(text).items())
+    except (AttributeError, ValueError, RecursionError):
+        return text
+
+
+# --- Changes
 
 
 @dataclass(frozen=True, slots=True)

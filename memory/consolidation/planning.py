@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -144,18 +143,14 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
         """Plan it in the background, so that the turn neither waits nor fails."""
         if not identity.on_server(runtime) or in_temporary_conversation() or runtime.store is None:
             return
-        # With BG_JOB_ISOLATED_LOOPS every run has its own thread and loop, which stops at the end of the run.
-        isolated = threading.current_thread() is not threading.main_thread()
-        task = asyncio.create_task(self._plan(runtime, runtime.store, 0 if isolated else self._delay))
+        task = asyncio.create_task(self._plan(runtime, runtime.store))
         self._planning.add(task)
         task.add_done_callback(self._planning.discard)
-        if isolated:
-            await task
 
-    async def _plan(self, runtime: Runtime[Any], store: BaseStore, delay: float) -> None:
+    async def _plan(self, runtime: Runtime[Any], store: BaseStore) -> None:
         try:
             owner = current_owner(self._settings, runtime)
-            await asyncio.sleep(delay)
+            await asyncio.sleep(self._delay)
             if not await journal.is_forgotten(store, journal.began(owner.actor)):
                 await start(owner, get_client(), "idle", self._settings.consolidate_after_seconds)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation

@@ -28,7 +28,6 @@ from memory import identity, journal, langgraph_internals, namespaces
 from memory.consolidation import guard
 from memory.consolidation.drafts import NOTHING_NEW, TOOL, Draft, Drafts, at_end, consolidation_tools, shown_text, task
 from memory.consolidation.due import batch, find_due, positions_of, put_positions
-from memory.consolidation.facts import Key
 from memory.consolidation.planning import Owner, Trigger, current_owner, delete_old, start, sweep
 from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, applied, apply, files_of, proposals, propose, refusal
 from memory.consolidation.run_records import Record, keep, now
@@ -253,12 +252,12 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         return done
 
 
-async def _taken_back(store: BaseStore, actor: identity.Actor, files: namespaces.Namespace) -> dict[Key, Dated]:
+async def _taken_back(store: BaseStore, actor: identity.Actor, files: namespaces.Namespace) -> dict[guard.Key, Dated]:
     declined = [each for one in await proposals(store, actor, files) for each in one.declined]
     return await asyncio.to_thread(taken_back, await journal.histories(store, files), declined)
 
 
-async def _brought_back(store: BaseStore, draft: Draft, changed: list[guard.Changed]) -> dict[str, dict[Key, Dated]]:
+async def _brought_back(store: BaseStore, draft: Draft, changed: list[guard.Changed]) -> dict[str, dict[guard.Key, Dated]]:
     """By path, the new lines that bring back what the person took back, also since the run began."""
     taken = await _taken_back(store, draft.owner.actor, draft.files)
     present = guard.texts(await files_of(store, draft.files)) if taken else {}

@@ -12,7 +12,7 @@ from langgraph.store.base import BaseStore, PutOp, SearchItem
 from pydantic import TypeAdapter, ValidationError
 
 from memory import identity, namespaces
-from settings import CONSOLIDATIONS_KEPT, MAX_DIFF_CHARS
+from settings import CONSOLIDATIONS_KEPT
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +67,9 @@ def now() -> str:
 
 
 async def keep(store: BaseStore, actor: identity.Actor, record: Record) -> None:
-    """Keep a record, with as many diffs as one file may have characters, and the newest `CONSOLIDATIONS_KEPT` of all."""
-    room, files = MAX_DIFF_CHARS, dict[str, str]()
-    for path, text in record.files.items():
-        files[path] = text if len(text) <= room else "(left out: too many changes in one run; /memory/history has them)"
-        room -= len(files[path])
+    """Keep a record, and the newest `CONSOLIDATIONS_KEPT` of all."""
     namespace = namespaces.run_records(actor)
-    await store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(replace(record, files=files)), index=False)
+    await store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
     old = (await _newest_first(store, actor))[CONSOLIDATIONS_KEPT:]
     await store.abatch([PutOp(namespace, item.key, None) for item in old])
 

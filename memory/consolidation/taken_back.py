@@ -15,8 +15,7 @@ from langgraph_sdk.client import RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from memory import journal
-from memory.consolidation.facts import Key, Standing, facts_of, language_of, weights_of
-from memory.consolidation.guard import Changed
+from memory.consolidation.guard import Changed, Key, Standing, facts_of, language_of, weights_of
 from memory.journal import Revision, edits, lines_of
 from memory.validation import PROFILE_PATH
 
@@ -24,8 +23,8 @@ from memory.validation import PROFILE_PATH
 _AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
 # The newest lines that the model is shown, and characters of each.
 _SHOWN, _SHOWN_CHARS = 50, 200
-# Runs of a conversation that are read at once, and in all.
-_PAGE, _MAX_RUNS = 100, 1_000
+# The newest runs of a conversation, in which its person may have said something again.
+_RUNS = 100
 
 
 class Dated(NamedTuple):
@@ -206,12 +205,9 @@ async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) ->
     said = list[Dated]()
     for thread_id in thread_ids:
         with suppress(NotFoundError):  # it was deleted meanwhile
-            for offset in range(0, _MAX_RUNS, _PAGE):
-                page: Any = await runs.list(thread_id, limit=_PAGE, offset=offset, select=["run_id", "kwargs"])
-                new = [(run, at) for run in page if (at := journal.time_of_run(str(run["run_id"]))) > since]
-                said += [Dated(text, at) for run, at in new if (text := _last_words(run))]
-                if len(new) < _PAGE:
-                    break
+            found: Any = await runs.list(thread_id, limit=_RUNS, select=["run_id", "kwargs"])
+            new = [(run, at) for run in found if (at := journal.time_of_run(str(run["run_id"]))) > since]
+            said += [Dated(text, at) for run, at in new if (text := _last_words(run))]
     return said
 
 

@@ -85,19 +85,7 @@ async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_ne
     assert platform.calls["threads.search"] <= 4, "one page of threads, one conversation, and a look for deleted ones"
 
 
-async def test_no_position_of_a_deleted_conversation_is_kept(store: BaseStore) -> None:
-    platform = Platform()
-    for number in range(120):
-        platform.put(ALICE, f"{number:03}", "2026-01-01T00:00:00+00:00", said("x"))
-    await read(store, platform)
-    for number in range(110):
-        platform.remove(f"{number:03}")
-    for _ in range(4):
-        await due(store, platform)
-    assert {item.key for item in await store.asearch(namespaces.positions(ALICE), limit=200)} == set(platform.kept)
-
-
-@pytest.mark.parametrize("value", [{"read_to": 7}, {"read_to": "soon", "checked": "x"}, {}], ids=repr)
+@pytest.mark.parametrize("value", [{"read_to": 7}, {"read_to": "soon"}, {}], ids=repr)
 async def test_damaged_notes_hide_nothing(store: BaseStore, value: dict[str, Any]) -> None:
     platform = Platform()
     platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a"))

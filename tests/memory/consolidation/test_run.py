@@ -21,11 +21,10 @@ from memory.consolidation import records
 from memory.consolidation.drafts import shorten
 from memory.consolidation.guard import Changed
 from memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
-from memory.consolidation.run_records import Record, keep
 from memory.controls import SHORTEN_ABOVE_BYTES, usage_of
 from memory.identity import Author
 from memory.usage import TokenBudgetError
-from settings import CONSOLIDATIONS_KEPT, MAX_CONSOLIDATION_STEPS, MAX_DIFF_CHARS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, Settings
+from settings import MAX_CONSOLIDATION_STEPS, MAX_FILE_BYTES, MAX_MEMORY_BYTES, Settings
 from testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
 from testing.stores import WrappedStore
 from tests.conftest import BuildGraph
@@ -76,17 +75,6 @@ async def test_a_record_says_what_was_read_changed_and_used(run: Runs, store: Ba
     assert record["output_tokens"] > 0
     assert "+- dill" in record["files"]["/memories/topics/food.md"]
     assert record["started_at"] < record["ended_at"]
-
-
-async def test_the_records_of_runs_that_changed_everything_are_bounded(store: BaseStore) -> None:
-    for number in range(CONSOLIDATIONS_KEPT + 3):
-        many = {f"/memories/{file}.md": "é" * MAX_DIFF_CHARS for file in range(50)}
-        await keep(store, ALICE, Record(f"run-{number}", f"2026-01-01T00:{number:03}", files=many))
-    kept = await records(store, ALICE)
-    assert [len(kept), kept[0]["run_id"]] == [CONSOLIDATIONS_KEPT, f"run-{number}"]
-    assert kept[0]["files"].keys() == many.keys()
-    assert kept[0]["files"]["/memories/0.md"] == "é" * MAX_DIFF_CHARS
-    assert "left out" in kept[0]["files"]["/memories/49.md"]
 
 
 async def test_lines_given_up_in_one_run_are_not_in_the_next_on_its_thread(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -93,14 +92,6 @@ async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(planned: A
     (record,) = [record for record in caplog.records if record.name == "memory.consolidation.planning"]
     assert record.levelname == "WARNING"
     assert "ConnectError('the queue is full')" in record.message
-
-
-async def test_in_a_loop_that_ends_with_its_run_the_plan_is_made_before(planned: Any) -> None:
-    made, trigger = planned(lambda: asyncio.sleep(0.01)), IdleTrigger(Settings(), delay=0)
-    isolated = threading.Thread(target=lambda: asyncio.run(answer(trigger)))
-    isolated.start()
-    await asyncio.to_thread(isolated.join)
-    assert made == PLANNED
 
 
 async def test_without_a_server_nothing_is_planned() -> None:
