@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,26 +12,17 @@ from langgraph_sdk.client import LangGraphClient
 
 import seeds.__main__ as command
 from memory import identity, namespaces
-from settings import MAX_FILE_BYTES, PROJECT, Settings, load_settings, local_environ
+from settings import MAX_FILE_BYTES, PROJECT, Settings
 from testing.dev_server import DevServer, run_turn
 from testing.hostile import BOMB, skill
 from testing.parts import needs_consolidation
 from testing.scripted_anthropic import ScriptedAnthropic, system_text
-from tests.conftest import model_env
+from tests.conftest import served
 
 SKILLS = list(namespaces.skills(identity.DEFAULT_AGENT_ASSISTANT))
 
 
-@pytest.fixture(scope="module")
-def shared_seeded(tmp_path_factory: pytest.TempPathFactory, shared_model: ScriptedAnthropic) -> Iterator[DevServer]:
-    with DevServer(tmp_path_factory.mktemp("seeds"), env=model_env(shared_model)) as server:
-        yield server
-
-
-@pytest.fixture
-async def server(shared_seeded: DevServer) -> AsyncIterator[DevServer]:
-    yield shared_seeded
-    await shared_seeded.close_clients()
+server = served(DAILY_TOKENS="0")  # one whose policies and skills no other test has
 
 
 @pytest.fixture
@@ -194,11 +184,3 @@ def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str, 
     with pytest.raises(command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)") as named:
         [command.policies(repository), command.skills(repository), command.memories(repository, Settings())]
     assert "\n" not in str(named.value)
-
-
-def test_the_command_reads_dot_env_and_what_it_is_given_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / ".env").write_text("CONSOLIDATION_SCHEDULE=0 3 * * *\nDEFAULT_ORG=acme\nMEMORY_SCOPE=\n")
-    monkeypatch.setenv("DEFAULT_ORG", "globex")
-    monkeypatch.setenv("CONSOLIDATION_SCHEDULE", "")
-    settings = load_settings(local_environ(tmp_path))
-    assert (settings.consolidation_schedule, settings.default_org, settings.memory_scope) == ("0 3 * * *", "globex", "user")

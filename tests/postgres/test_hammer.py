@@ -57,12 +57,7 @@ async def emptied(store: BaseStore) -> None:
 
 
 def files_of(store: BaseStore, name: str) -> ScopedFiles:
-    return ScopedFiles(
-        namespace=lambda _: FILES,
-        route="/memories",
-        author=lambda: Author("agent", run_id=name),
-        store=store,
-    )
+    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: Author("agent", run_id=name), store=store)
 
 
 def write(uri: str, name: str, edits: int, told: Path) -> None:

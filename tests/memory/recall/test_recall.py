@@ -21,8 +21,7 @@ from tests.memory.recall.talks import ALICE, NOW, hits, human, say, threads_of
 
 
 @pytest.mark.parametrize(
-    ("query", "thread_id"),
-    [("How many puppies were there?", "dog"), ("noisy engines", "car"), ("flying to lisbon", "trip")],
+    ("query", "thread_id"), [("How many puppies were there?", "dog"), ("noisy engines", "car"), ("flying to lisbon", "trip")]
 )
 async def test_the_conversation_in_which_it_was_said_comes_first(
     store: BaseStore, threads: Platform, query: str, thread_id: str
