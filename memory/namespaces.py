@@ -42,6 +42,8 @@ positions = _of_person("consolidation")
 # What consolidation did for a person; keys are times, with the run's id. All of them begin with `ALL_RUN_RECORDS`.
 run_records = _of_person("consolidations")
 ALL_RUN_RECORDS: Namespace = ("consolidations",)
+# Namespace and key of when the last sweep that ended began.
+LAST_SWEEP: tuple[Namespace, str] = ("sweep",), "last"
 # With which assistants a person has memory, under `user+assistant`; keys are the assistants. `noted` says who puts them.
 assistants = _of_person("assistants")
 # Whether a person paused memory or reviews changes; keys are the names in `memory/controls/`.

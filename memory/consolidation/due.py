@@ -26,7 +26,7 @@ _READ_AT_ONCE = 20
 # Turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
 _CHARS_PER_TOKEN = 4
-_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
 
 
@@ -162,7 +162,7 @@ def time_of(stamp: object) -> datetime:
     try:
         at = datetime.fromisoformat(str(stamp))
     except ValueError:
-        return _EARLIEST
+        return EARLIEST
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 

@@ -26,7 +26,7 @@ from langgraph_sdk.schema import Run
 
 import settings as constants
 from memory import identity, journal, namespaces
-from memory.consolidation.due import changed_since, drop_positions, time_of
+from memory.consolidation.due import EARLIEST, changed_since, drop_positions, time_of
 from memory.controls import creating_run, delete_idle, in_temporary_conversation, stays_out
 from memory.recall import drop
 from settings import CONSOLIDATION_GRAPH, Settings, agent_graphs
@@ -41,8 +41,8 @@ _LISTED = 20
 _DELAY_SECONDS = 0.2
 # The platform's own maximum for one search of threads.
 _PAGE = 1_000
-# How far a sweep looks back: so long a failed consolidation is tried again. Also how much longer than `CONVERSATION_DAYS` a
-# conversation may wait for its consolidation.
+# How far before the last sweep one looks back: so long a failed consolidation is tried again. Also how much longer than
+# `CONVERSATION_DAYS` a conversation may wait for its consolidation.
 _BACK = timedelta(days=7)
 # Seconds between the begins of two people's runs, so that workers stay free for conversations.
 APART_SECONDS = 4
@@ -168,12 +168,13 @@ def agent_hooks(settings: Settings) -> list[AgentMiddleware[Any, Any, Any]]:
 
 async def sweep(settings: Settings, client: LangGraphClient, store: BaseStore, page_size: int = _PAGE) -> int:
     """Plan a consolidation for everyone who is due. Returns the number of runs. The cost follows activity."""
-    started = 0
+    began, started = datetime.now(UTC).isoformat(), 0
     for owner in dict.fromkeys([owner for owner, _ in await _all_due(settings, client, store, page_size)]):
         try:
             started += await start(owner, client, seconds=started * APART_SECONDS)
         except Exception as error:  # one person's failure is not everybody's; their conversations are due again
             logger.warning("No consolidation could be started for one person: %r. The next sweep tries.", error, exc_info=True)
+    await store.aput(*namespaces.LAST_SWEEP, {"began": began}, index=False)
     return started
 
 
@@ -188,9 +189,10 @@ async def _all_due(
     settings: Settings, client: LangGraphClient, store: BaseStore, page_size: int = _PAGE
 ) -> list[tuple[Owner, str]]:
     """The owner of each conversation with something new, and when it changed."""
-    due = list[tuple[Owner, str]]()
+    due, last = list[tuple[Owner, str]](), await store.aget(*namespaces.LAST_SWEEP)
+    since = min(time_of(last.value.get("began")), datetime.now(UTC)) - _BACK if last else EARLIEST
     for graph in agent_graphs():
-        async for threads in changed_since(client.threads, {"graph_id": graph}, datetime.now(UTC) - _BACK, page_size):
+        async for threads in changed_since(client.threads, {"graph_id": graph}, since, page_size):
             owners = await _due(threads, settings, store)
             due += [(owners[each["thread_id"]], str(each["updated_at"])) for each in threads if each["thread_id"] in owners]
     return due

@@ -138,6 +138,21 @@ async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(s
     assert await swept(store, platform) == ["alice", "bob"]
 
 
+async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(store: BaseStore, platform: Platform) -> None:
+    now = platform.now
+    platform.now = now - 2 * _BACK
+    platform.talk("alice")
+    assert await swept(store, platform) == ["alice"], "the first sweep reads all"
+    mark = {"began": (now + timedelta(days=900)).isoformat()}
+    platform.now = now
+    platform.talk("bob")
+    await store.aput(*namespaces.LAST_SWEEP, mark)
+    assert await swept(store, platform) == ["bob"]
+    for began in ((now - 2 * _BACK).isoformat(), "soon", 7):
+        await store.aput(*namespaces.LAST_SWEEP, {"began": began})
+        assert await swept(store, platform) == ["alice", "bob"], "since the last sweep that ended, or all"
+
+
 async def test_with_a_memory_for_each_assistant_there_is_a_run_for_each(store: BaseStore, platform: Platform) -> None:
     for assistant in ("one", "one", "two"):
         platform.talk("alice", assistant=assistant)
