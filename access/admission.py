@@ -7,10 +7,11 @@ business of a proxy before it.
 
 import asyncio
 import math
-import time
+from asyncio import sleep
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from time import monotonic
 from typing import Any
 
 from langgraph_sdk import get_client
@@ -35,7 +36,7 @@ RUN_IN_REQUESTS, THREAD_IN_REQUESTS = 6, 3
 # Longest wait of a request, in seconds. A request that would wait longer is refused afterwards.
 MAX_REQUEST_WAIT_SECONDS = 30
 # People in memory: the last callers.
-_PEOPLE = 10_000
+PEOPLE = 10_000
 # Seconds until an admitted run is in the platform's counts. The person's next run waits that long.
 _CREATION_SECONDS = 0.05
 # Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has one to consolidate.
@@ -51,36 +52,31 @@ Owner = Mapping[str, str]
 class _Share:
     """A person's remaining share, and what of theirs is under way."""
 
-    def __init__(self, now: float) -> None:
-        self._at, self.left = now, float(REQUESTS_AT_ONCE)
+    def __init__(self) -> None:
+        self._at, self.left = monotonic(), float(REQUESTS_AT_ONCE)
         self.under_way = Counter[str]()
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
         self.checking = asyncio.Lock()
 
-    def refill(self, now: float) -> None:
+    def refill(self) -> None:
+        now = monotonic()
         self.left = min(REQUESTS_AT_ONCE, self.left + (now - self._at) * REQUESTS_PER_SECOND)
         self._at = now
 
 
 class Admission:
-    """Admits requests of a person. `clock` gives seconds, which pass during `sleep`."""
+    """Admits requests of a person."""
 
-    def __init__(
-        self,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        people: int = _PEOPLE,
-    ) -> None:
-        self._clock, self._sleep, self._people = clock, sleep, people
+    def __init__(self) -> None:
         self._shares: OrderedDict[Person, _Share] = OrderedDict()
 
     def _share(self, person: Person) -> _Share:
-        share = self._shares.setdefault(person, _Share(self._clock()))
+        share = self._shares.setdefault(person, _Share())
         self._shares.move_to_end(person)
-        if len(self._shares) > self._people:
+        if len(self._shares) > PEOPLE:
             self._shares.popitem(last=False)
-        share.refill(self._clock())
+        share.refill()
         return share
 
     async def request(self, person: Person, requests: float = 1) -> None:
@@ -90,11 +86,11 @@ class Admission:
         share = self._share(person)
         wait = max((requests - share.left) / REQUESTS_PER_SECOND, 0)
         if wait > MAX_REQUEST_WAIT_SECONDS:
-            await self._sleep(MAX_REQUEST_WAIT_SECONDS)
+            await sleep(MAX_REQUEST_WAIT_SECONDS)
             raise HTTPException(429, "You have sent or asked for too much; slow down.", {"Retry-After": str(math.ceil(wait))})
         share.left -= requests
         if wait > 0:
-            await self._sleep(wait)
+            await sleep(wait)
 
     async def reading(self, person: Person, size: int) -> None:
         """Return when so many bytes may be read. Raises as `request`. Who was never admitted, an operator, has no share."""

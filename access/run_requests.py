@@ -45,15 +45,9 @@ MAX_SECONDS = 10**9
 OWNER_KEYS = ("user_id", "org_id")
 # Metadata that the platform, langgraph or this project stamps and relies on. A client's value is ignored, since clients echo
 # metadata. A test compares the list with the platform's code.
-RESERVED_METADATA = frozenset(
-    {
-        *OWNER_KEYS,
-        *controls.RUN_METADATA,
-        *(TEMPORARY, controls.HELD_WHILE_PAUSED, "thread_owner"),
-        *("assistant_id", "created_by", "cron_id", "graph_id", "run_attempt", "run_id", "thread_id"),
-        *("checkpoint_id", "checkpoint_map", "checkpoint_ns", "counters_since_delta_snapshot"),
-    }
-)
+RESERVED_METADATA = {*OWNER_KEYS, *controls.RUN_METADATA, TEMPORARY, controls.HELD_WHILE_PAUSED, "thread_owner"}
+RESERVED_METADATA |= {"assistant_id", "created_by", "cron_id", "graph_id", "run_attempt", "run_id", "thread_id"}
+RESERVED_METADATA |= {"checkpoint_id", "checkpoint_map", "checkpoint_ns", "counters_since_delta_snapshot"}
 RESERVED_PREFIXES = ("__", "langgraph_", "lc_", "ls_")
 # The platform's mark of a run whose request had a context. It strips the mark from clients' input.
 _CONTEXT_MARK = "__context_provided__"

@@ -39,20 +39,23 @@ CALLER = ("acme", "alice")
 class Clock:
     """Seconds that pass when somebody sleeps."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+    now = 0.0
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
 
 
-async def test_what_exceeds_a_share_waits_and_others_do_not() -> None:
-    """Requests and bytes alike; who is sent an answer does not wait for it, but afterwards, and not for long."""
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    admission = Admission(clock, clock.sleep)
+    monkeypatch.setattr("access.admission.monotonic", lambda: clock.now)
+    monkeypatch.setattr("access.admission.sleep", clock.sleep)
+    return clock
+
+
+async def test_what_exceeds_a_share_waits_and_others_do_not(clock: Clock) -> None:
+    """Requests and bytes alike; who is sent an answer does not wait for it, but afterwards, and not for long."""
+    admission = Admission()
     for _ in range(REQUESTS_AT_ONCE):
         await admission.request(CALLER)
     assert clock.now == 0
@@ -71,13 +74,16 @@ async def test_what_exceeds_a_share_waits_and_others_do_not() -> None:
     assert clock.now == before
 
 
-async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once() -> None:
+async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     waited = list[float]()
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    admission = Admission(Clock(), sleep)
+    monkeypatch.setattr("access.admission.sleep", sleep)  # of many who wait at once
+    admission = Admission()
     for _ in range(REQUESTS_AT_ONCE + REQUESTS_PER_SECOND * MAX_REQUEST_WAIT_SECONDS):
         await admission.request(CALLER)
     for _ in range(3):
@@ -102,15 +108,16 @@ async def test_runs_that_come_at_once_are_counted_one_after_the_other() -> None:
     assert [type(answer) for answer in answers] == [type(None)] * 3 + [HTTPException] * 17
 
 
-async def test_as_many_people_are_kept_in_mind_as_there_is_room_for() -> None:
-    admission = Admission(Clock(), people=10)
+async def test_as_many_people_are_kept_in_mind_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("access.admission.PEOPLE", 10)
+    admission = Admission()
     for number in range(100):
         await admission.request(("acme", f"{number}"))
     assert len(admission._shares) == 10
 
 
 def test_a_person_s_streams_are_counted_until_they_end() -> None:
-    admission = Admission(Clock())
+    admission = Admission()
     with ExitStack() as streams:
         for _ in range(MAX_OPEN_STREAMS):
             streams.enter_context(admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS))
