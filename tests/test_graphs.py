@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
 import seeds.__main__ as seeding
-from memory import identity, namespaces
+from memory import namespaces
 from memory.identity import Actor, assistant_of
 from settings import MemoryScope, Settings, SettingsError, agent_graphs
 from testing.dev_server import DevServer, run_turn
@@ -33,35 +31,17 @@ def two_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps(registered))
 
 
-@pytest.mark.usefixtures("two_graphs")
-def test_the_agents_are_what_the_platform_registered_but_consolidation() -> None:
-    assert agent_graphs() == GRAPHS
-
-
-def test_a_deployment_without_an_agent_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agents_are_what_is_registered_but_consolidation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the platform, or without one in langgraph.json. A deployment without an agent says so."""
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"consolidation_agent": "c.py:c"}))
     with pytest.raises(SettingsError, match=r"langgraph\.json"):
         agent_graphs()
-
-
-def test_without_a_platform_the_agents_are_those_of_langgraph_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"consolidation_agent": "c", "helpdesk": "h"}}))
-    monkeypatch.delenv("LANGSERVE_GRAPHS", raising=False)
+    monkeypatch.delenv("LANGSERVE_GRAPHS")
     assert agent_graphs(tmp_path) == ("helpdesk",)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_a_run_of_any_agent_uses_its_own_assistant(graph: str) -> None:
-    info: Any = SimpleNamespace(graph_id=graph, assistant_id=assistant_of(graph), user=None)
-    runtime: Any = SimpleNamespace(server_info=info, context=None)
-    assert identity.current_assistant(runtime) == assistant_of(graph)
-
-
-SCOPES = [
-    pytest.param("user+assistant"),
-    pytest.param("user", marks=pytest.mark.proof),
-    pytest.param("assistant", marks=pytest.mark.proof),
-]
+SCOPES = ["user+assistant", *(pytest.param(scope, marks=pytest.mark.proof) for scope in ("user", "assistant"))]
 
 
 @pytest.fixture(scope="module", params=SCOPES)
