@@ -48,8 +48,6 @@ MAX_MEMORY_FILES = 500
 MAX_MEMORY_BYTES = 4_194_304
 # A namespace's files with their histories. To make room, histories of deleted files go first, then old revisions.
 MAX_STORED_BYTES = 2 * MAX_MEMORY_BYTES
-# Deleted files that keep their last revision. The oldest beyond go within ten minutes; at twice as many, no file is created.
-MAX_DELETED_FILES = 1_000
 # A document to import.
 MAX_IMPORT_BYTES = 16_777_216
 # Revisions of a file, for its history and for undo.

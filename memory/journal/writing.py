@@ -20,7 +20,7 @@ from memory.journal.forgetting import Began, forgotten_at, read_forgotten
 from memory.journal.revisions import NOTHING, Log, Revision, copied, copy, made_of, outside, put
 from memory.namespaces import Namespace
 from memory.validation import RefusedWriteError
-from settings import MAX_DELETED_FILES, MAX_MEMORY_FILES, MAX_STORED_BYTES, REVISIONS_KEPT
+from settings import MAX_MEMORY_FILES, MAX_STORED_BYTES, REVISIONS_KEPT
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
 Change = Callable[[FileData | None], FileData | None]
@@ -247,8 +247,8 @@ async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
 
 
 async def trim(store: BaseStore, files: Namespace) -> None:
-    """Delete revisions beyond `REVISIONS_KEPT` of a file and deleted files beyond `MAX_DELETED_FILES`; and, where files and
-    revisions take more than `MAX_STORED_BYTES`, old revisions, those of deleted files first. Oldest first, so none has a gap.
+    """Delete revisions beyond `REVISIONS_KEPT` of a file; and, where files and revisions take more than `MAX_STORED_BYTES`, old
+    ones, those of deleted files first. Oldest first, so none has a gap.
     """
     logs = defaultdict[Namespace, list[Item]](list)
     for item in reversed(await all_items(store, namespaces.journals(files))):
@@ -256,18 +256,14 @@ async def trim(store: BaseStore, files: Namespace) -> None:
     there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
     living, room = {namespaces.journal(files, item.key) for item in there}, MAX_STORED_BYTES - sum(map(_size, there))
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
-    gone, spare, deleted = list[Item](), list[tuple[bool, datetime, str, Item]](), list[list[Item]]()
+    gone, spare = list[Item](), list[tuple[bool, datetime, str, Item]]()
     for namespace, log in logs.items():
         kept = [item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - REVISIONS_KEPT]
-        staying = max(1, sum(item.updated_at > recent for item in kept))
+        staying = max(namespace in living, sum(item.updated_at > recent for item in kept))
         room -= sum(map(_size, kept[:staying]))
         ages = accumulate((item.updated_at for item in kept), min)  # of an item, or any later one of its file
         spare += [(namespace in living, at, item.key, item) for at, item in zip(ages, kept, strict=True)][staying:]
         gone += log[len(kept) :]
-        if namespace not in living:
-            deleted.append(log)
-    deleted.sort(key=lambda log: log[0].updated_at, reverse=True)
-    gone += [item for log in deleted[MAX_DELETED_FILES:] for item in log]
     for *_, item in sorted(spare, reverse=True, key=lambda each: each[:3]):
         room -= _size(item)
         if room < 0:

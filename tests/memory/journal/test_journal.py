@@ -158,26 +158,33 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
         assert number % 20 or size(store) < 1.5 * MAX_STORED_BYTES + 2 * len(text)
     await writing.trim(store, FILES)
     assert size(store) <= MAX_STORED_BYTES
-    assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [1, 1]
+    assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [0, 1]
     assert len(await journal.history(store, FILES, "/5.md")) == 3
     for number in range(3, 9):
         assert await content(store, f"/{number}.md") == (await journal.history(store, FILES, f"/{number}.md"))[0].content
 
 
-async def test_of_a_file_the_last_revisions_stay_and_of_deleted_files_the_last_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
-    monkeypatch.setattr(writing, "MAX_DELETED_FILES", few := 10)
     store = InMemoryStore()
     for number in range(REVISIONS_KEPT + 20):
         await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
-    for number in range(few + 5):
-        for text in ("x", None):
-            await journal.change(store, FILES, f"/{number}.md", to(text), AUTHOR)
     await writing.trim(store, FILES)
     assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == REVISIONS_KEPT
     assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{REVISIONS_KEPT + 19}"
+
+
+async def test_the_longest_deleted_files_go_first_and_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    monkeypatch.setattr(writing, "MAX_STORED_BYTES", 15_500)  # of 1,000 for each revision beside its text
+    store = InMemoryStore()
+    for number in range(15):
+        for text in ("x", None):
+            await journal.change(store, FILES, f"/{number}.md", to(text), AUTHOR)
+    await writing.trim(store, FILES)
     deleted = [path async for path, _ in journal.deleted_files(store, FILES)]
-    assert sorted(deleted) == sorted(f"/{number}.md" for number in range(5, few + 5))
+    assert sorted(deleted) == sorted(f"/{number}.md" for number in range(15 - len(deleted), 15))
+    assert 5 < len(deleted) < 10
     again = await journal.change(store, FILES, "/0.md", to("again"), AUTHOR)
     assert (again.number, again.content) == (1, "again")
 
