@@ -12,7 +12,7 @@ from langgraph.store.base import BaseStore, GetOp, Item
 from memory import identity, journal
 from memory.journal import Began, Change, Revision
 from memory.namespaces import Namespace
-from memory.validation import RefusedWriteError, before_write, check_path, check_room, check_text, file_bytes, stored_file
+from memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 
 Gate = Callable[[BaseStore], Awaitable[str | None]]
@@ -54,10 +54,9 @@ class ScopedFiles(StoreBackend):
 
     async def _check(self, path: str) -> None:
         """Raise `RefusedWriteError` for a path that may not be written."""
-        check_text(path)
+        check_path(path)
         if self._gate and (reason := await self._gate(self._get_store())):
             raise RefusedWriteError(f"Permission denied for '{path}': {reason}")
-        check_path(path)
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads into the store."""

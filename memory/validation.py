@@ -87,14 +87,12 @@ def check_text(value: object) -> None:
 
 def check_path(path: str) -> None:
     """Raise `RefusedWriteError` for a path that is not the normal, printable spelling of a file's path, or is too long."""
-    check_text(path)
+    absolute = path.startswith("/") and not path.startswith("//") and path != "/"
     # deepagents' file tools read a backslash as a slash.
-    if path == "/" or not path.startswith("/") or path.startswith("//") or posixpath.normpath(path) != path or "\\" in path:
-        raise RefusedWriteError(f"{path[:80]!r} does not name a file; use one plain path such as /memories/preferences.md.")
-    if not path.isprintable():
-        raise RefusedWriteError(f"The path {path[:40]!r} holds characters that cannot be printed; leave them out.")
-    if len(path.encode()) > MAX_PATH_BYTES:
-        raise RefusedWriteError(f"The path '{path[:40]}...' is longer than {MAX_PATH_BYTES} bytes; choose a shorter one.")
+    normal = posixpath.normpath(path) == path and "\\" not in path and path.isprintable()
+    if not (absolute and normal) or len(path.encode()) > MAX_PATH_BYTES:
+        wanted = f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
+        raise RefusedWriteError(f"{path[:80]!r} does not name a file; use {wanted}.")
 
 
 def check_content(path: str, content: str) -> None:

@@ -1,13 +1,8 @@
 """Writes that lose nothing, and a history of every file, on any `BaseStore`: no lock server, no compare-and-set.
 
-Each change is an item of its own, under a key that no other writer uses, so nobody overwrites it. It names the revisions that
-it was made from. The file is a copy of the newest one, put in the same batch. Two writers who began from the same revision each
-put theirs; whoever lists the log next sees both, and puts one that has both changes. Every writer lists after it has put, so of
-two at least one sees the other's. What was acknowledged is outside of the file for no longer than a merge takes. If the writer
-that should make it dies first, the next write of the file, or look at its history, does it.
-
-A file that was put or deleted around the journal becomes a revision with the next write. A revision that cannot be read is
-passed over.
+Each change is an item of its own, which nobody overwrites, and names those that it was made from. The file is a copy of the
+newest one. Two who began from the same one each put theirs; of two at least one sees both, and puts one that has both changes.
+docs/journal.md says more.
 """
 
 from memory.journal.diffs import cut, diff, edits, lines_of, revert_change
