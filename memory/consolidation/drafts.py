@@ -15,7 +15,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool, tool
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.store.base import BaseStore, Item, PutOp
+from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 
 from memory import identity, namespaces
@@ -70,14 +70,13 @@ class Draft:
         """Fill the copy, without revisions: a first time, or again after a refusal."""
         self.store, self.refused, self.steps = InMemoryStore(), refused, 0
         self.given_up.clear()
-        await self.store.abatch([_put(self.files, item) for item in self.base.values()])
+        values = {
+            key: {name: of for name, of in item.value.items() if "revision" not in name} for key, item in self.base.items()
+        }
+        await self.store.abatch([PutOp(self.files, key, value) for key, value in values.items()])
 
     async def changes(self) -> list[Changed]:
         return changes(self.base, await files_of(self.store, self.files))
-
-
-def _put(files: namespaces.Namespace, item: Item) -> PutOp:
-    return PutOp(files, item.key, {name: of for name, of in item.value.items() if not name.startswith("revision")})
 
 
 # It gets the error that ended the run, or None.
@@ -89,9 +88,8 @@ class Drafts:
     """The runs of this process that are at work, each with its slot and its draft."""
 
     def __init__(self, most: int = CONSOLIDATIONS_AT_ONCE) -> None:
-        self._most = most
+        self._most, self._drafts = most, dict[str, Draft]()
         self._slots = dict[str, tuple[identity.Actor, bool]]()
-        self._drafts = dict[str, Draft]()
 
     def take(self, actor: identity.Actor, *, dry: bool = False, asked: bool = False) -> bool:
         """Take a slot for the current run, if one is free: a person leaves one to others, dry and asked runs have one more."""

@@ -166,10 +166,10 @@ def agent_hooks(settings: Settings) -> list[AgentMiddleware[Any, Any, Any]]:
 # --- Everybody's
 
 
-async def sweep(settings: Settings, client: LangGraphClient, store: BaseStore, page_size: int = _PAGE) -> int:
+async def sweep(settings: Settings, client: LangGraphClient, store: BaseStore) -> int:
     """Plan a consolidation for everyone who is due. Returns the number of runs. The cost follows activity."""
     began, started = datetime.now(UTC).isoformat(), 0
-    for owner in dict.fromkeys([owner for owner, _ in await _all_due(settings, client, store, page_size)]):
+    for owner in dict.fromkeys([owner for owner, _ in await _all_due(settings, client, store)]):
         try:
             started += await start(owner, client, seconds=started * APART_SECONDS)
         except Exception as error:  # one person's failure is not everybody's; their conversations are due again
@@ -185,14 +185,12 @@ async def find_backlog(settings: Settings, client: LangGraphClient, store: BaseS
     return {"people": len({owner for owner, _ in due}), "conversations": len(due), "oldest": oldest}
 
 
-async def _all_due(
-    settings: Settings, client: LangGraphClient, store: BaseStore, page_size: int = _PAGE
-) -> list[tuple[Owner, str]]:
+async def _all_due(settings: Settings, client: LangGraphClient, store: BaseStore) -> list[tuple[Owner, str]]:
     """The owner of each conversation with something new, and when it changed."""
     due, last = list[tuple[Owner, str]](), await store.aget(*namespaces.LAST_SWEEP)
     since = min(time_of(last.value.get("began")), datetime.now(UTC)) - _BACK if last else EARLIEST
     for graph in agent_graphs():
-        async for threads in changed_since(client.threads, {"graph_id": graph}, since, page_size):
+        async for threads in changed_since(client.threads, {"graph_id": graph}, since, _PAGE):
             owners = await _due(threads, settings, store)
             due += [(owners[each["thread_id"]], str(each["updated_at"])) for each in threads if each["thread_id"] in owners]
     return due

@@ -12,7 +12,7 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from memory import namespaces
-from memory.consolidation import start, sweep
+from memory.consolidation import planning, start, sweep
 from memory.consolidation.due import Due, Position, batch, find_due, put_positions
 from memory.consolidation.planning import _BACK, APART_SECONDS, Owner, delete_old, find_backlog
 from memory.identity import Actor
@@ -97,10 +97,10 @@ async def test_damaged_notes_hide_nothing(store: BaseStore, value: dict[str, Any
 # --- Sweeps ----------------------------------------------------------------------------------------------------------
 
 
-async def swept(store: BaseStore, platform: Platform, settings: Settings | None = None, page: int = 1_000) -> list[str]:
+async def swept(store: BaseStore, platform: Platform, settings: Settings | None = None) -> list[str]:
     """The people for whom a sweep queued runs. What waited before has ended."""
     platform.runs.kept.clear()
-    assert await sweep(settings or Settings(), platform, store, page) == len(platform.runs.all())  # type: ignore[arg-type]
+    assert await sweep(settings or Settings(), platform, store) == len(platform.runs.all())  # type: ignore[arg-type]
     return sorted(run["context"]["user_id"] for run in platform.runs.all())
 
 
@@ -112,14 +112,15 @@ def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
 
 
 async def test_everybody_with_something_new_gets_one_run_and_who_is_idle_gets_none(
-    store: BaseStore, platform: Platform
+    store: BaseStore, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for user in ("alice", "alice", "bob", "carol"):
         thread = platform.talk(user)
         thread["values"] = {"messages": said("x")}
     await read(store, platform, Actor("carol", "acme"))
     for page in (1_000, 2):
-        assert await swept(store, platform, page=page) == ["alice", "bob"], "who was not consolidated stays due"
+        monkeypatch.setattr(planning, "_PAGE", page)
+        assert await swept(store, platform) == ["alice", "bob"], "who was not consolidated stays due"
     begins = sorted(run["after_seconds"] for run in platform.runs.all())
     assert begins == [0, APART_SECONDS]
 
