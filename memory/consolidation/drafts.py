@@ -70,10 +70,8 @@ class Draft:
         """Fill the copy, without revisions: a first time, or again after a refusal."""
         self.store, self.refused, self.steps = InMemoryStore(), refused, 0
         self.given_up.clear()
-        values = {
-            key: {name: of for name, of in item.value.items() if "revision" not in name} for key, item in self.base.items()
-        }
-        await self.store.abatch([PutOp(self.files, key, value) for key, value in values.items()])
+        for key, item in self.base.items():
+            await self.store.aput(self.files, key, {name: of for name, of in item.value.items() if "revision" not in name})
 
     async def changes(self) -> list[Changed]:
         return changes(self.base, await files_of(self.store, self.files))
