@@ -73,6 +73,7 @@ async def night(platform: Platform, store: InMemoryStore, people: int, share: fl
     for number in range(active):
         platform.talk(f"user-{number}", thread_id=one_each[f"user-{number}"])
     platform.runs.kept.clear()
+    await store.aput(*namespaces.LAST_SWEEP, {"began": (platform.now - timedelta(hours=12)).isoformat()})
     await platform.threads.search(metadata={"graph_id": "agent"}, limit=1)  # the fake sorts now
     platform.calls.clear()
     begun = time.perf_counter()
