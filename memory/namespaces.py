@@ -55,7 +55,7 @@ proposals = _of_person("proposals")
 # The time at which a person was forgotten last. It stays, so that writes of older runs are refused.
 forgotten = _of_person("forgotten")
 FORGOTTEN = "last"  # its key
-# A person's tokens by day and model call. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
+# A person's tokens by day and run. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
 usage = _of_person("usage")
 
 

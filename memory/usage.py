@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,8 @@ Handler = Callable[[Any], Awaitable[Any]]
 
 # Runs whose begin a process knows: more than it can run at once.
 _RUNS_KNOWN = 10_000
+# With a run's id, the one writer of an item of tokens.
+_PROCESS = uuid4().hex
 # Tools that temporary conversations do not have.
 _REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
 # deepagents tries a pattern as a regular expression on every path. Each `**` multiplies the time by the path's depth, and the
@@ -45,10 +48,16 @@ def next_day(now: datetime) -> datetime:
     return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
 
 
+@lru_cache(maxsize=_RUNS_KNOWN)
+def _taken(_: str) -> Counter[str]:
+    """The tokens of one item so far."""
+    return Counter()
+
+
 async def budget_refusal(store: BaseStore, actor: identity.Actor, settings: Settings) -> tuple[str, int] | None:
     """Why this person may make no further model call today, and the seconds until the next budget; None if they may.
 
-    Each model call has an item of its own, `<day>/<id>`: their sum is what a person used. Those of earlier days go.
+    Each run has an item of its own, `<day>/<run>-<process>`: their sum is what a person used. Those of earlier days go.
     """
     if not settings.daily_tokens:
         return None
@@ -93,8 +102,10 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
             response: ModelResponse[Any] = await handler(request)
         if self._settings.daily_tokens:
             took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
-            key = f"{datetime.now(UTC).date().isoformat()}/{uuid4()}"
-            await get_store().aput(namespaces.usage(actor), key, {"tokens": took}, index=False)
+            key = f"{datetime.now(UTC).date().isoformat()}/{identity.current_run_id() or uuid4()}-{_PROCESS}"
+            taken = _taken(key)
+            taken["tokens"] += took
+            await get_store().aput(namespaces.usage(actor), key, dict(taken), index=False)
         return response
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -13,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 
 from memory import namespaces
 from memory.controls import NEARLY_FULL, usage_of
-from memory.identity import Actor
+from memory.identity import Actor, Context
 from memory.usage import budget_refusal, next_day
 from settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES, Settings
 from testing.dev_server import DevServer, dev_token, run_turn
@@ -54,6 +55,19 @@ async def test_a_subagents_calls_count_too(graph: BuildGraph, model: ScriptedAnt
     asked = [len(str(body)) // 5 for body in model.requests]
     assert len(asked) == 3
     assert await used(store, ALICE) > sum(asked)
+
+
+async def test_a_run_has_one_item_however_many_calls_it_makes(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    agent = graph(Settings(daily_tokens=10**9)).graph
+    model.script("look", [ToolCall("ls", {"path": "/memories/"})], [Text("done")])
+    config: Any = {"configurable": {"thread_id": "1", "run_id": str(uuid4())}}
+    message: Any = {"messages": [{"role": "user", "content": "look"}]}
+    await agent.ainvoke(message, config, context=Context(user_id="alice", org_id="acme"))
+    (item,) = await store.asearch(namespaces.usage(ALICE))
+    assert item.value["tokens"] > sum(len(str(body)) // 5 for body in model.requests)
+    assert len(model.requests) == 2
 
 
 async def test_without_a_budget_nothing_is_counted(graph: BuildGraph, store: BaseStore) -> None:
