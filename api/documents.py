@@ -65,45 +65,57 @@ async def export(caller: Caller, query: AboutQuery) -> Response:
 async def document(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, settings: Settings, parts: Parts
 ) -> AsyncIterator[bytes]:
-    """The document in parts, with `_PAGE` conversations in memory at a time."""
+    """The document in parts, with one file's history or `_PAGE` conversations in memory at a time."""
+    by_assistant, own = settings.memory_scope == "user+assistant", await memory_namespaces(store, actor, settings)
+    of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
     told: dict[str, Any] = {
         "version": 1,
         "exported_at": datetime.now(UTC).isoformat(),
         **asdict(actor),
         "left_out": ["temporary conversations"],
         "controls": asdict(await controls(store, actor, settings)),
-        **{name: [] for name in (*parts, "files", "deleted_files", "unreadable")},
     }
-    for place in await memory_namespaces(store, actor, settings):
-        found = await _files(store, place) | {name: await shown(store, actor, place) for name, shown in parts.items()}
-        by_assistant = settings.memory_scope == "user+assistant"
-        of = {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {}
-        for name, entries in found.items():
-            told[name] += [{**entry, **of} for entry in entries]
-    text = await asyncio.to_thread(json.dumps, told, default=str)
-    yield text[:-1].encode() + b', "conversations": ['
-    comma = b"\n"
-    async for conversation in conversations(client, actor, _PAGE):
-        yield comma + conversation
-        comma = b",\n"
-    yield b"\n]}\n"
+    for name, shown in parts.items():
+        told[name] = [{**entry, **of[place]} for place in own for entry in await shown(store, actor, place)]
+    yield json.dumps(told)[:-1].encode()
+    unreadable = list[Answer]()
+    lists = {
+        "files": _files(store, of, unreadable),
+        "deleted_files": _deleted_files(store, of),
+        "conversations": conversations(client, actor, _PAGE),
+    }
+    for name, entries in lists.items():
+        yield f', "{name}": ['.encode()
+        comma = b"\n"
+        async for entry in entries:
+            yield comma + entry
+            comma = b",\n"
+        yield b"\n]"
+    yield b', "unreadable": ' + json.dumps(unreadable, default=str).encode() + b"}\n"
 
 
-async def _files(store: BaseStore, place: Namespace) -> dict[str, list[Answer]]:
-    """A memory's files with their histories, those of deleted files, and the values of other code."""
-    files, unreadable = list[Answer](), list[Answer]()
-    for item in await journal.all_items(store, place):
-        path = f"{ROUTE}{item.key}"
-        try:
-            file = stored_file(item)
-        except NotAFileError:
-            unreadable.append({"path": path, "value": item.value})
-        else:
-            revisions = _revisions(await journal.history(store, place, item.key))
-            files.append({"path": path, **file, "revisions": revisions})
-    deleted = journal.deleted_files(store, place)
-    gone = [{"path": f"{ROUTE}{key}", "revisions": _revisions(known)} async for key, known in deleted]
-    return {"files": files, "deleted_files": gone, "unreadable": unreadable}
+async def _files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], unreadable: list[Answer]) -> AsyncIterator[bytes]:
+    """The files with their histories; values of other code become `unreadable`."""
+    for place, assistant in of.items():
+        for item in await journal.all_items(store, place):
+            path = f"{ROUTE}{item.key}"
+            try:
+                file = {"path": path, **stored_file(item), **assistant}
+            except NotAFileError:
+                unreadable.append({"path": path, "value": item.value, **assistant})
+            else:
+                revisions = _revisions(await journal.history(store, place, item.key))
+                yield await asyncio.to_thread(_json, {**file, "revisions": revisions})
+
+
+async def _deleted_files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]]) -> AsyncIterator[bytes]:
+    for place, assistant in of.items():
+        async for key, known in journal.deleted_files(store, place):
+            yield await asyncio.to_thread(_json, {"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(known)})
+
+
+def _json(value: Answer) -> bytes:
+    return json.dumps(value, default=str).encode()
 
 
 def _revisions(history: Sequence[journal.Revision]) -> list[Answer]:
