@@ -120,7 +120,10 @@ class Tokens:
                 return self._user_of(await self._verified_claims(token))
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
                 org, _, identity = token.removeprefix("dev:").partition(":")
-                return _user(unquote(identity, errors="replace"), org, [])
+                try:
+                    return _user(unquote(identity, errors="strict"), org, [])
+                except UnicodeDecodeError:  # with a character in place of each, two tokens would be one person
+                    raise refused("The identity of the token is not UTF-8; percent-encode its bytes in UTF-8.") from None
         if self._settings.accepts_dev_tokens:
             raise refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
         raise refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")

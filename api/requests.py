@@ -209,7 +209,8 @@ def memory_router() -> APIRouter:
 async def _invalid(_: Request, error: RequestValidationError) -> Response:
     """The first of pydantic's errors, in one line. It quotes no value, which may be a credential, or long."""
     first = error.errors()[0]
-    place = repr(".".join(map(str, first["loc"]))[:80])  # the names may be the client's, too
+    loc = first["loc"][:1] if first["type"] == "json_invalid" else first["loc"]  # of no JSON it has the character's number
+    place = repr(".".join(map(str, loc))[:80])  # the names may be the client's, too
     return JSONResponse({"detail": f"{place} is refused: {first['msg'].removeprefix('Value error, ')}"}, 422)
 
 

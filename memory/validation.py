@@ -89,7 +89,8 @@ def check_path(path: str) -> None:
     """Raise `RefusedWriteError` for a path that is not the normal, printable spelling of a file's path, or is too long."""
     absolute = path.startswith("/") and not path.startswith("//") and path != "/"
     # deepagents' file tools read a backslash as a slash.
-    normal = posixpath.normpath(path) == path and "\\" not in path and path.isprintable()
+    # A decoder puts U+FFFD for bytes that are no text, so two paths would be one.
+    normal = posixpath.normpath(path) == path and path.isprintable() and not {"\\", "\ufffd"} & {*path}
     if not (absolute and normal) or len(path.encode()) > MAX_PATH_BYTES:
         wanted = f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
         raise RefusedWriteError(f"{path[:80]!r} does not name a file; use {wanted}.")

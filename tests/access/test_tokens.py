@@ -161,7 +161,15 @@ async def test_a_development_token_s_identity_is_everything_after_the_second_col
 @pytest.mark.parametrize(
     "token",
     [
-        *("dev:acme:langgraph-studio-user", "dev:acme:", "dev::alice", "dev::", "dev:acme:ali%00ce", "dev:acme"),
+        *(
+            "dev:acme:langgraph-studio-user",
+            "dev:acme:",
+            "dev::alice",
+            "dev::",
+            "dev:acme:ali%00ce",
+            "dev:acme",
+            "dev:acme:u%ff",
+        ),
         *("development:acme:alice", "dev:acme:" + "a" * 256, "dev:" + "a" * 256 + ":alice", "dev:acme:" + "%41" * 6000),
     ],
 )

@@ -161,7 +161,9 @@ def test_text_is_written_if_it_is_unicode_without_nul_and_has_room(text: str, fi
 
 
 PATHS = st.lists(
-    st.sampled_from(["a", "b.md", ".", "..", "", "\\", "\x00", "\n", "\ud800", "é", "x" * 300]), min_size=1, max_size=4
+    st.sampled_from(["a", "b.md", ".", "..", "", "\\", "\x00", "\n", "\ud800", "\ufffd", "é", "x" * 300]),
+    min_size=1,
+    max_size=4,
 )
 
 
