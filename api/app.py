@@ -40,9 +40,7 @@ def build_api(settings: Settings, store: Callable[[], Awaitable[BaseStore]] = la
         *consolidation.routes,
     ])  # fmt: skip
     api.state.settings, api.state.store = settings, store
-    api.state.exported = {
-        "proposals": shown_proposals,
-    }
+    api.state.exported = {"proposals": shown_proposals}
     return api
 
 

@@ -156,7 +156,8 @@ class Requests:
         path = {}
         for name in re.findall(r"{(\w+)", route):
             own = {"assistant_id": AGENT, "namespace": "agent"}.get(name) or OWN.get(name, str(uuid.UUID(int=0)))
-            path[name] = st.one_of(st.just(own), st.sampled_from(texts(hers_of(name)) or [own]))
+            hers = [] if route.startswith("POST /a2a/") else texts(hers_of(name))  # who talks to her assistant has its skills
+            path[name] = st.one_of(st.just(own), st.sampled_from(hers or [own]))
         parts = (st.fixed_dictionaries(path), _some(query, {of["name"] for of in asked if of.get("required")}), body)
         return st.builds(Case, st.just(route), *parts)
 

@@ -74,6 +74,7 @@ def no_page(fork: Fork) -> None:
         ("Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C", "The server is at {url}. Ctrl-C"),
     )
     fork.take("Makefile", " screenshots", *re.findall(r"(?m)^screenshots: .*\n.*\n\n", fork.text("Makefile")))
+    fork.take("README.md", "; `make screenshots` takes README's picture anew")
     fork.run("-m", "tests.access.matrix")
 
 
@@ -81,6 +82,8 @@ def no_postgres(fork: Fork) -> None:
     fork.delete("memory/postgres", "testing/postgres.py", "tests/postgres")
     fork.take("Makefile", " dev-postgres", *re.findall(r"(?m)^dev-postgres: (?:.+\n)+\n", fork.text("Makefile")))
     fork.take("pyproject.toml", *re.findall(r"(?m)^  .*# for make dev-postgres\n", fork.text("pyproject.toml")))
+    why = "; on `make dev-postgres` not ([why](docs/architecture.md#what-lasts-where))"
+    fork.take("README.md", " (`make dev-postgres`: pgvector)", why)
 
 
 def no_consolidation(fork: Fork) -> None:
@@ -96,7 +99,7 @@ def no_consolidation(fork: Fork) -> None:
         "from api.consolidation import router as consolidation\n",
         "from api.consolidation import shown_proposals\n",
         "        *consolidation.routes,\n",
-        '        "proposals": shown_proposals,\n',
     )
+    fork.edit("api/app.py", ('exported = {"proposals": shown_proposals}', "exported = {}"))
     fork.take("README.md", " ([docs/consolidation.md](docs/consolidation.md))")
     fork.run("-m", "tests.access.matrix")
