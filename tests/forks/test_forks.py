@@ -150,7 +150,7 @@ AGENT = ("tests/test_agent.py", "tests/memory/test_prompt.py", "tests/memory/tes
 SHOWN = ("tests/test_shared_text.py", "tests/test_hostile.py", "tests/api", *AGENT)
 CONFIGURED = ("tests/test_deploy.py", *DOCS)
 SERVED = (
-    *("tests/faults", "tests/memory/journal", "tests/memory/test_usage.py", "tests/memory/test_quota.py"),
+    *("tests/faults", "tests/memory/journal", "tests/memory/test_usage.py"),
     *("tests/test_graphs.py", "tests/faults/test_hostile_input.py", "tests/test_seeds.py", *SHOWN, *CONFIGURED),
 )
 ROWS = [
@@ -198,8 +198,9 @@ def test_every_row_of_readme_is_made_by_a_script_and_every_script_is_in_readme()
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.title)
 def test_a_row_can_be_made(row: Row, tmp_path: Path) -> None:
-    """Each text that it replaces is there."""
+    """Each text that it replaces is there, and each test that it is tried with."""
     row.change(Fork(tmp_path / "fork"))
+    assert [test for test in row.tests if not (PROJECT / test).exists()] == []
 
 
 OFF = [row for row in ROWS if row.title.startswith("no ")]
