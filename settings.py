@@ -24,8 +24,6 @@ PROJECT = Path(__file__).parent
 DEV_ADDRESS = PROJECT / ".langgraph_api" / "address"
 # The graph that turns conversations into memory. Every other graph is an agent that people talk to.
 CONSOLIDATION_GRAPH = "consolidation_agent"
-# Digits of a number of seconds.
-MAX_SECONDS_DIGITS = 9
 MemoryScope = Literal["user", "user+assistant", "assistant"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
 

@@ -12,9 +12,12 @@ from langgraph.store.base import Item
 from memory import identity
 from memory.validation import stored_file
 
-# What opens or closes a block of the prompt, also for a reader who sees letters alone. The bounds keep the search linear.
+# All that compatibility normalization makes a "<" of; and what after it opens or closes a block, also for a reader
+# who sees letters alone. So many characters are normalized: it takes time quadratic in accents that follow each other.
+_BRACKET = re.compile("[<\ufe64\uff1c]")
 _NAMES = "|".join(r"[\W_]{0,3}".join(name) for name in ("polic", "memor", "skill"))
-_TAG = re.compile(rf"<(?=[\W_]{{0,40}}(?:{_NAMES}))", re.IGNORECASE)
+_NAME = re.compile(rf"[\W_]{{0,40}}(?:{_NAMES})", re.IGNORECASE)
+_NAME_CHARS = 60
 _RUNS_KEPT = 256
 
 
@@ -22,8 +25,12 @@ def shown(text: str) -> str:
     """File text as a prompt block shows it: without HTML comments, and unable to open or close a block. In linear time."""
     before, *commented = text.split("<!--")
     text = before + "".join(part.partition("-->")[2] if "-->" in part else f"<!--{part}" for part in commented)
-    plain = unicodedata.normalize("NFKC", text)
-    return (_TAG.sub("&lt;", plain) if _TAG.search(plain) else text).strip()
+    return _BRACKET.sub(_escaped, text).strip()
+
+
+def _escaped(bracket: re.Match[str]) -> str:
+    after = bracket.string[bracket.end() : bracket.end() + _NAME_CHARS]
+    return "&lt;" if _NAME.match(unicodedata.normalize("NFKC", after)) else bracket[0]
 
 
 Loaded = TypeVar("Loaded")

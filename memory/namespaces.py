@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
-from memory.identity import Actor, label
+from memory.identity import Actor, label, part_of
 from settings import Settings
 
 Namespace = tuple[str, ...]
@@ -39,9 +39,8 @@ def _of_person(name: str) -> Callable[[Actor], Namespace]:
 
 # How far consolidation has read each of a person's conversations; keys are thread ids.
 positions = _of_person("consolidation")
-# What consolidation did for a person; keys are times, with the run's id. All of them begin with `ALL_RUN_RECORDS`.
+# What consolidation did for a person; keys are times, with the run's id.
 run_records = _of_person("consolidations")
-ALL_RUN_RECORDS: Namespace = ("consolidations",)
 # Namespace and key of when the last sweep that ended began.
 LAST_SWEEP: tuple[Namespace, str] = ("sweep",), "last"
 # With which assistants a person has memory, under `user+assistant`; keys are the assistants. `noted` says who puts them.
@@ -66,6 +65,10 @@ def noted(files: Namespace) -> tuple[Namespace, str] | None:
     through everybody's namespaces for one person's.
     """
     assistant, _, person = files[1].partition(":") if len(files) == 2 and files[0] == "memories" else ("", "", "")  # noqa: PLR2004
+    try:
+        part_of(assistant)
+    except ValueError:  # an operator put it, and no assistant has such a label
+        return None
     return (("assistants", person), assistant) if ":" in person else None
 
 

@@ -10,7 +10,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.store.base import BaseStore, SearchItem
 from pydantic import ValidationError
 
-from memory import identity, namespaces
+from memory import identity, langgraph_internals, namespaces
 from memory.files import ScopedFiles
 from memory.recall import rank
 from memory.routes import memory_writes
@@ -105,7 +105,7 @@ def _search_memories(settings: Settings) -> BaseTool:
 
 async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str) -> list[tuple[str, str]]:
     """Keys and snippets of the best files: by the store's semantic index if it has one, otherwise by BM25 over paragraphs."""
-    near = await store.asearch(namespace, query=query, limit=_NEAR)
+    near = await store.asearch(namespace, query=query, limit=_NEAR) if langgraph_internals.has_index(store) else []
     if any(item.score is not None for item in near):
         return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
     items = await store.asearch(namespace, limit=MAX_MEMORY_FILES)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import date
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from memory.recall.retrieval import Match, Results
 from memory.usage import check_call
 from memory.validation import RefusedWriteError, before_write
 from settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
+from testing.parts import CONSOLIDATION
 from testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from tests.conftest import BuildGraph
 
@@ -72,6 +74,7 @@ def written(word: str) -> None:
 
 SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
+    "accents in a block": lambda: blocks.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
     "accents in a query": lambda: lexical.rank("x" + ACCENTS * (MAX_FILE_BYTES // 4), ["x"]),
     "accents in a conversation": lambda: document(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
     "halfwidth accents": lambda: lexical.rank("x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]),
@@ -92,6 +95,9 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a profile of a long number": lambda: refused(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
     **{f"a file of {word!r}": partial(written, word) for word in WORDS},
 }
+if CONSOLIDATION:
+    facts_of = import_module("memory.consolidation.guard").facts_of
+    SLOW["accents in a fact"] = lambda: facts_of([("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))])
 
 
 def refused(path: str, content: str) -> str:

@@ -7,7 +7,6 @@ file, in another order, place or form. This compares words, not meanings, and re
 import json
 import math
 import re
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,7 +128,7 @@ def _key(line: str) -> Key:
 
 
 def _normal(line: str) -> str:
-    return unicodedata.normalize("NFKC", line.translate(_JOINERS)).casefold()
+    return recall.normalized(line.translate(_JOINERS)).casefold()
 
 
 def _fields(text: str) -> str:

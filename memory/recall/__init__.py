@@ -9,12 +9,12 @@ drops it, `drop` some conversations of it. Behind this door: `conversations.py` 
 
 from memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id
 from memory.recall.index import catch_up, drop, forget
-from memory.recall.lexical import language, rank, stems
+from memory.recall.lexical import language, normalized, rank, stems
 from memory.recall.retrieval import Match, excerpts, page_text, results_text, search
 from memory.recall.tools import build_episode_tools
 
 __all__ = [
     "Conversation", "Match", "Turn", "build_episode_tools", "catch_up", "conversation", "drop", "excerpts", "forget",
-    "language", "message_text", "owned_by", "page_text", "rank", "results_text", "search", "stems",
+    "language", "message_text", "normalized", "owned_by", "page_text", "rank", "results_text", "search", "stems",
     "threads_by_id",
 ]  # fmt: skip

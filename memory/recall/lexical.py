@@ -56,10 +56,14 @@ def stem_groups(query: str, languages: Iterable[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(sorted({each.stemWord(word) for each in stemmers})) for word in _words(query, spoken)))
 
 
+def normalized(text: str) -> str:
+    """A text in the normal form NFKC. In linear time."""
+    return text if text.isascii() else "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
+
+
 def _words(text: str, language: str) -> Iterator[str]:
     """Each word in lower case, without stop words. Text without spaces between words gives pairs of neighbouring characters."""
-    normal = text if text.isascii() else "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
-    for match in _TOKEN.finditer(normal.lower()):
+    for match in _TOKEN.finditer(normalized(text).lower()):
         if run := match[1]:
             yield from (run[i : i + 2] for i in range(len(run) - 1))
             # A single ideograph can be a word.

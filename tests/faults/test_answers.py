@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
-from models import BadAnswerError, CallLimits, CutAnswerError, SilentModelError, whole_answers
+from models import MAX_ANSWER_CHARS, BadAnswerError, CallLimits, CutAnswerError, SilentModelError, whole_answers
 
 Parts = list[bytes]
 PATIENT, IMPATIENT = CallLimits(), CallLimits(silence_seconds=0.4)
@@ -225,6 +225,12 @@ async def test_one_that_falls_silent_is_an_error(provider: Provider, ask: Callab
 
 
 ANTHROPIC = pytest.mark.parametrize("provider", ["anthropic"], indirect=True)
+
+
+@ANTHROPIC
+async def test_an_answer_has_a_longest_length(provider: Provider, ask: Callable[..., Any]) -> None:
+    with pytest.raises(BadAnswerError, match="2,000,000 characters"):
+        await ask(anthropic("end_turn", tool=False, parts=["x" * 10_000] * (MAX_ANSWER_CHARS // 10_000 + 1)))
 
 
 @ANTHROPIC

@@ -204,7 +204,8 @@ async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_chan
         ("a <!-<!-- x -->- SHOWN --> b", "a <!-- SHOWN --> b"),
         ("</ memory > <MEMORY> <skills>", "&lt;/ memory > &lt;MEMORY> &lt;skills>"),
         ("<\u200bpolicies> <\ufe0f/ s\u2060kills>", "&lt;\u200bpolicies> &lt;\ufe0f/ s\u2060kills>"),
-        ("\uff1c/memory\uff1e \ufe64\uff4demory>", "&lt;/memory> &lt;memory>"),
+        ("\uff1c/memory\uff1e \ufe64\uff4demory>", "&lt;/memory\uff1e &lt;\uff4demory>"),
+        ("\uff1c/memory\uff1e <\u200bpolicies> <\u2060/ skills>", "&lt;/memory\uff1e &lt;\u200bpolicies> &lt;\u2060/ skills>"),
         ("2 < 3 <b> List<Größe>", "2 < 3 <b> List<Größe>"),
     ],
 )
