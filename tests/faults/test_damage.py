@@ -15,7 +15,6 @@ from memory.identity import Actor, Author
 from settings import Settings
 from testing.dev_server import DevServer, run_turn
 from testing.parts import needs_consolidation
-from testing.scripted_anthropic import ScriptedAnthropic
 
 FILES = namespaces.memories(Actor("alice", "acme"), "", Settings())
 PATH = "/a.md"
@@ -113,10 +112,10 @@ TOLD = {("/memory/file", 404), ("/memory/file", 409), ("/memory/file", 422), ("/
 @needs_consolidation
 @pytest.mark.server
 async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forgotten(
-    server: DevServer, model: ScriptedAnthropic, alice: str
+    own_server: DevServer, alice: str
 ) -> None:
     """Damaged items fail no door of their person's, nor the sweep; forgetting the person leaves none."""
-    client, store, actor = server.as_user(alice), server.as_operator().store, Actor(alice, "acme")
+    client, store, actor = own_server.as_user(alice), own_server.as_operator().store, Actor(alice, "acme")
     http, places = client.http, namespaces.namespaces_of(actor, [namespaces.memories(actor, "", Settings())])
 
     async def items() -> list[Any]:
@@ -143,6 +142,6 @@ async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forg
             for graph in ("agent", "consolidation_agent"):
                 await run_turn(client, str((await client.threads.create())["thread_id"]), "hello", assistant=graph)
             nothing: Any = {"messages": []}
-            await server.as_operator().runs.wait(None, "consolidation_agent", input=nothing)
+            await own_server.as_operator().runs.wait(None, "consolidation_agent", input=nothing)
     assert wrong == []
     assert await items() == []
