@@ -1,0 +1,292 @@
+"""How often the right past conversations are found and the right turns quoted: python -m benchmarks.recall --set ... --data ...
+
+    --set locomo|realtalk|beam     the format of the data
+    --data PATH                    `locomo10.json`; REALTALK's folder `data`; a size of BEAM, such as `chats/100K`
+    --only 6-10                    which conversations, counted from 1 (LoCoMo) or by the number in their name; all if left out
+    --alternatives FILE            JSON lines {"id": "6-10", "alternatives": [...]}: other words for each question
+    --mixed SET=PATH               also put this set's conversations into the history that is searched; may be given again
+    --meaning                      the store has a semantic index, of vectors made of each history's own words (LSA)
+    --ablate                       also leave out each part of the ranking: what it gains, with a 95% interval
+
+The data are public and not part of the project (`benchmarks/recall_sets.py` names them). Every question is asked through the
+function that the tool calls. `session_all@5`: all conversations that hold evidence are among the first five;
+`session_all@answer`: they are named in the tool's default answer; `turn@answer` and `turn@5`: share of the evidence turns that
+the default answer, and one of five conversations, quotes (200 characters of it, or all). Beside it BM25 over whole
+conversations, by bm25s with the same words. The last line is JSON, in percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+from langgraph.store.base import IndexConfig
+from langgraph.store.memory import InMemoryStore
+
+from benchmarks.recall_sets import SETS, Person, Question, together
+from lasting_memory.recall import catch_up, conversation, ranking, results_text, retrieval, search, stems
+from lasting_memory.recall.retrieval import DEFAULT_LIMIT
+from lasting_memory.testing.embedding import LatentSemanticAnalysis
+
+CUTS = (1, 3, 5, 10)
+MOST = 20
+_QUOTED_CHARS = 200
+_RESAMPLES = 2_000
+# Each part of the ranking, and what leaves it out.
+PARTS: dict[str, dict[str, Any]] = {
+    "neighbours": {"NEIGHBOURS": ()},
+    "explained counts less": {"EXPLAINED_WEIGHT": 1.0},
+    "more than the best window": {"BEST_WINDOWS": np.array([1.0])},
+    "whole conversation": {"WHOLE_WEIGHT": 0.0},
+    "times": {"TIME_WEIGHT": 0.0},
+    "beginnings": {"ALIKE_WEIGHT": 0.0},
+    "speakers": {"SPEAKER_BONUS": 0.0},
+    "alternatives": {"ALTERNATIVE_WEIGHT": 0.0},
+    "meaning": {"DENSE_WEIGHT": 0.0},
+}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question's result: rank of each evidence conversation (from 0), whether all are named, shares of quoted turns."""
+
+    question: Question
+    ranks: list[int]
+    named: bool = False
+    turns_answer: float = 0.0
+    turns_5: float = 0.0
+    chars: int = 0
+    seconds: float = 0.0
+
+
+class History:
+    """What is searched: a person's threads, with their index."""
+
+    def __init__(self, person: Person, *, meaning: bool = False) -> None:
+        self.person, self.store = person, InMemoryStore()
+        talks = [conversation(thread) for thread in person.threads.kept.values()]
+        if meaning:
+            passages = import_module("lasting_memory.recall.semantic").passages
+            lsa = LatentSemanticAnalysis([text for talk in talks for _, text in passages(talk)])
+            self.store = InMemoryStore(index=IndexConfig(embed=lsa.embed, dims=lsa.dims, fields=["text"]))
+        self._ids = [talk.thread_id for talk in talks]
+        self._bm25 = bm25s.BM25()
+        corpus = [stems(" ".join(turn.text for turn in talk.turns), "english") for talk in talks]
+        self._bm25.index(corpus, show_progress=False)
+
+    async def build(self) -> None:
+        """Make the index."""
+        await catch_up(self.store, self.person.threads, self.person.actor)
+
+    def baseline(self, asker: Person, question: Question) -> Answered:
+        """BM25 over whole conversations."""
+        start = time.perf_counter()
+        words = stems(question.text, "english")
+        scores = self._bm25.get_scores(words) if words else np.zeros(len(self._ids))
+        ranked = [self._ids[place] for place in np.argsort(-scores, kind="stable")[:MOST] if scores[place] > 0]
+        return Answered(question, _ranks(asker, question, ranked), seconds=time.perf_counter() - start)
+
+    async def ours(self, asker: Person, question: Question, alternatives: Sequence[str]) -> Answered:
+        """The function that the tool calls."""
+        start, where = time.perf_counter(), self.person
+        results = await search(
+            self.store, where.threads, where.actor, question.text, MOST, alternatives=alternatives, today=asker.last
+        )
+        seconds = time.perf_counter() - start
+        ranked = [item.conversation.thread_id for item in results.matches]
+        answer, five = (
+            results_text(question.text, replace(results, matches=results.matches[:limit]), alternatives)
+            for limit in (DEFAULT_LIMIT, 5)
+        )
+        threads = {asker.turns[turn][0] for turn in question.evidence}
+        return Answered(
+            question,
+            _ranks(asker, question, ranked),
+            all(f"thread_id={thread}" in answer for thread in threads),
+            statistics.mean(_quoted(asker, turn, answer) for turn in question.evidence),
+            statistics.mean(_quoted(asker, turn, five) for turn in question.evidence),
+            len(answer),
+            seconds,
+        )
+
+
+def _ranks(asker: Person, question: Question, ranked: list[str]) -> list[int]:
+    threads = sorted({asker.turns[turn][0] for turn in question.evidence})
+    return [ranked.index(thread) if thread in ranked else MOST for thread in threads]
+
+
+def _quoted(asker: Person, turn: str, answer: str) -> bool:
+    """Whether an answer shows the turn, below its thread."""
+    thread_id, text = asker.turns[turn]
+    part = next((part for part in answer.split("\n\n") if f"thread_id={thread_id}" in part), "")
+    return any(text[start : start + _QUOTED_CHARS] in part for start in range(0, max(1, len(text) - _QUOTED_CHARS + 1), 20))
+
+
+def share(values: Sequence[float]) -> float:
+    """A mean in percent."""
+    return round(100 * statistics.mean(values), 1) if values else 0.0
+
+
+def figures(every: Sequence[Answered]) -> dict[str, float]:
+    """The measures of some questions, in percent."""
+    shares = {f"session_all@{cut}": share([float(max(item.ranks) < cut) for item in every]) for cut in CUTS}
+    shares["session_all@answer"] = share([float(item.named) for item in every])
+    shares["turn@answer"] = share([item.turns_answer for item in every])
+    shares["turn@5"] = share([item.turns_5 for item in every])
+    shares["mrr"] = share([0.0 if min(item.ranks) >= MOST else 1 / (1 + min(item.ranks)) for item in every])
+    return shares
+
+
+def print_row(name: str, every: Sequence[Answered], *, quotes: bool = True) -> None:
+    """A line of the table."""
+    measures = figures(every)
+    cells = [
+        f"{value:7.1f}" if quotes or not ("turn" in measure or "answer" in measure) else "      -"
+        for measure, value in measures.items()
+    ]
+    milliseconds = 1_000 * statistics.mean(item.seconds for item in every)
+    print(f"{name:26} {len(every):5} {''.join(cells)} {milliseconds:7.1f}", flush=True)
+
+
+def print_table(baseline: Sequence[Answered], ours: Sequence[Answered]) -> None:
+    """Both rankings, and ours by kind of question and by number of conversations with evidence."""
+    heads = ["@1", "@3", "@5", "@10", "@answer", "turn@a", "turn@5", "mrr", "ms"]
+    print(f"{'all conversations in':26} {'n':>5} {''.join(f'{head:>7}' for head in heads)}")
+    print_row("BM25, whole conversations", baseline, quotes=False)
+    print_row("ours", ours)
+    for kind in dict.fromkeys(item.question.kind for item in ours):
+        print_row(f"  {kind}", [item for item in ours if item.question.kind == kind])
+    for least, most, name in ((1, 1, "one conversation"), (2, 2, "two"), (3, 99, "three or more")):
+        if some := [item for item in ours if least <= len(item.ranks) <= most]:
+            print_row(f"  evidence in {name}", some)
+
+
+def interval(gains: Sequence[float]) -> tuple[float, float, float]:
+    """Mean of paired differences in points of 100, and the 95% interval by bootstrap."""
+    values = 100 * np.array(gains)
+    drawn = np.random.default_rng(7).integers(0, len(values), (_RESAMPLES, len(values)))
+    low, high = np.percentile(values[drawn].mean(axis=1), [2.5, 97.5])
+    return float(values.mean()), float(low), float(high)
+
+
+@contextmanager
+def without(settings: Mapping[str, Any]) -> Iterator[None]:
+    """With these settings of the ranking."""
+    owners = {name: ranking if hasattr(ranking, name) else retrieval for name in settings}
+    before = {name: getattr(owner, name) for name, owner in owners.items()}
+    try:
+        for name, value in settings.items():
+            setattr(owners[name], name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(owners[name], name, value)
+
+
+MEASURES: dict[str, Callable[[Answered], float]] = {
+    "session_all@5": lambda item: float(max(item.ranks) < CUTS[2]),
+    "session_all@answer": lambda item: float(item.named),
+    "turn@answer": lambda item: item.turns_answer,
+}
+
+
+async def print_ablation(
+    parts: Mapping[str, Mapping[str, Any]],
+    asked: Sequence[tuple[Person, History]],
+    alternatives: Mapping[str, list[str]],
+    ours: Sequence[Answered],
+) -> None:
+    """What each part gains: the difference to the ranking without it."""
+    print(f"\n{'a part gains':26}" + "".join(f"{measure:>26}" for measure in MEASURES))
+    for name, settings in parts.items():
+        with without(settings):
+            less = await measure(asked, alternatives)
+        cells = []
+        for value in MEASURES.values():
+            mean, low, high = interval([value(a) - value(b) for a, b in zip(ours, less, strict=True)])
+            cells.append(f"{mean:+10.1f} [{low:+5.1f}, {high:+5.1f}]")
+        print(f"{name:26}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
+
+
+async def measure(asked: Sequence[tuple[Person, History]], alternatives: Mapping[str, list[str]]) -> list[Answered]:
+    """Every question of everybody, through the function that the tool calls."""
+    return [
+        await history.ours(person, question, alternatives.get(question.id, []))
+        for person, history in asked
+        for question in person.questions
+    ]
+
+
+def read_alternatives(path: Path | None) -> dict[str, list[str]]:
+    """Other words by the question's id."""
+    lines = path.read_text("utf-8").splitlines() if path else []
+    return {str(line["id"]): [str(word) for word in line["alternatives"]] for line in map(json.loads, filter(None, lines))}
+
+
+def span(text: str) -> range:
+    """1-5, or a single number."""
+    if not (match := re.fullmatch(r"(\d+)(?:-(\d+))?", text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no range; use for example 6-10")
+    return range(int(match[1]), int(match[2] or match[1]) + 1)
+
+
+def other_set(text: str) -> list[Person]:
+    """SET=PATH."""
+    name, _, path = text.partition("=")
+    if name not in SETS or not path:
+        raise argparse.ArgumentTypeError(f"{text!r} is not SET=PATH with SET one of {', '.join(SETS)}")
+    return list(SETS[name](Path(path), None))
+
+
+async def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=SETS, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--only", type=span)
+    parser.add_argument("--alternatives", type=Path)
+    parser.add_argument("--mixed", type=other_set, action="append", metavar="SET=PATH")
+    parser.add_argument("--meaning", action="store_true")
+    parser.add_argument("--ablate", action="store_true")
+    args = parser.parse_args()
+    people = list(SETS[args.set](args.data, args.only))
+    if not any(person.questions for person in people):
+        parser.error(f"{args.data} has no questions of set {args.set}; --data and --only name other conversations.")
+    if args.mixed:
+        one = History(together([*people, *(person for group in args.mixed for person in group)]), meaning=args.meaning)
+        asked = [(person, one) for person in people]
+    else:
+        asked = [(person, History(person, meaning=args.meaning)) for person in people]
+    histories = list(dict.fromkeys(history for _, history in asked))
+    for history in histories:
+        await history.build()
+    conversations = sum(len(history.person.threads.kept) for history in histories)
+    print(f"{args.set}: {conversations} conversations in {len(histories)} histories; default answer {DEFAULT_LIMIT}")
+    baseline = [history.baseline(person, question) for person, history in asked for question in person.questions]
+    alternatives = read_alternatives(args.alternatives)
+    ours = await measure(asked, alternatives)
+    print_table(baseline, ours)
+    if args.ablate:
+        given = {"alternatives": bool(alternatives), "meaning": args.meaning}
+        parts = {name: settings for name, settings in PARTS.items() if given.get(name, True)}
+        await print_ablation(parts, asked, alternatives, ours)
+    measures = figures(ours)
+    names = ("session_all@5", "session_all@answer", "turn@answer", "turn@5", "mrr")
+    chars = sorted(item.chars for item in ours)[int(0.95 * (len(ours) - 1))]
+    print(json.dumps({"set": args.set, **{name: measures[name] for name in names}, "chars_p95": chars, "questions": len(ours)}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,1 @@
+"""Long-term memory for a Deep Agent on LangGraph Platform."""

@@ -1,0 +1,1 @@
+"""What a graph is built of: prompt blocks, skills, tools, limits, the model."""

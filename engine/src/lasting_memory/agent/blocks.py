@@ -1,0 +1,90 @@
+"""Blocks of the system prompt: the text of others within a budget, unable to close its block."""
+
+import re
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from langgraph.store.base import Item
+
+from lasting_memory.people import identity
+from lasting_memory.validation import stored_file
+
+# All that compatibility normalization makes a "<" of; and what after it opens or closes a block, also for a reader
+# who sees letters alone. So many characters are normalized: it takes time quadratic in accents that follow each other.
+_BRACKET = re.compile("[<\ufe64\uff1c]")
+_NAMES = "|".join(r"[\W_]{0,3}".join(name) for name in ("polic", "memor", "skill"))
+_NAME = re.compile(rf"[\W_]{{0,40}}(?:{_NAMES})", re.IGNORECASE)
+_NAME_CHARS = 60
+_RUNS_KEPT = 256
+
+
+def shown(text: str) -> str:
+    """File text as a prompt block shows it: without HTML comments, and unable to open or close a block. In linear time."""
+    before, *commented = text.split("<!--")
+    text = before + "".join(part.partition("-->")[2] if "-->" in part else f"<!--{part}" for part in commented)
+    return _BRACKET.sub(_escaped, text).strip()
+
+
+def _escaped(bracket: re.Match[str]) -> str:
+    after = bracket.string[bracket.end() : bracket.end() + _NAME_CHARS]
+    return "&lt;" if _NAME.match(unicodedata.normalize("NFKC", after)) else bracket[0]
+
+
+Loaded = TypeVar("Loaded")
+
+
+class PerRun(Generic[Loaded]):
+    """One load for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call."""
+
+    def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
+        self._load = load
+        self._kept: OrderedDict[str, Loaded] = OrderedDict()
+
+    async def get(self) -> Loaded:
+        run_id = identity.current_run_id()
+        if run_id is None:
+            return await self._load()
+        if run_id not in self._kept:
+            self._kept[run_id] = await self._load()
+            while len(self._kept) > _RUNS_KEPT:
+                self._kept.popitem(last=False)
+        return self._kept[run_id]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the system prompt: its name and text, its budget for files in bytes, and a line for each omission."""
+
+    name: str
+    text: str
+    budget: int
+    left_out: tuple[str, ...] = ()
+
+
+def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[str, ...]]:
+    """Files (path and text, most important first) as sections of one text, and a line for each omission.
+
+    `budget` is UTF-8 bytes of text in all. Of a file over it the head is kept, and a line says how much is left out.
+    """
+    parts, left_out = list[str](), list[str]()
+    for path, text in files:
+        raw = (shown(text) if budget > 0 else text).encode(errors="replace")  # nothing is shown of it, so nothing is prepared
+        head = raw[:budget].decode(errors="ignore")
+        budget -= len(head.encode())
+        if left := len(raw) - len(head.encode()):
+            head += f"\n[{left:,} bytes left out; read_file {path} for the rest]"
+            left_out.append(f"{path}: {left:,} bytes")
+        parts.append(f"## {shown(path)}\n\n{head}".rstrip())
+    return "\n\n".join(parts), tuple(left_out)
+
+
+def file_text(path: str, item: Item) -> str:
+    """The text of a stored file, or a line that says why there is none."""
+    try:
+        file = stored_file(item)
+    except ValueError as error:
+        return f"[{path} cannot be shown: {error}]"
+    return file["content"] if file["encoding"] == "utf-8" else f"[{path} is not text; it is left out]"

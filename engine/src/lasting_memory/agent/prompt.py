@@ -1,0 +1,129 @@
+"""Policies and memory in the system prompt: fresh for every run, within a budget.
+
+deepagents loads memory once for a thread's life and keeps it in thread state, where a client can change it. This middleware
+replaces the built-in one by its name, ignores thread state, and reads the store once a run.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.config import get_config, get_store
+from langgraph.runtime import get_runtime
+from langgraph.store.base import BaseStore, GetOp, Op, SearchItem, SearchOp
+
+from lasting_memory.agent.blocks import Block, PerRun, file_text, sections
+from lasting_memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
+from lasting_memory.deployment import Deployment
+from lasting_memory.files.backends import StoreOverride
+from lasting_memory.files.starting import starting_files
+from lasting_memory.people import identity, namespaces
+from lasting_memory.settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, POLICY_BUDGET_BYTES, PROMPTS
+from lasting_memory.validation import PROFILE_PATH, is_policy
+
+MEMORY_ROUTE = "/memories/"
+POLICY_BLOCK = (PROMPTS / "policies_block.md").read_text("utf-8")
+MEMORY_BLOCK = (PROMPTS / "memory_block.md").read_text("utf-8")
+PAUSED_BLOCK = (PROMPTS / "paused_block.md").read_text("utf-8")
+TEMPORARY_BLOCK = (PROMPTS / "temporary_block.md").read_text("utf-8")
+# Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
+MAX_POLICY_FILES = 1_000
+
+
+def memory_files(deployment: Deployment) -> list[str]:
+    """The files under `/memories/` that every prompt shows. Shared memory has no profile."""
+    return [path for path in MEMORY_FILES if deployment.settings.memory_scope != "assistant" or path != PROFILE_PATH]
+
+
+class PromptBlocks(AgentMiddleware[Any, Any, Any]):
+    """Appends the policies block and the memory block to the system prompt of every model call.
+
+    `files` are the paths under `/memories/` to show, in this order; `drafts` gives the store of a consolidation's draft.
+    """
+
+    name = "MemoryMiddleware"  # takes the built-in's place in the stack
+
+    def __init__(self, deployment: Deployment, files: Sequence[str], drafts: StoreOverride | None = None) -> None:
+        super().__init__()
+        self._deployment, self._drafts = deployment, drafts
+        self._keys = [_key(path) for path in files]
+        self._blocks = PerRun(self._load)
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        blocks = await self._blocks.get()
+        before = list(request.system_message.content_blocks) if request.system_message else []
+        added: list[Any] = [{"type": "text", "text": f"\n\n{block.text}"} for block in blocks]
+        # The provider's caching middleware marks the end of the static prompt. A second mark at the end of these blocks means
+        # that a change of memory costs a new cache entry for the blocks alone.
+        if before and (marker := cast("dict[str, Any]", before[-1]).get("cache_control")):
+            added[-1]["cache_control"] = marker
+        message = SystemMessage(content=[*cast("list[Any]", before), *added])
+        conversation = [_without_authority(said) for said in request.messages]
+        return await handler(request.override(system_message=message, messages=conversation))
+
+    async def _load(self) -> tuple[Block, Block]:
+        actor = identity.current_actor(self._deployment.settings)
+        return await self._read(get_store(), actor, identity.current_assistant(), preview=False)
+
+    async def preview(self, store: BaseStore, actor: identity.Actor, assistant: str) -> tuple[Block, Block]:
+        """Policies and memory as this person's next run will show them. Writes nothing, and needs no run."""
+        return await self._read(store, actor, assistant, preview=True)
+
+    async def _read(self, store: BaseStore, actor: identity.Actor, assistant: str, *, preview: bool) -> tuple[Block, Block]:
+        memories = namespaces.memories(actor, assistant, self._deployment.settings)
+        policies = namespaces.policies(actor.org_id)
+        temporary = in_temporary_conversation()
+        reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
+        ops: list[Op] = [SearchOp(policies, limit=MAX_POLICY_FILES), *read_controls(actor), *reads]
+        rules, paused, review, *items = cast("list[Any]", await store.abatch(ops))
+        is_paused = controls_of((paused, review), self._deployment).paused
+        if is_paused and not temporary and not preview and identity.on_server():
+            config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
+            await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
+        runtime = None if preview else get_runtime()
+        dry = runtime is not None and identity.run_context(runtime).dry_run
+        texts: dict[str, str] = {}
+        if not (temporary or is_paused or dry or any(items)):
+            context = runtime.context if runtime else None
+            texts = await starting_files(store, actor, assistant, self._deployment, context, write=not preview)
+        if self._drafts and (draft := self._drafts()):
+            items = await draft.abatch(reads)
+
+        def shown() -> tuple[Block, Block]:
+            texts.update({item.key: file_text(f"/memories{item.key}", item) for item in items if item})
+            memory = Block("temporary", TEMPORARY_BLOCK, 0) if temporary else self._memory_block(texts, is_paused=is_paused)
+            return _policy_block([item for item in rules if item.namespace == policies]), memory
+
+        return await asyncio.to_thread(shown)  # people write many and large files
+
+    def _memory_block(self, texts: dict[str, str], *, is_paused: bool) -> Block:
+        files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
+        text, left_out = sections(files, MEMORY_BUDGET_BYTES)
+        text = MEMORY_BLOCK.replace("{files}", text or "(Nothing is remembered yet.)")
+        text += f"\n{PAUSED_BLOCK}" if is_paused else ""
+        return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
+
+
+def _policy_block(items: Sequence[SearchItem]) -> Block:
+    rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)
+    files = [(path := f"/policies{item.key}", file_text(path, item)) for item in rules]
+    text, left_out = sections(files, POLICY_BUDGET_BYTES)
+    text = text or "(The organization has set no policies.)"
+    if len(items) >= MAX_POLICY_FILES:
+        text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
+    return Block("policies", POLICY_BLOCK.replace("{files}", text), POLICY_BUDGET_BYTES, left_out)
+
+
+def _without_authority(message: AnyMessage) -> AnyMessage:
+    """A message of the conversation. A client's "system" message becomes a user's."""
+    if isinstance(message, HumanMessage | AIMessage | ToolMessage):
+        return message
+    return HumanMessage(message.content, id=message.id)
+
+
+def _key(path: str) -> str:
+    if not path.startswith(MEMORY_ROUTE):
+        raise ValueError(f"MEMORY_FILES names {path!r}; use paths under {MEMORY_ROUTE}.")
+    return "/" + path.removeprefix(MEMORY_ROUTE)

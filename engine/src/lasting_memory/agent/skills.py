@@ -1,0 +1,112 @@
+"""Skills in the system prompt: listed afresh in every run, never taken from a client's input or thread state."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
+
+from deepagents.backends import CompositeBackend, StateBackend
+from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse
+from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langgraph.store.base import BaseStore
+
+from lasting_memory.agent.blocks import Block, PerRun, shown
+from lasting_memory.deployment import Deployment
+from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor
+from lasting_memory.settings import MAX_FRONT_MATTER_BYTES, PROMPTS, SKILLS_BUDGET_BYTES
+from lasting_memory.validation import SKILL_FILE, RefusedWriteError, read_skill
+
+SKILLS_BLOCK = (PROMPTS / "skills_block.md").read_text("utf-8")
+
+
+def build_skills(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":
+    """The skills of `agent`, in `backend`. A user's own skill replaces the assistant's of the same name."""
+    sources = ["/skills/"] if deployment.settings.memory_scope == "assistant" else ["/skills/", "/memories/skills/"]
+    return FreshSkills(backend=backend, sources=sources)
+
+
+async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deployment: Deployment) -> Block:
+    """The block of skills as this person's next run will show it. Needs no run."""
+    places = {
+        "/skills/": namespaces.skills(assistant),
+        "/memories/": namespaces.memories(actor, assistant, deployment.settings),
+    }
+    routes: dict[str, BackendProtocol] = {
+        route: ScopedFiles(namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now
+        for route, place in places.items()
+    }
+    return await build_skills(deployment, CompositeBackend(default=StateBackend(), routes=routes)).preview()
+
+
+class FreshSkills(SkillsMiddleware[Any, Any]):
+    """deepagents' middleware, with its skills loaded once a run; of two with one name, the later source's wins."""
+
+    name = "SkillsMiddleware"  # takes the built-in's place in the stack
+
+    # Thread state neither keeps nor provides skills. Without these hooks the graph also has two nodes less.
+    before_agent = AgentMiddleware.before_agent  # type: ignore[assignment]  # the built-in's returns its own state
+    abefore_agent = AgentMiddleware.abefore_agent  # type: ignore[assignment]
+    before_model = AgentMiddleware.before_model
+    abefore_model = AgentMiddleware.abefore_model
+
+    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str]) -> None:
+        super().__init__(backend=backend, sources=list(sources), system_prompt=SKILLS_BLOCK)
+        self._loaded = PerRun(self._load)
+
+    async def preview(self) -> Block:
+        """The block as a run would show it."""
+        loaded = await self._load()
+        text = SKILLS_BLOCK.format(
+            skills_locations=self._format_skills_locations(),
+            skills_load_warnings=self._format_skills_load_warnings(loaded["skills_load_errors"]),
+            skills_list=self._format_skills_list(loaded["skills_metadata"]),
+        )
+        return Block("skills", text, SKILLS_BUDGET_BYTES, tuple(loaded["skills_load_errors"]))
+
+    async def _load(self) -> dict[str, Any]:
+        listings = [await self._backend.als(source) for source in reversed(self.sources)]  # the person's own first
+        folders = [entry["path"] for found in listings for entry in found.entries or [] if entry.get("is_dir")]
+        files = await self._backend.adownload_files([f"{folder.rstrip('/')}/{SKILL_FILE}" for folder in folders])
+        skills, errors = await asyncio.to_thread(_listed, files)
+        return {"skills_metadata": skills, "skills_load_errors": errors}
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> Any:
+        state = cast("Any", {**request.state, **await self._loaded.get()})
+        return await super().awrap_model_call(request.override(state=state), handler)
+
+
+def _listed(files: Sequence[FileDownloadResponse]) -> tuple[list[SkillMetadata], list[str]]:
+    """The skills of these SKILL.md files, and a line for each that is left out. Of two with one name the first counts.
+
+    No more are read than `SKILLS_BUDGET_BYTES` have room for: it blocks for a fraction of a second at most.
+    """
+    skills, errors, unread, room = dict[str, SkillMetadata](), list[str](), 0, SKILLS_BUDGET_BYTES
+    for file in files:
+        name = file.path.split("/")[-2]
+        if file.content is None or name in skills:
+            continue
+        room -= len(file.path) + min(len(file.content.split(b"\n---", 1)[0]), MAX_FRONT_MATTER_BYTES)
+        if room < 0:
+            unread += 1
+            continue
+        try:
+            skills[name] = _escaped(read_skill(file.path, file.content.decode(errors="replace")))
+        except RefusedWriteError as error:
+            errors.append(str(error))
+    if unread:
+        errors.append(f"{unread} more skills are not listed here; ls the folders above.")
+    return list(skills.values()), errors
+
+
+def _escaped(skill: SkillMetadata) -> SkillMetadata:
+    """A skill whose texts can neither close the block, nor open another, nor add a line."""
+    fields = {key: _line(value) if isinstance(value, str) else value for key, value in skill.items()}
+    return cast("SkillMetadata", {**fields, "allowed_tools": [_line(tool) for tool in skill["allowed_tools"]]})
+
+
+def _line(text: str) -> str:
+    return " ".join(shown(text).split())

@@ -1,0 +1,126 @@
+"""The model's tools for memory."""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from deepagents.backends import CompositeBackend
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, tool
+from langgraph.store.base import BaseStore, SearchItem
+from pydantic import ValidationError
+
+from lasting_memory import platform
+from lasting_memory.deployment import Deployment
+from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.files.routes import memory_writes
+from lasting_memory.people import identity, namespaces
+from lasting_memory.recall import rank
+from lasting_memory.settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS
+from lasting_memory.validation import PROFILE_PATH, Profile, RefusedWriteError, stored_file
+
+# Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
+_RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
+
+
+def build_memory_tools(deployment: Deployment, backend: CompositeBackend) -> list[BaseTool]:
+    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if that is one person's."""
+    tools = [_search_memories(deployment)]
+    if memory_writes(deployment, consolidating=False) != "deny":
+        tools.append(append_memory_tool(backend))
+        if deployment.settings.memory_scope != "assistant":
+            tools.append(_save_profile(backend))
+    return tools
+
+
+def append_memory_tool(backend: CompositeBackend) -> BaseTool:
+    """`append_memory` on a graph's filesystem."""
+
+    @tool
+    async def append_memory(path: str, text: str) -> str:
+        """Add text at the end of a file under /memories/, which is created if need be. Nothing already there is changed.
+
+        Args:
+            path: the file, e.g. /memories/topics/cooking.md.
+            text: what to add; a line break goes before and after it where there is none.
+        """
+        if not path.startswith("/memories/"):
+            return f"Error: '{path}' is not memory; use a path under /memories/."
+
+        def appended(before: str) -> str:
+            gap = "\n" if before and not before.endswith("\n") else ""
+            return f"{before}{gap}{text.rstrip()}\n"
+
+        return await _change(backend, path, appended) or f"Added to {path}."
+
+    return append_memory
+
+
+def _save_profile(backend: CompositeBackend) -> BaseTool:
+    @tool
+    async def save_profile(profile: Profile) -> str:
+        """Save what the user says about themselves: name, role, language, time zone, units. What is left out stays as it is.
+
+        Args:
+            profile: the fields to set.
+        """
+
+        def updated(before: str) -> str:
+            try:
+                known = Profile.model_validate_json(before) if before.strip() else Profile()
+            except ValidationError:
+                raise RefusedWriteError(f"{PROFILE_PATH} holds no profile; delete it, then save again.") from None
+            merged = known.model_copy(update=profile.model_dump(exclude_none=True))
+            return merged.model_dump_json(indent=2, exclude_none=True) + "\n"
+
+        return await _change(backend, PROFILE_PATH, updated) or f"Saved {PROFILE_PATH}."
+
+    return save_profile
+
+
+async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:
+    """Change a file under /memories/; the reason of a refusal, or None."""
+    files = cast("ScopedFiles", backend.routes["/memories/"])
+    return await files.achange(path.removeprefix("/memories"), change)
+
+
+def _search_memories(deployment: Deployment) -> BaseTool:
+    @tool
+    async def search_memories(query: str, runtime: ToolRuntime[identity.Context]) -> str:
+        """Search the files under /memories/ for what is remembered about the user.
+
+        Args:
+            query: what to look for, in plain words.
+            runtime: given by the platform.
+        """
+        if runtime.store is None:
+            return "Error: this run has no store, so there is no memory to search."
+        namespace = namespaces.memories(
+            identity.current_actor(deployment.settings), identity.current_assistant(), deployment.settings
+        )
+        matches = await _search(runtime.store, namespace, query)
+        if not matches:
+            return f"Nothing in /memories/ matches {query[:100]!r}."
+        # One line for each, so that no text looks like another match.
+        return "\n\n".join(f"/memories{key}\n{' '.join(text.split())}" for key, text in matches)[:MAX_SEARCH_RESULT_CHARS]
+
+    return search_memories
+
+
+async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str) -> list[tuple[str, str]]:
+    """Keys and snippets of the best files: by the store's semantic index if it has one, otherwise by BM25 over paragraphs."""
+    near = await store.asearch(namespace, query=query, limit=_NEAR) if platform.has_index(store) else []
+    if any(item.score is not None for item in near):
+        return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
+    items = await store.asearch(namespace, limit=MAX_MEMORY_FILES)
+    passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
+    ranked = await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages])
+    return [(passages[i][0], passages[i][1][:_SNIPPET_CHARS]) for i, _ in ranked[:_RESULTS]]
+
+
+def _text(item: SearchItem) -> str:
+    try:
+        file = stored_file(item)
+    except ValueError:
+        return ""
+    return file["content"] if file["encoding"] == "utf-8" else ""

@@ -1,0 +1,142 @@
+"""What people use up, and what bounds it: a day's tokens (`DAILY_TOKENS`), the time of a run, what tools are given."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from uuid import uuid4
+
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, ToolMessage
+from langgraph.config import get_store
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.store.base import BaseStore, PutOp
+
+from lasting_memory.controls import in_temporary_conversation
+from lasting_memory.deployment import Deployment
+from lasting_memory.journal import all_items
+from lasting_memory.people import identity, namespaces
+from lasting_memory.validation import RefusedWriteError, check_text
+
+Handler = Callable[[Any], Awaitable[Any]]
+
+# Runs whose begin a process knows: more than it can run at once.
+_RUNS_KNOWN = 10_000
+# With a run's id, the one writer of an item of tokens.
+_PROCESS = uuid4().hex
+# Tools that temporary conversations do not have.
+_REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
+# deepagents tries a pattern as a regular expression on every path. Each `**` multiplies the time by the path's depth, and the
+# whole process waits. So bounded are characters; `**` and groups such as {md,txt}, together; commas in groups.
+MAX_PATTERN_CHARS, MAX_MULTIPLIERS, MAX_COMMAS = 200, 2, 20
+
+
+class TokenBudgetError(RuntimeError):
+    """A person's tokens of the day are used up."""
+
+
+class RunTooLongError(RuntimeError):
+    """A run took longer than its limit."""
+
+
+def next_day(now: datetime) -> datetime:
+    """When the next day's budget begins, at midnight in UTC."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+
+
+@lru_cache(maxsize=_RUNS_KNOWN)
+def _taken(_: str) -> Counter[str]:
+    """The tokens of one item so far."""
+    return Counter()
+
+
+async def budget_refusal(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> tuple[str, int] | None:
+    """Why this person may make no further model call today, and the seconds until the next budget; None if they may.
+
+    Each run has an item of its own, `<day>/<run>-<process>`: their sum is what a person used. Those of earlier days go.
+    """
+    if not deployment.settings.daily_tokens:
+        return None
+    now = datetime.now(UTC)
+    items, today = await all_items(store, namespaces.usage(actor)), now.date().isoformat()
+    if earlier := [PutOp(item.namespace, item.key, None) for item in items if item.key < today]:
+        await store.abatch(earlier)
+    counts = [item.value.get("tokens") for item in items if item.key >= today]
+    used = sum(tokens for tokens in counts if isinstance(tokens, int))
+    if used < deployment.settings.daily_tokens:
+        return None
+    more, budget = next_day(now), deployment.settings.daily_tokens
+    said = f"Today's {budget:,} tokens are used up ({used:,}); there are more from {more:%Y-%m-%dT%H:%MZ}."
+    return said, max(1, round((more - now).total_seconds()))
+
+
+class Bounds(AgentMiddleware[Any, Any, Any]):
+    """Bounds around the calls of models and tools. Every agent and subagent has them.
+
+    - No model call for a person whose tokens of the day are used up. A conversation gets the refusal as its answer; a
+      consolidation fails with `TokenBudgetError`, and stays due.
+    - Calls that take longer than `seconds` from the run's first one on end it: `RunTooLongError`. A subagent's count with the
+      call that began it.
+    - No tool call that would fail the run or block the process; in a temporary conversation none of memory.
+    """
+
+    def __init__(self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False) -> None:
+        super().__init__()
+        self._deployment, self._seconds, self._consolidating = deployment, seconds, consolidating
+        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: time.monotonic())
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
+        actor = identity.current_actor(self._deployment.settings, request.runtime)
+        if refusal := await budget_refusal(get_store(), actor, self._deployment):
+            if self._consolidating:
+                raise TokenBudgetError(refusal[0])
+            return ModelResponse([AIMessage(refusal[0])])
+        if in_temporary_conversation():
+            tools = [tool for tool in request.tools if getattr(tool, "name", None) not in _REMEMBERING]
+            request = request.override(tools=tools)
+        async with self._in_time():
+            response: ModelResponse[Any] = await handler(request)
+        if self._deployment.settings.daily_tokens:
+            took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
+            key = f"{datetime.now(UTC).date().isoformat()}/{identity.current_run_id() or uuid4()}-{_PROCESS}"
+            taken = _taken(key)
+            taken["tokens"] += took
+            await get_store().aput(namespaces.usage(actor), key, dict(taken), index=False)
+        return response
+
+    async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
+        call = request.tool_call
+        try:
+            check_call(call["name"], call["args"])
+        except RefusedWriteError as error:
+            return ToolMessage(f"Error: {error}", tool_call_id=call["id"], name=call["name"], status="error")
+        async with self._in_time():
+            return await handler(request)
+
+    @asynccontextmanager
+    async def _in_time(self) -> AsyncIterator[None]:
+        run_id = identity.current_run_id()
+        left = self._began(run_id) + self._seconds - time.monotonic() if run_id and self._seconds else None
+        try:
+            async with asyncio.timeout(left) as bound:
+                yield
+        except TimeoutError as error:
+            if bound.expired():
+                raise RunTooLongError(f"The run took longer than {self._seconds:g} seconds.") from error
+            raise
+
+
+def check_call(name: str, args: dict[str, Any]) -> None:
+    """Raise `RefusedWriteError` for a tool's call that must not be made."""
+    check_text(args)
+    if name in _REMEMBERING and in_temporary_conversation():
+        raise RefusedWriteError("this is a temporary conversation, without memory and past conversations.")
+    pattern = str({"glob": args.get("pattern"), "grep": args.get("glob")}.get(name) or "")
+    multipliers = pattern.count("**") + pattern.count("{")
+    if multipliers > MAX_MULTIPLIERS or pattern.count(",") > MAX_COMMAS or len(pattern) > MAX_PATTERN_CHARS or ".." in pattern:
+        most = f"{MAX_PATTERN_CHARS} characters and {MAX_MULTIPLIERS} of ** and {{...}} together, and no '..'"
+        raise RefusedWriteError(f"the pattern {pattern[:80]!r} is too complex; use at most {most}, or ls.")

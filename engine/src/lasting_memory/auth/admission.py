@@ -1,0 +1,176 @@
+"""One person's share of a server, so that a flood slows down its sender only.
+
+Requests and bytes, sent and answered, are taken from one bucket. What exceeds it waits, and waiting costs nothing. Each process
+gives each person this share, and keeps it in memory. The installation's whole load, and callers without a valid token, are the
+business of a proxy before it.
+"""
+
+import asyncio
+import math
+from asyncio import sleep
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from time import monotonic
+from typing import Any
+
+from langgraph_sdk import get_client
+from langgraph_sdk.errors import NotFoundError
+from starlette.exceptions import HTTPException
+
+from lasting_memory import platform
+from lasting_memory.agent.usage import budget_refusal
+from lasting_memory.controls import creating_run
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity
+from lasting_memory.settings import (
+    BYTES_PER_REQUEST,
+    CONSOLIDATION_GRAPH,
+    MAX_BUSY_THREADS,
+    MAX_WAITING_RUNS,
+    REQUESTS_AT_ONCE,
+    REQUESTS_PER_SECOND,
+)
+
+# What a run and a new thread count beyond their request, in requests.
+RUN_IN_REQUESTS, THREAD_IN_REQUESTS = 6, 3
+# Longest wait of a request, in seconds. A request that would wait longer is refused afterwards.
+MAX_REQUEST_WAIT_SECONDS = 30
+# People in memory: the last callers.
+PEOPLE = 10_000
+# Seconds until an admitted run is in the platform's counts. The person's next run waits that long.
+_CREATION_SECONDS = 0.05
+# Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has one to consolidate.
+_BUSY_COUNTED = 100
+_RETRY_AFTER = {"Retry-After": "1"}
+
+# `org_id` and identity.
+Person = tuple[str, str]
+# `user_id` and `org_id`, as stamped on threads.
+Owner = Mapping[str, str]
+
+
+class _Share:
+    """A person's remaining share, and what of theirs is under way."""
+
+    def __init__(self) -> None:
+        self._at, self.left = monotonic(), float(REQUESTS_AT_ONCE)
+        self.under_way = Counter[str]()
+        # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
+        self.crowded = set[str]()
+        self.checking = asyncio.Lock()
+
+    def refill(self) -> None:
+        now = monotonic()
+        self.left = min(REQUESTS_AT_ONCE, self.left + (now - self._at) * REQUESTS_PER_SECOND)
+        self._at = now
+
+
+class Admission:
+    """Admits requests of a person."""
+
+    def __init__(self) -> None:
+        self._shares: OrderedDict[Person, _Share] = OrderedDict()
+
+    def _share(self, person: Person) -> _Share:
+        share = self._shares.setdefault(person, _Share())
+        self._shares.move_to_end(person)
+        if len(self._shares) > PEOPLE:
+            self._shares.popitem(last=False)
+        share.refill()
+        return share
+
+    async def request(self, person: Person, requests: float = 1) -> None:
+        """Return when so many requests may proceed. Raises `HTTPException` 429 after `MAX_REQUEST_WAIT_SECONDS`, if they would
+        wait longer: an early refusal would invite retries.
+        """
+        share = self._share(person)
+        wait = max((requests - share.left) / REQUESTS_PER_SECOND, 0)
+        if wait > MAX_REQUEST_WAIT_SECONDS:
+            await sleep(MAX_REQUEST_WAIT_SECONDS)
+            raise HTTPException(429, "You have sent or asked for too much; slow down.", {"Retry-After": str(math.ceil(wait))})
+        share.left -= requests
+        if wait > 0:
+            await sleep(wait)
+
+    async def reading(self, person: Person, size: int) -> None:
+        """Return when so many bytes may be read. Raises as `request`. Who was never admitted, an operator, has no share."""
+        if person in self._shares and size:
+            await self.request(person, size / BYTES_PER_REQUEST)
+
+    def charge(self, person: Person, requests: float) -> None:
+        """Take so many requests, for which the next one waits. At most another whole share is owed."""
+        if person in self._shares:
+            share = self._share(person)
+            share.left = max(share.left - requests, -REQUESTS_AT_ONCE)
+
+    @contextmanager
+    def under_way(self, person: Person, what: str, most: int = 1) -> Iterator[None]:
+        """One of at most so many of its kind that the person has under way. Raises `HTTPException` 429 if there are as many."""
+        under_way = self._share(person).under_way
+        if under_way[what] >= most:
+            raise HTTPException(429, f"You have {most} of this under way: {what}; wait until one ends.", _RETRY_AFTER)
+        under_way[what] += 1
+        try:
+            yield
+        finally:
+            under_way[what] -= 1
+
+    @asynccontextmanager
+    async def run(self, person: Person) -> AsyncIterator[set[str]]:
+        """Gives the person's crowded threads to who counts their runs: one after another, so that each is counted before the
+        next.
+        """
+        share = self._share(person)
+        self.charge(person, RUN_IN_REQUESTS)
+        await share.checking.acquire()
+        try:
+            yield share.crowded
+        except BaseException:
+            share.checking.release()
+            raise
+        asyncio.get_running_loop().call_later(_CREATION_SECONDS, share.checking.release)
+
+
+ADMISSION = Admission()
+
+
+async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
+    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers. Raises
+    `HTTPException` 429 if the owner is at a limit of runs or of the day's tokens.
+    """
+    if creating_run.get():
+        return
+    if deployment.settings.daily_tokens:
+        actor = identity.Actor(owner["user_id"], owner["org_id"])
+        if spent := await budget_refusal(await platform.store(), actor, deployment):
+            raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})
+    thread_id, runs = value["thread_id"] and str(value["thread_id"]), get_client().runs
+    async with ADMISSION.run((owner["org_id"], owner["user_id"])) as crowded:
+        with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
+            if thread_id and len(await runs.list(thread_id, status="pending", limit=MAX_WAITING_RUNS)) >= MAX_WAITING_RUNS:
+                raise HTTPException(429, f"{MAX_WAITING_RUNS} runs wait already on this thread.", _RETRY_AFTER)
+        busy = await _busy_threads(owner, crowded, thread_id)
+        if sum(consolidating == consolidates for consolidating in busy.values()) >= MAX_BUSY_THREADS:
+            raise HTTPException(429, f"{MAX_BUSY_THREADS} of your conversations have a run going; wait for one.", _RETRY_AFTER)
+
+
+async def _busy_threads(owner: Owner, crowded: set[str], thread_id: str | None) -> dict[str, bool]:
+    """The owner's threads with a run under way or queued, and whether each is consolidation's. Conversations and consolidation
+    are counted separately, so that neither blocks the other.
+    """
+    client = get_client()
+    found = await client.threads.search(
+        metadata=dict(owner), status="busy", limit=_BUSY_COUNTED, select=["thread_id", "metadata"]
+    )
+    busy = {str(one["thread_id"]): (one["metadata"] or {}).get("graph_id") == CONSOLIDATION_GRAPH for one in found}
+    if thread_id in busy:
+        crowded.add(thread_id)
+    for crowd in crowded - busy.keys():
+        with suppress(NotFoundError):
+            states = [await client.runs.list(crowd, status=status, limit=1) for status in ("running", "pending")]
+            if any(states):
+                busy[crowd] = False
+                continue
+        crowded.discard(crowd)
+    return busy

@@ -1,0 +1,260 @@
+"""Authorization for every route of the platform.
+
+Custom auth on this platform fails open: it allows a resource or action without a handler. So the first handler denies
+everything to everybody except operators, and each handler after it opens one thing. `access/tokens.py` verifies tokens,
+`access/run_requests.py` decides what of a request reaches a run, `memory/identity.py` decides whom a run acts as; the handlers
+stamp the evidence where clients cannot write.
+"""
+
+import logging
+import re
+from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from typing import Any
+
+from langgraph_sdk import Auth, get_client
+from langgraph_sdk.errors import NotFoundError
+from langgraph_sdk.schema import Thread
+
+from lasting_memory import platform
+from lasting_memory.auth import run_requests
+from lasting_memory.auth.admission import ADMISSION, THREAD_IN_REQUESTS, check_run
+from lasting_memory.auth.run_requests import OWNER_KEYS
+from lasting_memory.auth.tokens import Tokens
+from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.identity import Context, IdentityError, User, acting, check_person, claim
+from lasting_memory.settings import PROJECT
+from lasting_memory.validation import RefusedWriteError, check_policy, check_text
+
+deployment = Deployment(PROJECT)
+tokens = Tokens(deployment.settings)
+auth = Auth()
+
+# With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
+# run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
+STRICT_RESUME = "__pregel_strict_resume"
+_INTERRUPT = re.compile("[0-9a-f]{32}")
+
+logger = logging.getLogger("auth")
+HTTPException = Auth.exceptions.HTTPException
+AuthContext = Auth.types.AuthContext
+
+
+@auth.authenticate
+async def authenticate(authorization: str | None) -> dict[str, Any]:
+    """The user behind a request, once admitted. With a `request` parameter the platform would refuse every WebSocket."""
+    user = await tokens.user(authorization)
+    if user["identity"] not in deployment.settings.operators and identity.OPERATE not in user["permissions"]:
+        await ADMISSION.request((user["org_id"], user["identity"]))
+    return user
+
+
+def _is_operator(user: User) -> bool:
+    return identity.is_operator(user, deployment.settings)
+
+
+def _owner(user: User) -> dict[str, str]:
+    """The owner of this user's new threads, as thread metadata."""
+    actor = acting(user, None, deployment.settings, on_server=True)
+    return {"user_id": actor.user_id, "org_id": actor.org_id}
+
+
+def _own_only(user: User) -> dict[str, str] | None:
+    """The filter on threads. Operators see all of them."""
+    return None if _is_operator(user) else _owner(user)
+
+
+@auth.on
+async def deny_by_default(ctx: AuthContext, value: Any) -> bool:
+    """Only operators may use actions that no handler below opens."""
+    return _is_operator(ctx.user)
+
+
+async def read_assistants(ctx: AuthContext, value: Any) -> None:
+    """Everybody may read assistants and talk to them."""
+
+
+@auth.on.threads.create
+async def create_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    """A new thread belongs to the person of the token. The client's metadata cannot change that."""
+    if not _is_operator(ctx.user):
+        owner = _owner(ctx.user)
+        ADMISSION.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
+    if value.get("metadata") is None:  # a copy: the platform copies the owner, too
+        value["metadata"] = {}
+    run_requests.rebuild_thread_metadata(value["metadata"], new=True)
+    await _delete_temporary(ctx.user)
+    value["metadata"].update(_owner(ctx.user))
+    return _own_only(ctx.user)
+
+
+async def use_own_threads(ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    """People read, find and delete their own threads."""
+    return _own_only(ctx.user)
+
+
+@auth.on.threads.update
+async def update_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    """An update never changes the owner. Only operators write state where approvals depend on it."""
+    if "metadata" in value and "action" not in value:  # with an action it cancels runs: `metadata` says which
+        run_requests.rebuild_thread_metadata(value["metadata"], new=False)
+    elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
+        _check_state_write(ctx.user)
+        if thread := await _thread_of(value.get("thread_id")):
+            await _note_pause({**_owner(ctx.user), **(thread["metadata"] or {})}, thread)
+    return _own_only(ctx.user)
+
+
+@auth.on.threads.create_run
+async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
+    """A run on one's own thread or a new one. Stamps the owner, and on an operator's run the person that it acts as.
+
+    Every way to start or resume a run arrives here: runs, streams, batches, stateless ones, event-stream commands, MCP,
+    A2A and crons.
+    """
+    kwargs, operator = value["kwargs"], _is_operator(ctx.user)
+    command, told = kwargs.get("command") or {}, (value["metadata"], (kwargs.get("config") or {}).get("metadata"))
+    asks_temporary = any(isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True for metadata in told)
+    if any(command.get(name) is not None for name in ("resume", "update", "goto")):
+        _check_state_write(ctx.user)
+    run_requests.rebuild_run(value, operator=operator)
+    # A run decides whether its new thread is temporary. An existing thread keeps what it is.
+    thread = await _thread_of(value["thread_id"])
+    if is_temporary(thread) if thread else asks_temporary:
+        value["metadata"][TEMPORARY] = True
+    if thread is None:
+        await _delete_temporary(ctx.user)
+    if operator:
+        owner = _act_as(ctx.user, thread, kwargs)
+    else:
+        owner = _owner(ctx.user)
+        consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
+        await check_run(owner, value, deployment, consolidates=consolidates)
+    value["metadata"].update(owner)
+    if await _note_pause(owner, thread):
+        value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
+    return None if operator else owner
+
+
+async def _thread_of(thread_id: object) -> Thread | None:
+    """The thread, or None if it does not exist or the caller may not see it."""
+    try:
+        return await get_client().threads.get(str(thread_id)) if thread_id else None
+    except NotFoundError:
+        return None
+
+
+def _act_as(user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the person
+    that it acts as.
+
+    An approval names the pending interrupts that it answers, so it is for the write that the operator saw: an interrupt's id
+    comes from its checkpoint, and another write has another one.
+    """
+    resume = (kwargs.get("command") or {}).get("resume")
+    config, context, metadata = kwargs["config"], kwargs["context"], (thread["metadata"] or {}) if thread else {}
+    is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
+    if resume is not None and not is_owned:
+        raise HTTPException(404, "There is no such thread with an owner to resume it for.")
+    if resume is not None and deployment.settings.shared_writes == "interrupt":
+        if not isinstance(resume, Mapping) or not resume or not all(_INTERRUPT.fullmatch(key) for key in resume):
+            how = '{"resume": {"<id>": {"decisions": [...]}}}'
+            raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
+        config.setdefault("configurable", {})[STRICT_RESUME] = True
+    if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
+        owner = {key: metadata[key] for key in OWNER_KEYS}
+        _stamp(config, user, thread_owner=owner)
+        return owner
+    _stamp(config, user)
+    try:
+        actor = acting(user, Context(context["user_id"], context["org_id"]), deployment.settings, on_server=True)
+        check_person(actor)
+    except IdentityError as error:
+        raise HTTPException(400, f"The context names nobody that could be: {error}") from None
+    return {"user_id": actor.user_id, "org_id": actor.org_id}
+
+
+def _stamp(config: MutableMapping[str, Any], user: User, **more: Any) -> None:
+    """Put an operator's claims into a run's config. A StudioUser comes there as a plain user: the permission says operator.
+
+    Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails.
+    """
+    permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
+    claims = {"identity": user.identity, "org_id": deployment.settings.default_org, "permissions": permissions, **more}
+    config.setdefault("configurable", {})["langgraph_auth_user"] = claims
+
+
+async def _delete_temporary(user: User) -> None:
+    """Delete the person's expired temporary conversations. Nothing of it concerns the request."""
+    with suppress(Exception):
+        await delete_temporary(get_client(), acting(user, None, deployment.settings, on_server=True))
+
+
+async def _note_pause(owner: Mapping[str, Any], thread: Thread | None) -> bool:
+    """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""
+    actor = identity.Actor(owner["user_id"], owner["org_id"])
+    paused = (await controls(await platform.store(), actor, deployment)).paused
+    if paused and thread:
+        await keep_out(thread["thread_id"], thread["metadata"])
+    return paused
+
+
+def _check_state_write(user: User) -> None:
+    """Where operators approve writes, nobody else may resume a run, or change the state that an operator approves."""
+    if deployment.settings.shared_writes == "interrupt" and not _is_operator(user):
+        raise HTTPException(403, "With SHARED_WRITES=interrupt only an operator may resume a run or write a thread's state.")
+
+
+async def stamp_cron(ctx: AuthContext, value: Any) -> bool:
+    """Operators make crons. A firing knows only its creator's identity, so the creator's claims are stamped into it."""
+    if not _is_operator(ctx.user):
+        return False
+    payload = value.get("payload")
+    if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
+        payload["config"] = payload.get("config") or {}
+        run_requests.rebuild_config(payload["config"], operator=True)
+        _stamp(payload["config"], ctx.user)
+    return True
+
+
+@auth.on.store
+async def use_store(ctx: AuthContext, value: Any) -> None:
+    """People read their own memory and their organization's policies. The agent or an operator writes them; with the permission
+    `policies:write` people also write the policies of their own organization, and the log says so.
+    """
+    namespace = tuple(value.get("namespace") or ())
+    try:
+        check_text([part for name, part in value.items() if name != "value"])
+        if _is_operator(ctx.user):
+            if ctx.action == "put" and (noted := namespaces.noted(namespace)):
+                await (await platform.store()).aput(*noted, {}, index=False)
+            return
+        actor = acting(ctx.user, None, deployment.settings, on_server=True)
+        if ctx.action in {"put", "delete"} and namespace == namespaces.policies(actor.org_id):
+            if not identity.may_write_policies(ctx.user, deployment.settings):
+                raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
+            check_policy(value["key"], value.get("value"))
+            if ctx.action == "put":
+                policy = {"content": value["value"]["content"], "encoding": "utf-8"}
+                value.update(value=policy, index=False, ttl=None)
+            # A warning, so that no usual log level hides it.
+            logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
+            return
+    except RefusedWriteError as error:
+        raise HTTPException(422, str(error)) from None
+    if ctx.action not in {"get", "search", "list_namespaces"} or not namespaces.may_read(namespace, actor, deployment.settings):
+        raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
+    if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
+        raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
+
+
+# A decorator registers one action; these handlers have several.
+auth.on.assistants.read(read_assistants)
+auth.on.assistants.search(read_assistants)
+auth.on.threads.read(use_own_threads)
+auth.on.threads.search(use_own_threads)
+auth.on.threads.delete(use_own_threads)
+auth.on.crons.create(stamp_cron)
+auth.on.crons.update(stamp_cron)

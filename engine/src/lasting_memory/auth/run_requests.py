@@ -1,0 +1,189 @@
+"""What of a request reaches a run: only the fields listed here, with their types, within their bounds.
+
+A deny-list cannot keep up: langgraph copies every unknown key of a run's `config` into `configurable`, over the platform's own
+values, so `{"config": {"thread_id": ...}}` would run on anybody's thread. So `auth.py` rebuilds each request before the run or
+thread exists. The platform continues with the objects that it gave to its handlers, so they are changed in place. It writes its
+stamps (identity, thread, assistant, graph) afterwards.
+
+docs/security.md gives the reason for each decision. Tests compare the lists with the platform's code: a field of a new version
+needs a decision.
+"""
+
+import reprlib
+from collections.abc import Mapping, MutableMapping
+from typing import Annotated, Any, get_type_hints
+from uuid import UUID
+
+from langgraph_sdk import Auth
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
+from typing_extensions import TypedDict
+
+from lasting_memory import controls, settings
+from lasting_memory.controls import TEMPORARY
+from lasting_memory.people import identity
+
+HTTPException = Auth.exceptions.HTTPException
+
+# Keys of the metadata of one run or thread, and characters of each key and value.
+MAX_METADATA_KEYS, MAX_METADATA_CHARS = 50, 2_000
+# Links for feedback that one run may ask for: each is a call to LangSmith.
+MAX_FEEDBACK_KEYS = 10
+MAX_SECONDS = 10**9
+
+OWNER_KEYS = ("user_id", "org_id")
+# Metadata that the platform, langgraph or this project stamps and relies on. A client's value is ignored, since clients echo
+# metadata. A test compares the list with the platform's code.
+RESERVED_METADATA = {*OWNER_KEYS, *controls.RUN_METADATA, TEMPORARY, controls.HELD_WHILE_PAUSED, "thread_owner"}
+RESERVED_METADATA |= {"assistant_id", "created_by", "cron_id", "graph_id", "run_attempt", "run_id", "thread_id"}
+RESERVED_METADATA |= {"checkpoint_id", "checkpoint_map", "checkpoint_ns", "counters_since_delta_snapshot"}
+RESERVED_PREFIXES = ("__", "langgraph_", "lc_", "ls_")
+# The platform's mark of a run whose request had a context. It strips the mark from clients' input.
+_CONTEXT_MARK = "__context_provided__"
+
+Text = Annotated[str, StringConstraints(strict=True, max_length=MAX_METADATA_CHARS, pattern=r"^[^\x00]*$")]
+Id = Annotated[UUID, AfterValidator(str)]
+Number = StrictInt | StrictFloat
+Scalar = Text | StrictBool | Number | None
+Texts = Annotated[list[Text], Field(max_length=MAX_METADATA_KEYS)]
+
+
+def reserved(key: object) -> bool:
+    """Whether clients may not set a key of metadata."""
+    ours = {*controls.RUN_METADATA} if controls.creating_run.get() else set()
+    ours |= {controls.HELD_WHILE_PAUSED} if controls.stamping.get() else set()
+    return key not in ours and (key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES))
+
+
+def _own(given: object) -> object:
+    """Metadata without what clients may not set. Only A2A's routes send an object: the ids of its tasks."""
+    if not isinstance(given, Mapping):
+        return {} if given is None else given
+    own = {key: of for key, of in given.items() if not reserved(key)}
+    if any(isinstance(of, Mapping) for key, of in own.items() if key != "a2a"):
+        raise ValueError("send texts, numbers and booleans")
+    if not isinstance(given.get(TEMPORARY), bool | None):  # else somebody's conversation would be remembered unawares
+        raise ValueError("temporary: send true, or leave it out")  # noqa: TRY004  # pydantic names the field
+    return own
+
+
+_A2A = Annotated[dict[Text, Scalar | Texts], Field(max_length=MAX_METADATA_KEYS)]
+Metadata = Annotated[dict[Text, Scalar | _A2A], BeforeValidator(_own), Field(max_length=MAX_METADATA_KEYS)]
+
+
+def _given(value: object) -> object:
+    return {key: of for key, of in value.items() if of is not None} if isinstance(value, Mapping) else value
+
+
+def _only(fields: Mapping[str, Any]) -> Any:
+    """The type of an object of which these fields are kept, if they are given: other fields and nulls are dropped."""
+    return Annotated[TypedDict("Fields", dict(fields), total=False), BeforeValidator(_given)]  # type: ignore[operator]
+
+
+# The platform has put its own fields there already, or may have: they have types, too.
+CONFIGURABLE: Mapping[str, Any] = {
+    # Checkpoints of the run's own thread: the platform writes the thread's id last.
+    "checkpoint_id": Id,
+    "checkpoint_ns": Text,
+    "checkpoint_map": dict[Text, Id],
+    **dict.fromkeys(("langgraph_auth_user", "langgraph_auth_user_id", "langgraph_auth_permissions"), Any),
+    "langgraph_request_id": Text,
+    "__event_streaming_v2": StrictBool,
+    **dict.fromkeys(("__request_start_time_ms__", "__after_seconds__"), Number),
+    **dict.fromkeys(("__otel_traceparent__", "__otel_tracestate__"), Text),
+    "__dd_trace_headers__": dict[Text, Text],
+}
+# Of an operator's cron, and of the destination of an operator's traces.
+OPERATORS_CONFIGURABLE: Mapping[str, Any] = {
+    **CONFIGURABLE,
+    "cron_id": Id,
+    **dict.fromkeys(("__langsmith_project__", "__langsmith_example_id__", "langsmith-trace", "langsmith-project"), Text),
+    "langsmith-metadata": Metadata,
+    "langsmith-tags": Texts,
+}
+CONFIG: Mapping[str, Any] = {
+    "tags": Texts,
+    "metadata": Metadata,
+    "recursion_limit": Annotated[StrictInt, Field(ge=1, le=settings.MAX_RECURSION_LIMIT)],
+}
+_CONFIGS = {
+    operator: TypeAdapter[Any](_only({**CONFIG, "configurable": _only(of)}))
+    for operator, of in ((False, CONFIGURABLE), (True, OPERATORS_CONFIGURABLE))
+}
+_METADATA = TypeAdapter[Any](Metadata)
+_AFTER = TypeAdapter[Any](Annotated[Number, Field(ge=0, le=MAX_SECONDS)])
+_CONTEXT_FIELDS = get_type_hints(identity.Context)
+_CONTEXT = TypeAdapter[Any](
+    with_config(ConfigDict(extra="forbid"))(TypedDict("Context", _CONTEXT_FIELDS, total=False))  # type: ignore[operator]
+)
+
+
+def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
+    """Rebuild the value of `threads.create_run`: its `metadata`, and `command`, `context` and `config` of its `kwargs`.
+    Raises `HTTPException`: 422, a field is invalid; 403, it is for operators.
+    """
+    kwargs, config = value["kwargs"], value["kwargs"]["config"]
+    command = kwargs.get("command") or {}
+    if not operator:
+        for name in ("interrupt_before", "interrupt_after", "webhook"):
+            if kwargs.get(name):
+                raise HTTPException(403, f"{name} is for operators; leave it out.")
+        if not isinstance(command.get("goto"), str | None):  # each of several jumps is a task at once
+            raise HTTPException(403, "A command.goto of more than a node's name is for operators.")
+    if len(kwargs.get("feedback_keys") or ()) > MAX_FEEDBACK_KEYS:
+        raise HTTPException(422, f"feedback_keys has more than {MAX_FEEDBACK_KEYS}.")
+    _checked(_AFTER, value.get("after_seconds") or 0, "after_seconds")
+    # Without a context in the request the platform passes a copy of `configurable`.
+    given = kwargs.get("context") or {}
+    told = _CONTEXT_MARK in (config.get("configurable") or {}) and _CONTEXT_MARK not in given
+    # Both keys are always set, so that an assistant's context cannot name a person for a run.
+    kwargs["context"] = {**dict.fromkeys(OWNER_KEYS), **_context(given, told=told)}
+    if command:
+        kwargs["command"] = {name: of for name, of in command.items() if name in ("resume", "update", "goto")}
+    _become(value["metadata"], _checked(_METADATA, value["metadata"], "metadata"))
+    rebuild_config(config, operator=operator)
+
+
+def rebuild_config(config: MutableMapping[str, Any], *, operator: bool) -> None:
+    """Rebuild the `config` of a run or an operator's cron. Raises `HTTPException` 422 if a field is invalid."""
+    _become(config, _checked(_CONFIGS[operator], config, "config"))
+
+
+def rebuild_thread_metadata(metadata: MutableMapping[str, Any], *, new: bool) -> None:
+    """Rebuild a thread's metadata in place. A new thread, which may have a history, may say that it is a conversation, and
+    temporary. Raises `HTTPException` 422 if the metadata is invalid.
+    """
+    marks = {TEMPORARY: True} if metadata.get(TEMPORARY) is True else {}
+    marks |= {"graph_id": graph} if (graph := metadata.get("graph_id")) in settings.agent_graphs() else {}
+    _become(metadata, {**_checked(_METADATA, metadata, "metadata"), **(marks if new else {})})
+
+
+def _context(given: Mapping[str, Any], *, told: bool) -> dict[str, Any]:
+    """The given fields of `identity.Context`. Others are refused, unless nobody `told` them as context."""
+    return dict(_checked(_CONTEXT, {name: of for name, of in given.items() if told or name in _CONTEXT_FIELDS}, "context"))
+
+
+def _checked(kind: TypeAdapter[Any], given: object, *where: str) -> Any:
+    try:
+        return kind.validate_python(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        path = ".".join(str(part)[:100] for part in (*where, *first["loc"]))
+        raise HTTPException(422, f"{path} is {reprlib.repr(first['input'])}: {first['msg']}.") from None
+
+
+def _become(target: MutableMapping[str, Any], content: Mapping[str, Any]) -> None:
+    kept = dict(content)
+    target.clear()
+    target.update(kept)

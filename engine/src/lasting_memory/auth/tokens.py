@@ -1,0 +1,166 @@
+"""Verifies tokens: development tokens on this machine, JSON web tokens everywhere else."""
+
+import asyncio
+import json
+import logging
+import ssl
+import time
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import jwt
+from langgraph_sdk import Auth
+from starlette.exceptions import HTTPException as ServerError
+
+from lasting_memory.people.identity import Actor, IdentityError, check_person
+from lasting_memory.settings import Settings
+
+# The platform's own identities begin so.
+RESERVED_PREFIX = "langgraph-"
+MAX_TOKEN_CHARS = 16_384
+# Accepted difference between the clocks of this server and of a token's issuer.
+CLOCK_SKEW_SECONDS = 30
+# The provider's whole answer, and the seconds for it. Seconds between two fetches, and so the longest refusal of a new key.
+MAX_JWKS_BYTES, FETCH_SECONDS, COOLDOWN_SECONDS = 262_144, 5, 5
+# Ages of keys, in seconds: from the first on they are refreshed in the background, after the second they are no longer used.
+REFRESH_SECONDS, KEPT_SECONDS = 150, 300
+ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+
+logger = logging.getLogger("auth")
+
+
+def refused(detail: str) -> Auth.exceptions.HTTPException:
+    """A 401 with the fault of the token, or the token to send."""
+    return Auth.exceptions.HTTPException(status_code=401, detail=detail)
+
+
+class KeySet:
+    """An identity provider's public keys, cached; one task at a time fetches them, within bounds of time and size.
+
+    Not `jwt.PyJWKClient`: its lock would make people with a known key wait for a slow provider, and it reads an answer of any
+    length for as long as it drips.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._tls = ssl.create_default_context()  # reads files, so not in the event loop
+        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._fetching: asyncio.Task[None] | None = None
+
+    async def key(self, key_id: str | None) -> jwt.PyJWK:
+        """The key of this id. A known one needs no waiting; for an unknown one, the keys are fetched unless they just were.
+
+        Raises `ServerError` 503 if the keys cannot be fetched, `jwt.PyJWTError` if there is none of this id.
+        """
+        now = time.monotonic()
+        known = key_id in self._keys and now - self._fetched_at < KEPT_SECONDS
+        if (not known or now - self._fetched_at > REFRESH_SECONDS) and now - self._tried_at > COOLDOWN_SECONDS:
+            if self._fetching is None or self._fetching.done():
+                self._fetching = asyncio.create_task(self._fetch())
+            if not known:  # callers share one fetch, which goes on when one of them hangs up
+                await asyncio.wait([self._fetching])
+        if time.monotonic() - self._fetched_at >= KEPT_SECONDS:
+            raise ServerError(503, "The identity provider's keys cannot be fetched; try again.")
+        if key_id not in self._keys:
+            raise jwt.PyJWTError("its key is not one of the identity provider's")
+        return self._keys[key_id]
+
+    async def _fetch(self) -> None:
+        body, headers = bytearray(), {"accept-encoding": "identity"}
+        try:
+            async with (
+                asyncio.timeout(FETCH_SECONDS),
+                httpx.AsyncClient(verify=self._tls) as client,
+                client.stream("GET", self._url, headers=headers) as response,
+            ):
+                async for part in response.aiter_raw():
+                    body += part
+                    if len(body) > MAX_JWKS_BYTES:
+                        break
+            if response.status_code != HTTPStatus.OK or len(body) > MAX_JWKS_BYTES:
+                raise ValueError(f"it answers {response.status_code}, with {len(body)} bytes or more")  # noqa: TRY301
+            self._keys = await asyncio.to_thread(usable_keys, bytes(body))
+            self._fetched_at = time.monotonic()
+        except Exception as error:  # noqa: BLE001  # unreachable, too slow, or not a key set
+            logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)
+        finally:
+            self._tried_at = time.monotonic()
+
+
+def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
+    """The public keys for signatures in a JSON Web Key Set (RFC 7517), by id. Raises any error if it is none, or has none."""
+    usable = {
+        key.key_id: key
+        for key in reversed(jwt.PyJWKSet.from_dict(json.loads(answer)).keys)
+        if key.public_key_use in ("sig", None) and hasattr(key.key, "verify") and key.algorithm_name in ASYMMETRIC
+    }
+    if not usable:
+        raise ValueError("it has no key that tokens may be signed with")
+    return usable
+
+
+class Tokens:
+    """Verifies Authorization headers."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._keys = KeySet(settings.auth_jwks_url) if settings.auth_jwks_url else None
+
+    async def user(self, authorization: str | None) -> dict[str, Any]:
+        """The user behind an Authorization header: `identity`, `org_id`, `permissions`. Raises a 401 for a missing or unusable
+        token, and `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
+        """
+        scheme, _, token = (authorization or "").partition(" ")
+        token = token.strip()
+        if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS:
+            if self._settings.uses_jwt:
+                return self._user_of(await self._verified_claims(token))
+            if self._settings.accepts_dev_tokens and token.startswith("dev:"):
+                org, _, identity = token.removeprefix("dev:").partition(":")
+                try:
+                    return _user(unquote(identity, errors="strict"), org, [])
+                except UnicodeDecodeError:  # with a character in place of each, two tokens would be one person
+                    raise refused("The identity of the token is not UTF-8; percent-encode its bytes in UTF-8.") from None
+        if self._settings.accepts_dev_tokens:
+            raise refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
+        raise refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
+
+    async def _verified_claims(self, token: str) -> dict[str, Any]:
+        key: Any = self._settings.auth_jwt_secret
+        try:
+            if self._keys:  # the whole key, not its `.key`: a token must name the algorithm that this key is for
+                key = await self._keys.key(jwt.get_unverified_header(token).get("kid"))
+            return jwt.decode(
+                token,
+                key,
+                algorithms=ASYMMETRIC if self._keys else ["HS256"],
+                issuer=self._settings.auth_issuer,
+                audience=self._settings.auth_audience,
+                leeway=CLOCK_SKEW_SECONDS,
+                options={"require": ["exp", "sub"], "verify_aud": self._settings.auth_audience is not None},
+            )
+        except jwt.PyJWTError as error:
+            raise refused(f"The token is not valid: {error}.") from None
+
+    def _user_of(self, claims: dict[str, Any]) -> dict[str, Any]:
+        org = claims.get(self._settings.auth_org_claim)
+        if org is None:  # an empty one is an error, not the default organization
+            org = self._settings.default_org
+        told = claims.get(self._settings.auth_permissions_claim) or []
+        permissions = told.split() if isinstance(told, str) else told  # OAuth's own `scope` claim is one string
+        if not isinstance(org, str) or not isinstance(permissions, list):
+            raise refused("The token's organization is not text, or its permissions are no list.")
+        return _user(claims["sub"], org, [each for each in permissions if isinstance(each, str) and each.isprintable()])
+
+
+def _user(identity: str, org: str, permissions: list[str]) -> dict[str, Any]:
+    try:
+        check_person(Actor(identity, org))
+    except IdentityError as error:
+        raise refused(str(error)) from None
+    if identity.startswith(RESERVED_PREFIX):
+        raise refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
+    return {"identity": identity, "org_id": org, "permissions": permissions}

@@ -1,0 +1,16 @@
+"""Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
+
+`run.py` is the middleware of graph 2, on a draft (`drafts.py`); `planning.py` says when it runs, `due.py` what is new.
+`guard.py` and `taken_back.py` judge what it wrote; `proposals.py` applies it, or has its person decide.
+"""
+
+from lasting_memory.consolidation.drafts import Drafts, EndedGraph
+from lasting_memory.consolidation.planning import Owner, agent_hooks, find_backlog, start, sweep
+from lasting_memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
+from lasting_memory.consolidation.run import Consolidation
+from lasting_memory.consolidation.run_records import records
+
+__all__ = [
+    "Consolidation", "DecidedError", "Drafts", "EndedGraph", "Owner", "UnknownProposalError",
+    "agent_hooks", "decide", "find_backlog", "records", "shown_proposals", "start", "sweep",
+]  # fmt: skip

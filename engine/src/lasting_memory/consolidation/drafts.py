@@ -1,0 +1,210 @@
+"""Drafts: each run works on a private copy of the person's memory files, which is committed at its end.
+
+It is in the memory of this process, so a run that dies or is taken back has written nothing. A run also holds one of the
+process's slots until it ends, however it ends: there are few workers, and a conversation must always find one.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain.tools import ToolRuntime
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool, tool
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore, Item
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory.agent.blocks import file_text, sections
+from lasting_memory.consolidation.due import Due
+from lasting_memory.consolidation.guard import Changed, changes
+from lasting_memory.consolidation.planning import Owner
+from lasting_memory.consolidation.proposals import files_of
+from lasting_memory.consolidation.run_records import Record
+from lasting_memory.consolidation.taken_back import Dated, shown_lines
+from lasting_memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.identity import Context
+from lasting_memory.recall import rank
+from lasting_memory.settings import CONSOLIDATIONS_AT_ONCE, MEMORY_BUDGET_BYTES, PROMPTS, TOPIC_FILES_SHOWN
+from lasting_memory.validation import RefusedWriteError
+
+TOOL = "search_recent_conversations"
+NOTHING_NEW = "Nothing is new since the last consolidation."
+TASK, SHORTEN, RETRY = ((PROMPTS / f"consolidation_{name}.md").read_text("utf-8") for name in ("task", "shorten", "retry"))
+# Topics to shorten at once.
+TOPICS_SHORTENED = 5
+# Conversations of a batch that its revisions name.
+_THREADS_NOTED = 10
+
+
+@dataclass(slots=True)
+class Draft:
+    """One batch: the conversations that the model works on at once, and its copy of the files."""
+
+    owner: Owner
+    files: namespaces.Namespace  # the same in the copy and in the real store
+    base: Mapping[str, Item]  # the copied items, by key
+    shown: Sequence[Due]
+    said: Sequence[Dated]  # what the person said in these conversations since they first took something back
+    text: str  # the conversations as the model reads them, with the files about them
+    more: bool  # whether other conversations are due
+    report: Record
+    refused: str = ""  # why the first attempt was refused
+    steps: int = 0  # model calls of this attempt
+    given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
+    store: BaseStore = field(default_factory=InMemoryStore)
+
+    @property
+    def author(self) -> identity.Author:
+        """The sources of a line, for a person who asks; the run's record counts all conversations."""
+        said_in = " ".join(sorted(item.conversation.thread_id for item in self.shown)[:_THREADS_NOTED])
+        return identity.Author("consolidation", self.owner.actor.user_id, self.report.run_id, said_in)
+
+    async def begin(self, refused: str = "") -> None:
+        """Fill the copy, without revisions: a first time, or again after a refusal."""
+        self.store, self.refused, self.steps = InMemoryStore(), refused, 0
+        self.given_up.clear()
+        for key, item in self.base.items():
+            await self.store.aput(self.files, key, {name: of for name, of in item.value.items() if "revision" not in name})
+
+    async def changes(self) -> list[Changed]:
+        return changes(self.base, await files_of(self.store, self.files))
+
+
+# It gets the error that ended the run, or None.
+Ending = Callable[[BaseException | None], Coroutine[Any, Any, None]]
+_ENDINGS: dict[str, Ending] = {}  # by run id
+
+
+class Drafts:
+    """The runs of this process that are at work, each with its slot and its draft."""
+
+    def __init__(self, most: int = CONSOLIDATIONS_AT_ONCE) -> None:
+        self._most, self._drafts = most, dict[str, Draft]()
+        self._slots = dict[str, tuple[identity.Actor, bool]]()
+
+    def take(self, actor: identity.Actor, *, dry: bool = False, asked: bool = False) -> bool:
+        """Take a slot for the current run, if one is free: a person leaves one to others, dry and asked runs have one more."""
+        alike = [other for other, is_dry in self._slots.values() if is_dry == dry]
+        free = len(alike) < (1 if dry else self._most + asked) and alike.count(actor) < max(1, self._most - 1)
+        if free:
+            self._slots[_run_id()] = actor, dry
+        return free
+
+    def begin(self, draft: Draft) -> None:
+        self._drafts[_run_id()] = draft
+
+    def end(self, run_id: str) -> None:
+        """Free a run's slot."""
+        self._slots.pop(run_id, None)
+        self._drafts.pop(run_id, None)
+
+    def current(self) -> Draft | None:
+        """The current run's draft; None before it begins, and in a process to which the run came from another."""
+        return self._drafts.get(_run_id())
+
+    def store(self) -> BaseStore | None:
+        """The store of the current run's files; None for the real one, which only scripts use."""
+        if not identity.on_server():
+            return None
+        if draft := self.current():
+            return draft.store
+        raise RefusedWriteError("This consolidation was interrupted; it begins again.")
+
+
+def _run_id() -> str:
+    return identity.current_run_id() or ""
+
+
+def at_end(ending: Ending) -> None:
+    """Have this called when the current run of an `EndedGraph` ends."""
+    _ENDINGS[_run_id()] = ending
+
+
+class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
+    """A graph whose runs end as `at_end` says, also by an error in a node, a limit or a cancellation: then no node runs."""
+
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
+        """Run the graph. Everything that a server runs or streams it with calls this."""
+        error: BaseException | None = None
+        try:
+            parts: Any = super().astream(input, config, **options)
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            run_id = str((config or {}).get("configurable", {}).get("run_id") or "")
+            if ending := _ENDINGS.pop(run_id, None):
+                # A task of its own: whoever cancels the run once more does not cancel this.
+                await asyncio.shield(asyncio.create_task(ending(error)))
+
+
+# --- What the model is given
+
+
+def task(draft: Draft) -> str:
+    """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
+    text = TASK.replace("{count}", str(len(draft.shown))) + shorten(draft.base)
+    return f"{text}\n{RETRY.replace('{reason}', draft.refused)}" if draft.refused else text
+
+
+def shorten(files: Mapping[str, Item]) -> str:
+    """The request to shorten memory that is over its budget, or "". Blocks."""
+    size = usage_of([*files.values()])["bytes"]
+    if size <= SHORTEN_ABOVE_BYTES:
+        return ""
+    oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
+    named = ", ".join(f"/memories{item.key}" for item in oldest)
+    text = SHORTEN.replace("{bytes}", f"{size:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
+    return f"\n{text.replace('{topics}', named)}"
+
+
+def shown_text(shown: Sequence[Due], files: Mapping[str, Item], taken: Sequence[Dated], said: Sequence[Dated]) -> str:
+    """The conversations, the topic files with the most words in common, and what the person took back. Blocks."""
+    text = talk = "\n\n".join(item.transcript() for item in shown)
+    texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
+    best = rank(talk, [f"{path} {content}" for path, content in texts])[:TOPIC_FILES_SHOWN]
+    if best:
+        text += f"\n\n# Files about the same\n\n{sections([texts[i] for i, _ in best], MEMORY_BUDGET_BYTES)[0]}"
+    return f"{text}\n\n# Taken back\n\n{shown_lines(taken, said)}" if taken else text
+
+
+def _topics(files: Mapping[str, Item]) -> list[Item]:
+    return [item for key, item in files.items() if key.startswith("/topics/") and key != "/topics/index.md"]
+
+
+def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
+    """The tools, which read and note in the current run's draft."""
+
+    @tool(TOOL)
+    async def search_recent_conversations() -> str:
+        """Read again what this person's conversations have had that is new since the last consolidation, oldest first."""
+        draft = drafts.current()
+        return draft.text if draft else NOTHING_NEW
+
+    @tool
+    async def forget_lines(
+        path: str, lines: list[str], reason: Literal["outdated", "contradicted"], runtime: ToolRuntime[Context, Any]
+    ) -> str:
+        """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
+
+        Args:
+            path: the file, e.g. /memories/topics/cooking.md.
+            lines: each line as it stands there.
+            reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
+            runtime: given by the platform.
+        """
+        if not path.startswith("/memories/") or ".." in path:
+            return f"Error: '{path}' is not memory; use a path under /memories/."
+        if draft := drafts.current():
+            draft.given_up[path] += lines
+        return f"Noted {len(lines)} lines; now change {path}."
+
+    return [search_recent_conversations, forget_lines]

@@ -1,0 +1,188 @@
+"""What is new in a person's conversations since their last consolidation, and how far each is consolidated.
+
+A position holds the hashes of a thread's consolidated messages: a message without its hash there is new, whatever was edited or
+deleted. The item in `namespaces.reading` holds the time before which nothing is due, so that a run reads no further back.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from langchain_core.messages.utils import count_tokens_approximately
+from langgraph.store.base import BaseStore, GetOp, PutOp
+from langgraph_sdk.client import ThreadsClient
+
+from lasting_memory.controls import stays_out
+from lasting_memory.people import identity, namespaces
+from lasting_memory.recall import Conversation, Turn, conversation, owned_by, threads_by_id
+from lasting_memory.settings import BATCH_TOKENS
+
+_PAGE = 100
+# Conversations that are read at once with all their messages.
+_READ_AT_ONCE = 20
+# Turns commit late, and clocks differ.
+_MARGIN = timedelta(minutes=10)
+_CHARS_PER_TOKEN = 4
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+_FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far one thread is consolidated."""
+
+    updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
+    seen: tuple[str, ...] = ()  # hashes of all consolidated messages
+    undone: int = 0  # runs whose changes from its new messages were refused
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The new turns of one conversation, beyond its position. `whole`: no new turn is left out."""
+
+    conversation: Conversation
+    position: Position = Position()
+    whole: bool = True
+
+    def advanced(self) -> Position:
+        """The position once these turns are consolidated."""
+        seen = dict.fromkeys((*self.position.seen, *map(_hash, self.conversation.turns)))
+        return Position(self.conversation.updated_at if self.whole else "", tuple(seen))
+
+    def transcript(self) -> str:
+        """The turns as the model reads them, a line each, under the conversation's date and thread."""
+        lines = [f"{turn.speaker}: {_on_one_line(turn.text)}" for turn in self.conversation.turns]
+        return "\n".join([f"{self.conversation.date} thread_id={self.conversation.thread_id}", *lines])
+
+
+def _hash(turn: Turn) -> str:
+    return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
+
+
+def _on_one_line(text: str) -> str:
+    longest = BATCH_TOKENS * _CHARS_PER_TOKEN
+    shown = " ".join(text[:longest].split())
+    return shown if len(text) <= longest else f"{shown} [{len(text) - longest:,} more characters are left out]"
+
+
+def _tokens(turn: Turn) -> int:
+    return count_tokens_approximately([turn.text])
+
+
+def batch(due: Sequence[Due], tokens: int) -> list[Due]:
+    """The oldest conversations that fit into a batch, of the last one perhaps only its first turns. At least one turn. Blocks.
+
+    A conversation that was undone comes last and alone, so that its refusal does not block others.
+    """
+    taken: list[Due] = []
+    for item in sorted(due, key=lambda item: (item.position.undone, item.conversation.updated_at)):
+        if taken and item.position.undone:
+            break
+        turns, fitting = item.conversation.turns, 0
+        for turn in turns:
+            tokens -= _tokens(turn)
+            if tokens < 0 and (taken or fitting):
+                break
+            fitting += 1
+        if fitting:
+            part = replace(item.conversation, turns=turns[:fitting])
+            taken.append(replace(item, conversation=part, whole=item.whole and fitting == len(turns)))
+        if tokens < 0:
+            break
+    return taken
+
+
+async def find_due(
+    store: BaseStore, threads: ThreadsClient, actor: identity.Actor, assistant_id: str | None, *, dry: bool = False
+) -> list[Due]:
+    """A person's conversations (with this assistant) with new turns; more than fit into a batch, if there are more.
+
+    It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
+    noted as read, unless `dry`.
+    """
+    metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor)]
+    item = await store.aget(namespaces.reading(actor), assistant_id or "all")
+    read_to, changed = time_of(item.value.get("read_to") if item else None), list[tuple[int, str, str]]()
+    newest = read_to.isoformat()
+    for owned in metadata:
+        async for page in changed_since(threads, owned, read_to):
+            stamps = {str(thread["thread_id"]): str(thread["updated_at"]) for thread in page if not stays_out(thread)}
+            newest = max([newest, *stamps.values()])
+            known = await positions_of(store, actor, list(stamps))
+            changed += [(at.undone, stamps[key], key) for key, at in known.items() if at.updated_at != stamps[key]]
+    due, left, read = list[Due](), sorted(changed), 0
+    while left and (read <= BATCH_TOKENS or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
+        ids, left = [key for _, _, key in left[:_READ_AT_ONCE]], left[_READ_AT_ONCE:]
+        found = await threads_by_id(threads, ids, metadata, ["thread_id", "updated_at", "values"])
+        new, old = await asyncio.to_thread(_new_turns, found, await positions_of(store, actor, ids))
+        if not dry:
+            await put_positions(store, actor, old)
+        due += new
+        read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
+    if changed and not dry:
+        oldest = min(at for _, at, _ in changed) if due or left else newest
+        value = {"read_to": (time_of(oldest) - _MARGIN).isoformat()}
+        await store.aput(namespaces.reading(actor), assistant_id or "all", value, index=False)
+    return due
+
+
+def _new_turns(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Position]) -> tuple[list[Due], dict[str, Position]]:
+    """The new turns of these threads, and the positions of threads without any. Blocks."""
+    due, old = list[Due](), dict[str, Position]()
+    for thread in threads:
+        talk = conversation(thread, speakers=("user", "assistant"))
+        position = known.get(talk.thread_id, Position())
+        seen = set(position.seen)
+        if new := tuple(turn for turn in talk.turns if _hash(turn) not in seen):
+            due.append(Due(replace(talk, turns=new), position))
+        else:
+            old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0)
+    return due, old
+
+
+async def changed_since(
+    threads: ThreadsClient, metadata: Mapping[str, Any], since: datetime, page_size: int = _PAGE
+) -> AsyncIterator[list[Any]]:
+    """Pages of the threads with this metadata that changed since then, newest first, without their messages."""
+    offset, newer = 0, list[Any]()
+    while not offset or len(newer) == page_size:
+        page: list[Any] = await threads.search(
+            metadata=dict(metadata), limit=page_size, offset=offset, sort_by="updated_at", sort_order="desc", select=_FIELDS
+        )
+        newer = [thread for thread in page if time_of(thread["updated_at"]) >= since]
+        yield newer
+        offset += page_size
+
+
+def time_of(stamp: object) -> datetime:
+    """A time stamp; the earliest time for anything else."""
+    try:
+        at = datetime.fromisoformat(str(stamp))
+    except ValueError:
+        return EARLIEST
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:
+    """The positions of these threads, by thread id."""
+    items = await store.abatch([GetOp(namespaces.positions(actor), thread_id) for thread_id in thread_ids])
+    return {thread_id: _position(getattr(item, "value", {})) for thread_id, item in zip(thread_ids, items, strict=True)}
+
+
+async def put_positions(store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position]) -> None:
+    namespace = namespaces.positions(actor)
+    await store.abatch([PutOp(namespace, thread_id, asdict(at), index=False) for thread_id, at in positions.items()])
+
+
+async def drop_positions(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str]) -> None:
+    """Delete the positions of missing threads."""
+    await store.abatch([PutOp(namespaces.positions(actor), thread_id, None) for thread_id in thread_ids])
+
+
+def _position(value: Mapping[str, Any]) -> Position:
+    seen, undone = value.get("seen"), value.get("undone")
+    known = tuple(map(str, seen)) if isinstance(seen, list | tuple) else ()
+    return Position(str(value.get("updated_at") or ""), known, undone if isinstance(undone, int) else 0)

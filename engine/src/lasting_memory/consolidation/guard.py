@@ -1,0 +1,229 @@
+"""A batch's changes: merging them into files that others have changed, and judging whether they keep the facts.
+
+A fact is a line of text that is no heading and no comment. It is kept while its words and numbers remain in one line of any
+file, in another order, place or form. This compares words, not meanings, and reads no Markdown.
+"""
+
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from itertools import chain, islice
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import Item
+
+from lasting_memory import journal, recall
+from lasting_memory.people.identity import Author
+from lasting_memory.settings import FACT_WORDS_KEPT, MAX_SHRINKING
+from lasting_memory.validation import PROFILE_PATH, RefusedWriteError, before_write, stored_file
+
+Key = tuple[str, ...]  # a line's words, whatever stands between them
+
+# A line that is much longer than a fact (so many times, plus so many words) does not keep it.
+_JOINED, _ADDED = 4, 8
+# A fact is compared with so many lines, those with its rarest words. This bounds the time.
+_CANDIDATES = 32
+_ROUNDING = 1e-9
+# A fact's source (date and thread) at its end, which may change.
+_SOURCE = re.compile(r"\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
+_WORD = re.compile(r"[^\W_]+")
+_HEADING = re.compile(r"#{1,6}(?:\s|$)")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+# An element or a comment (addresses in angle brackets are text), a code block, front matter, an image, a link's definition.
+_MARKUP = re.compile(
+    r"<(?![^<>\s@]{1,200}@[^<>\s]{1,200}>|https?://[^<>\s]{1,2000}>)[a-z!?/]"
+    r"|^[\s>*+-]{0,40}(?:`{3}|~{3})|^-{3,}\s*$|!\[|^\s{0,40}\[[^\[\]]{0,200}\]:",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"`[^`]{1,2000}`")
+# Joiners and marks that Persian, Hindi, Hebrew and emoji need, and the soft hyphen.
+_JOINERS = dict.fromkeys(map(ord, "\u00ad\u061c\u200c\u200d\u200e\u200f\ufe0e\ufe0f"))
+
+
+def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
+    """The facts in files, given as path and text: their lines, by their words."""
+    facts = dict[Key, str]()
+    for path, content in files:
+        text = _COMMENT.sub("", _fields(content) if path == PROFILE_PATH else content)
+        for line in map(str.strip, text.splitlines()):
+            if not _HEADING.match(line):
+                facts.setdefault(_key(line), line)
+    facts.pop((), None)
+    return facts
+
+
+def is_plain(line: str) -> bool:
+    """Whether a line is text: without markup outside of backticks, and without invisible characters."""
+    printable = line.isprintable() or _normal(line).replace("\t", " ").isprintable()
+    return printable and not _MARKUP.search(_CODE.sub("", line))
+
+
+class Standing:
+    """Facts, for comparison with others."""
+
+    def __init__(self, facts: Mapping[Key, str], language: str | None = None) -> None:
+        self.facts = facts
+        self._language = language or language_of(facts)
+
+    def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
+        """The facts of a file that are neither kept nor given up. Blocks for about a second per 256 KiB."""
+        gone = before.keys() - self.facts.keys() - {*given_up}
+        if not gone:
+            return []
+        words = Standing(before, self._language).words
+        weights = weights_of(words.values())
+        return [line for key, line in before.items() if key in gone and not any(self.keeping(words[key], weights))]
+
+    def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
+        """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
+        weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
+        needed = FACT_WORDS_KEPT * sum(weight.values()) - _ROUNDING
+        numbers = {word for word in fact if any(map(str.isdigit, word))}
+        places = sorted((self._by_word[word] for word in fact if word in self._by_word), key=len)
+        for key in islice(dict.fromkeys(chain.from_iterable(places)), _CANDIDATES):
+            stems = self.words[key]
+            kept = fact & (stems | frozenset(key))
+            short = len(stems) <= _JOINED * len(fact) + _ADDED
+            if short and numbers <= kept and sum(weight[word] for word in kept) >= needed:
+                yield key
+
+    @cached_property
+    def words(self) -> dict[Key, frozenset[str]]:
+        """The stems of each line without stop words; all words of one that has no others."""
+        lines = {key: _SOURCE.sub(" ", line) for key, line in self.facts.items()}
+        return {key: frozenset(recall.stems(line, self._language) or key) for key, line in lines.items()}
+
+    @cached_property
+    def _by_word(self) -> Mapping[str, list[Key]]:
+        """Some of the lines with each word."""
+        by_word = defaultdict[str, list[Key]](list)
+        for key, stems in self.words.items():
+            for word in stems | frozenset(key):
+                if len(by_word[word]) < _CANDIDATES:
+                    by_word[word].append(key)
+        return by_word
+
+
+def language_of(facts: Mapping[Key, str]) -> str:
+    return recall.language("\n".join(facts.values()))
+
+
+def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
+    """The weight of each word by its rarity among these facts; a word of none of them weighs as one of a single fact."""
+    frequency = Counter(word for distinct in facts for word in distinct)
+    rarest = math.log(max(len(facts), 1))
+    return defaultdict(lambda: rarest, {word: math.log(len(facts) / count) for word, count in frequency.items()})
+
+
+def _key(line: str) -> Key:
+    """A line's words without its source; for a line without words, its other characters."""
+    text = _normal(line)
+    words = _WORD.findall(_SOURCE.sub(" ", text)) or _WORD.findall(text)
+    return tuple(words) or (() if text.isascii() else (text.strip(),))
+
+
+def _normal(line: str) -> str:
+    return recall.normalized(line.translate(_JOINERS)).casefold()
+
+
+def _fields(text: str) -> str:
+    """A profile as one line a field; other text unchanged."""
+    try:
+        return "\n".join(" ".join(f"{name}: {value}".split()) for name, value in json.loads(text).items())
+    except (AttributeError, ValueError, RecursionError):
+        return text
+
+
+# --- Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A batch's change of one text. Its text is "" for no file."""
+
+    key: str
+    before: str
+    after: str
+    deleted: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path as the agent sees it."""
+        return f"/memories{self.key}"
+
+    def merged(self, file: FileData | None, author: Author) -> FileData | None:
+        """A file with this change and others' changes since the batch began. Raises `RefusedWriteError` as `before_write`."""
+        if file and file["encoding"] != "utf-8":
+            raise RefusedWriteError(f"{self.path} is not text, and somebody else has changed it.")
+        text = journal.merge(self.key, self.before, file["content"] if file else "", self.after)
+        if not text and (self.deleted or file is None):
+            return None
+        before_write(self.path, text, author)
+        return FileData(content=text or "", encoding="utf-8")
+
+    def merged_item(self, item: Item | None, author: Author) -> Item | None:
+        """`merged` for a store's item."""
+        file, now = self.merged(stored_file(item) if item else None, author), datetime.now(UTC)
+        value = {**(item.value if item else {}), **(file or {})}
+        return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now) if file else None
+
+
+def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Changed]:
+    """The differences between two states of the same files. What is not text stays as it is."""
+    old, new, changed = texts(before), texts(after), list[Changed]()
+    for key in sorted(old | new):
+        is_text = (key in old or key not in before) and (key in new or key not in after)
+        if is_text and old.get(key) != new.get(key):
+            changed.append(Changed(key, old.get(key, ""), new.get(key, ""), deleted=key not in new))
+    return changed
+
+
+def diffs(changed: Iterable[Changed]) -> dict[str, str]:
+    """The diff of each file, by path. Blocks."""
+    return {each.path: journal.cut(journal.diff(each.before, each.after)) for each in changed}
+
+
+def texts(items: Mapping[str, Item]) -> dict[str, str]:
+    """The text of each file that has text, by key."""
+    found = dict[str, str]()
+    for key, item in items.items():
+        try:
+            file = stored_file(item)
+        except ValueError:
+            continue
+        if file["encoding"] == "utf-8":
+            found[key] = file["content"]
+    return found
+
+
+def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]) -> str | None:
+    """The reason to refuse a batch's changes, or None. A fact may move from one file to another. Blocks.
+
+    `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`).
+    """
+    after = Standing(facts_of((change.path, change.after) for change in changed))
+    reasons = (_objection(change, given_up.get(change.path, ()), after) for change in changed)
+    return next(filter(None, reasons), None)
+
+
+def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> str | None:
+    if changed.key.startswith("/skills/"):
+        return f"{changed.path} is the person's own skill, which consolidation must not change."
+    known = {*changed.before.splitlines()}
+    if odd := next((line for line in changed.after.splitlines() if line not in known and not is_plain(line)), None):
+        return f"{changed.path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
+    before = facts_of([(changed.path, changed.before)])
+    given = facts_of((changed.path, line) for line in given_up)
+    lost = after.lost(before, given)
+    explained = sum(key in given and key not in after.facts for key in before)
+    if len(lost) <= (len(before) - explained) * MAX_SHRINKING:
+        return None
+    return (
+        f"{changed.path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "
+        f"{'; '.join(line[:80] for line in lost[:5])}. Only plain text counts, no line in a comment."
+    )

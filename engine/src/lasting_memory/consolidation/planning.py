@@ -1,0 +1,250 @@
+"""When consolidation runs: some time after a person's last turn, when they ask for it, and in a sweep of all who are due.
+
+The platform's queue keeps the runs. All runs of an owner are on one thread, which the platform runs one at a time. It is found
+by metadata that only this server sets. "rollback" takes back the run that was planned before: it has written nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, GetOp
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.schema import Run
+
+from lasting_memory import journal
+from lasting_memory import settings as constants
+from lasting_memory.consolidation.due import EARLIEST, changed_since, drop_positions, time_of
+from lasting_memory.controls import creating_run, delete_idle, in_temporary_conversation, stays_out
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity, namespaces
+from lasting_memory.recall import drop
+from lasting_memory.settings import CONSOLIDATION_GRAPH, agent_graphs
+
+logger = logging.getLogger(__name__)
+
+# Why a run was planned: a turn ended, a sweep found something (or a run that there is more), or its person asked.
+Trigger = Literal["idle", "sweep", "asked"]
+# More runs than wait on one thread.
+_LISTED = 20
+# Planning waits until the turn's checkpoint and answer are out.
+_DELAY_SECONDS = 0.2
+# The platform's own maximum for one search of threads.
+_PAGE = 1_000
+# How far before the last sweep one looks back: so long a failed consolidation is tried again. Also how much longer than
+# `CONVERSATION_DAYS` a conversation may wait for its consolidation.
+_BACK = timedelta(days=7)
+# Seconds between the begins of two people's runs, so that workers stay free for conversations.
+APART_SECONDS = 4
+_PLANNING: WeakValueDictionary[tuple[int, Owner], asyncio.Lock] = WeakValueDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a memory: a person, under `MEMORY_SCOPE=user+assistant` with an assistant."""
+
+    actor: identity.Actor
+    assistant_id: str | None = None
+
+    @property
+    def assistant(self) -> str:
+        """The assistant whose namespace the memory is in, where assistants have their own."""
+        return self.assistant_id or identity.DEFAULT_AGENT_ASSISTANT
+
+    def context(self) -> dict[str, str]:
+        """A context that names this owner. It counts in operators' runs; other people's runs are always their own."""
+        named = {"user_id": self.actor.user_id, "org_id": self.actor.org_id}
+        return named | ({"assistant_id": self.assistant_id} if self.assistant_id else {})
+
+
+def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -> Owner:
+    """The owner for whom the current run acts. Raises `IdentityError` as `identity.acting`."""
+    by_assistant = deployment.settings.memory_scope == "user+assistant"
+    return Owner(
+        identity.current_actor(deployment.settings, runtime), identity.current_assistant(runtime) if by_assistant else None
+    )
+
+
+# --- One person's runs
+
+
+async def start(
+    owner: Owner, client: LangGraphClient, trigger: Trigger = "sweep", seconds: int = 0, *, inside: bool = False
+) -> bool:
+    """Queue the owner's consolidation in `seconds`, in place of one that is planned. Returns whether it did.
+
+    It does not where a run waits that will do: one that was asked for; for a sweep, any; for a turn, one behind a run that is
+    at work. That is not taken back; `inside` says that it calls this itself.
+    """
+    lock = _PLANNING.setdefault((id(asyncio.get_running_loop()), owner), asyncio.Lock())
+    async with lock:  # turns that end at once would each make the owner's first thread
+        thread_id, waiting, running = await _runs(owner, client)
+        will_do = trigger == "sweep" or (trigger == "idle" and running)
+        if any(will_do or (run["metadata"] or {}).get("trigger") == "asked" for run in waiting):
+            return False
+        token = creating_run.set(True)
+        try:
+            await client.runs.create(
+                thread_id,
+                CONSOLIDATION_GRAPH,
+                input={"messages": []},
+                context=owner.context(),
+                metadata={"trigger": trigger, "consolidates": owner.assistant_id or "all"},
+                multitask_strategy="enqueue" if inside or running else "rollback",
+                durability="exit",  # only the last checkpoint is kept, which holds no conversations
+                if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
+                after_seconds=seconds,
+            )
+        finally:
+            creating_run.reset(token)
+        return True
+
+
+async def _runs(owner: Owner, client: LangGraphClient) -> tuple[str, list[Run], list[Run]]:
+    """Id of the owner's consolidation thread, which its first run creates, and its pending and running runs."""
+    metadata = {"user_id": owner.actor.user_id, "org_id": owner.actor.org_id, "consolidates": owner.assistant_id or "all"}
+    known = await client.threads.search(
+        metadata=metadata, limit=1, sort_by="created_at", sort_order="asc", select=["thread_id"]
+    )
+    if not known:
+        return str(uuid4()), [], []
+    thread_id = str(known[0]["thread_id"])
+    waiting, running = [await client.runs.list(thread_id, limit=_LISTED, status=of) for of in ("pending", "running")]
+    return thread_id, waiting, running
+
+
+class IdleTrigger(AgentMiddleware[Any, Any, Any]):
+    """Plans a consolidation when a turn ends. For the main agent only, because subagents end no turn."""
+
+    def __init__(self, deployment: Deployment, delay: float = _DELAY_SECONDS) -> None:
+        super().__init__()
+        self._deployment, self._delay = deployment, delay
+        self._planning: set[asyncio.Task[None]] = set()  # the event loop itself keeps no task alive
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        response = await handler(request)
+        # A turn ends with an answer that calls no tools, or only such whose result is the last word.
+        last_words = {tool.name for tool in request.tools if isinstance(tool, BaseTool) and tool.return_direct}
+        if {call["name"] for message in response.result for call in getattr(message, "tool_calls", ())} <= last_words:
+            await self._turn_ends(request.runtime)
+        return response
+
+    async def _turn_ends(self, runtime: Runtime[Any]) -> None:
+        """Plan it in the background, so that the turn neither waits nor fails."""
+        if not identity.on_server(runtime) or in_temporary_conversation() or runtime.store is None:
+            return
+        task = asyncio.create_task(self._plan(runtime, runtime.store))
+        self._planning.add(task)
+        task.add_done_callback(self._planning.discard)
+
+    async def _plan(self, runtime: Runtime[Any], store: BaseStore) -> None:
+        try:
+            owner = current_owner(self._deployment, runtime)
+            await asyncio.sleep(self._delay)
+            if not await journal.is_forgotten(store, journal.began(owner.actor)):
+                await start(owner, get_client(), "idle", self._deployment.settings.consolidate_after_seconds)
+        except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
+            logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)
+
+
+def agent_hooks(deployment: Deployment) -> list[AgentMiddleware[Any, Any, Any]]:
+    """The middleware of an agent whose conversations are consolidated. Private ones must not flow into shared memory."""
+    plans = deployment.settings.consolidate_after_seconds and deployment.settings.memory_scope != "assistant"
+    return [IdleTrigger(deployment)] if plans else []
+
+
+# --- Everybody's
+
+
+async def sweep(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> int:
+    """Plan a consolidation for everyone who is due. Returns the number of runs. The cost follows activity."""
+    began, started = datetime.now(UTC).isoformat(), 0
+    for owner in dict.fromkeys([owner for owner, _ in await _all_due(deployment, client, store)]):
+        try:
+            started += await start(owner, client, seconds=started * APART_SECONDS)
+        except Exception as error:  # one person's failure is not everybody's; their conversations are due again
+            logger.warning("No consolidation could be started for one person: %r. The next sweep tries.", error, exc_info=True)
+    await store.aput(*namespaces.LAST_SWEEP, {"began": began}, index=False)
+    return started
+
+
+async def find_backlog(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> dict[str, Any]:
+    """What a sweep would find now: `people`, their `conversations`, and when the `oldest` of these changed."""
+    due = await _all_due(deployment, client, store)
+    oldest = min((at for _, at in due), default=None)
+    return {"people": len({owner for owner, _ in due}), "conversations": len(due), "oldest": oldest}
+
+
+async def _all_due(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> list[tuple[Owner, str]]:
+    """The owner of each conversation with something new, and when it changed."""
+    due, last = list[tuple[Owner, str]](), await store.aget(*namespaces.LAST_SWEEP)
+    since = min(time_of(last.value.get("began")), datetime.now(UTC)) - _BACK if last else EARLIEST
+    for graph in agent_graphs():
+        async for threads in changed_since(client.threads, {"graph_id": graph}, since, _PAGE):
+            owners = await _due(threads, deployment, store)
+            due += [(owners[each["thread_id"]], str(each["updated_at"])) for each in threads if each["thread_id"] in owners]
+    return due
+
+
+async def _due(threads: Sequence[Any], deployment: Deployment, store: BaseStore) -> dict[str, Owner]:
+    """The owners of those of these threads that have something new, by thread id."""
+    owned = [(thread, owner) for thread in threads if not stays_out(thread) and (owner := _owner(thread, deployment))]
+    gets = [GetOp(namespaces.positions(owner.actor), thread["thread_id"]) for thread, owner in owned]
+    pairs = zip(owned, await store.abatch(gets), strict=True)
+    return {
+        thread["thread_id"]: owner
+        for (thread, owner), position in pairs
+        if getattr(position, "value", {}).get("updated_at") != str(thread["updated_at"])
+    }
+
+
+def _owner(thread: Any, deployment: Deployment) -> Owner | None:
+    """The owner that `auth.py` and the platform stamped on a conversation; None if no run could act for them."""
+    user_id, org_id, assistant_id = ((thread["metadata"] or {}).get(key) for key in ("user_id", "org_id", "assistant_id"))
+    if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
+        return None
+    try:
+        identity.check_person(actor := identity.Actor(user_id, org_id))
+    except identity.IdentityError:
+        return None
+    return Owner(actor, assistant_id if deployment.settings.memory_scope == "user+assistant" else None)
+
+
+async def delete_old(
+    deployment: Deployment, client: LangGraphClient, store: BaseStore, now: datetime | None = None, days: int | None = None
+) -> int:
+    """Delete conversations `CONVERSATION_DAYS` after their last turn, with index and positions. Returns their number.
+
+    One that is due is consolidated first, and goes with a later sweep; after `_BACK` in any case.
+    """
+    if (days := days or constants.CONVERSATION_DAYS) is None:
+        return 0
+    before = (now or datetime.now(UTC)) - timedelta(days=days)
+
+    async def spared(threads: list[Any]) -> set[str]:
+        late = [each for each in threads if time_of(each["updated_at"]) >= before - _BACK]
+        return set() if deployment.settings.memory_scope == "assistant" else {*await _due(late, deployment, store)}
+
+    deleted = [each for graph in agent_graphs() for each in await delete_idle(client, {"graph_id": graph}, before, spared)]
+    owned = defaultdict[identity.Actor, list[str]](list)
+    for thread in deleted:
+        if owner := _owner(thread, deployment):  # without one it has no index
+            owned[owner.actor].append(thread["thread_id"])
+    for actor, thread_ids in owned.items():
+        await drop(store, actor, thread_ids)
+        await drop_positions(store, actor, thread_ids)
+    return len(deleted)

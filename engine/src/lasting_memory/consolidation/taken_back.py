@@ -1,0 +1,221 @@
+"""What people took back, so that consolidation does not bring it back.
+
+A line that the person, or an agent in a conversation, removed or changed, and a declined line, may return only if the person
+says it again later. The journal knows who removed what and when, the platform's runs when the person said what; nothing else is
+kept for this. A line that fell out of its file's history is no longer known as taken back.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from langchain_core.messages import HumanMessage, convert_to_messages
+from langgraph_sdk.client import RunsClient
+from langgraph_sdk.errors import NotFoundError
+
+from lasting_memory import journal
+from lasting_memory.consolidation.guard import Changed, Key, Standing, facts_of, language_of, weights_of
+from lasting_memory.journal import Revision, edits, lines_of
+from lasting_memory.validation import PROFILE_PATH
+
+# Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know nothing of the person.
+_AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
+# The newest lines that the model is shown, and characters of each.
+_SHOWN, _SHOWN_CHARS = 50, 200
+# The newest runs of a conversation, in which its person may have said something again.
+_RUNS = 100
+
+
+class Dated(NamedTuple):
+    """A line that was taken back, or what the person said; and when, in ISO format, UTC."""
+
+    text: str
+    at: str
+
+
+def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Dated]) -> dict[Key, Dated]:
+    """What was taken back and not written again since, by the files' histories and the declined lines. Blocks."""
+    events = [event for key, revisions in histories for event in _events(f"/memories{key}", revisions)]
+    events += [(at, facts_of([("", line)]), dict[Key, str]()) for line, at in declined]
+    taken = dict[Key, Dated]()
+    for at, removed, added in sorted(events, key=lambda event: event[0]):
+        for key in (*removed, *added):
+            taken.pop(key, None)
+        taken |= {key: Dated(line, at) for key, line in removed.items() if key not in added}
+    return taken
+
+
+def _events(path: str, revisions: Sequence[Revision]) -> Iterator[tuple[str, dict[Key, str], dict[Key, str]]]:
+    """The time of each change of a file, and the facts that it took back and added."""
+    older = [revision.content or "" for revision in revisions[1:]]
+    if revisions and revisions[-1].number == 1:
+        older.append("")  # otherwise nobody knows what the oldest one changed
+    for revision, before in zip(revisions, older, strict=False):
+        if revision.encoding == "utf-8":
+            removed, added = _differences(path, before, revision.content or "")
+            yield revision.at, removed if revision.author.kind in _AT_THEIR_WORD else {}, added
+
+
+def _differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dict[Key, str]]:
+    """The facts that only the first text has, and those that only the second has."""
+    if path != PROFILE_PATH:
+        old, new = lines_of(before), lines_of(after)
+        changed = edits(old, new)
+        before = "\n".join(line for _, i, i_end, _, _ in changed for line in old[i:i_end])
+        after = "\n".join(line for _, _, _, j, j_end in changed for line in new[j:j_end])
+    removed, added = facts_of([(path, before)]), facts_of([(path, after)])
+    only = removed.keys() ^ added.keys()
+    return {key: removed[key] for key in removed if key in only}, {key: added[key] for key in added if key in only}
+
+
+def added_facts(change: Changed) -> dict[Key, str]:
+    """The facts that a change adds. Blocks."""
+    return _differences(change.path, change.before, change.after)[1]
+
+
+def returning(
+    changes: Sequence[Changed],
+    now: Mapping[str, str],
+    taken: Mapping[Key, Dated],
+    said: Sequence[Dated],
+    talk: Iterable[str] = (),
+) -> dict[str, dict[Key, Dated]]:
+    """By path, the new lines that bring back what was taken back, although the person did not say it again later. Blocks.
+
+    `now` has the texts of the present files, by key; `said` what the person said since; `talk` all that was said in the batch.
+    """
+    present = facts_of((f"/memories{key}", text) for key, text in now.items())
+    gone = {key: each for key, each in taken.items() if key not in present}
+    new = {change.path: added_facts(change) for change in changes}
+    if not gone or not any(new.values()):
+        return {}
+    judge = _Judge(gone, present, said, talk)
+    found = {path: dict(judge.returning(lines)) for path, lines in new.items()}
+    return {path: lines for path, lines in found.items() if lines}
+
+
+class _Judge:
+    """Tells which lines bring back what was taken back, by the words of lines, weighted by how rare they are in memory."""
+
+    def __init__(
+        self, gone: Mapping[Key, Dated], present: Mapping[Key, str], said: Sequence[Dated], talk: Iterable[str]
+    ) -> None:
+        lines = {key: each.text for key, each in gone.items()}
+        self._gone, self._language = gone, language_of({**present, **lines})
+        again, self._said_at = dict[Key, str](), dict[Key, str]()
+        for text, at in said:
+            sentences = _sentences(text)
+            again |= sentences
+            self._said_at |= {key: max(at, self._said_at.get(key, "")) for key in sentences}
+        spoken = {key: line for text in talk for key, line in _sentences(text).items()}
+        standing = [Standing(of, self._language) for of in (lines, present, again, spoken)]
+        self._words, (self._memory, self._said, self._talk) = standing[0].words, standing[1:]
+        self._weights = weights_of([*self._words.values(), *self._memory.words.values()])
+
+    def returning(self, lines: Mapping[Key, str]) -> Iterator[tuple[Key, Dated]]:
+        """The lines that bring something back, and what."""
+        written = Standing(lines, self._language)
+        for key, each in self._gone.items():
+            for line in written.keeping(self._words[key], self._weights):
+                says = written.words[line]
+                follows = line != key and self._follows_memory(key, says)
+                if not follows and not self._is_said_again(key, says) and not self._is_another_fact(key, says):
+                    yield line, each
+
+    def _follows_memory(self, key: Key, says: frozenset[str]) -> bool:
+        """Whether a line says what memory says instead (`green tea` for `tea`), or more, without a word that was taken out."""
+        gone = self._words[key]
+        instead = (self._memory.words[other] for other in self._memory.keeping(gone, self._weights))
+        return any(other - gone <= says and not (gone - other) & says for other in instead)
+
+    def _is_said_again(self, key: Key, says: frozenset[str]) -> bool:
+        """Whether the person said the fact, the line, or what it adds to the fact, later."""
+        gone, adds = self._words[key], says - self._words[key]
+        repeats = {*self._said.keeping(gone, self._weights), *self._said.keeping(says, self._weights)}
+        repeats |= {sentence for sentence, words in self._said.words.items() if adds and gone - says and adds <= words}
+        return any(self._said_at[sentence] > self._gone[key].at for sentence in repeats)
+
+    def _is_another_fact(self, key: Key, says: frozenset[str]) -> bool:
+        """Whether a line of the same form is about another sentence (`likes coffee` for `likes tea`, where both were said)."""
+        lacks, adds = self._words[key] - says, says - self._words[key]
+        if not lacks or not adds or not any(lacks <= words for words in self._talk.words.values()):
+            return False
+        repeated = set(self._talk.keeping(self._words[key], self._weights))
+        return any(
+            adds <= words and (sentence not in repeated or lacks <= words) for sentence, words in self._talk.words.items()
+        )
+
+
+def _sentences(text: str) -> dict[Key, str]:
+    """A message as sentences, each on a line of its own."""
+    for end in ".!?;":
+        text = text.replace(f"{end} ", f"{end}\n")
+    return facts_of([("", text)])
+
+
+def without(changes: Sequence[Changed], brought: Mapping[str, Collection[Key]]) -> list[Changed]:
+    """The changes without these new lines, by path. What such a line replaced stays; of a profile nothing changes. Blocks."""
+    kept, cleaned = [change for change in changes if change.path not in brought], list[Changed]()
+    for change in changes:
+        if change.path in brought and change.path != PROFILE_PATH:
+            cleaned += [replace(change, after=_without(change, brought[change.path]), deleted=False)]
+    return kept + [change for change in cleaned if change.after != change.before]
+
+
+def _without(change: Changed, brought: Collection[Key]) -> str:
+    old, new = change.before.split("\n"), change.after.split("\n")
+    result, at = list[str](), 0
+    for _, i, i_end, j, j_end in edits(old, new):
+        result += old[at:i]
+        lines = [line for line in new[j:j_end] if not facts_of([(change.path, line)]).keys() & brought]
+        if len(lines) < j_end - j:
+            result += [line for line in old[i:i_end] if line not in lines]
+        result, at = [*result, *lines], i_end
+    text = "\n".join([*result, *old[at:]])
+    return text if facts_of([(change.path, text)]) or change.before else ""
+
+
+def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:
+    """For the model: the newest of these lines, and what the person said since, each with its time."""
+    lists = [
+        "\n".join(f"- {_minute(at)}: {' '.join(text.split())[:_SHOWN_CHARS]}" for text, at in newest[:_SHOWN])
+        for newest in (sorted(of, key=lambda each: each.at, reverse=True) for of in (taken, said))
+    ]
+    return "\n\nSaid since:\n\n".join(filter(None, lists))
+
+
+def objection(brought: Mapping[str, Mapping[Key, Dated]]) -> str:
+    """The reason to refuse these lines, by path."""
+    named = dict.fromkeys(
+        f"{path}: {each.text[:80]} (at {_minute(each.at)})" for path, lines in brought.items() for each in lines.values()
+    )
+    return (
+        f"The person took this back, and has not said it again since: {'; '.join([*named][:5])}. What was said earlier does "
+        "not count, however it is worded; leave it out."
+    )
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")
+
+
+async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) -> list[Dated]:
+    """What the person said in these conversations after a time: the last message of each run's input."""
+    said = list[Dated]()
+    for thread_id in thread_ids:
+        with suppress(NotFoundError):  # it was deleted meanwhile
+            found: Any = await runs.list(thread_id, limit=_RUNS, select=["run_id", "kwargs"])
+            new = [(run, at) for run in found if (at := journal.time_of_run(str(run["run_id"]))) > since]
+            said += [Dated(text, at) for run, at in new if (text := _last_words(run))]
+    return said
+
+
+def _last_words(run: Mapping[str, Any]) -> str:
+    given = (run.get("kwargs") or {}).get("input")
+    messages: Any = given.get("messages") if isinstance(given, Mapping) else None
+    try:
+        listed = convert_to_messages(messages if isinstance(messages, list) else [messages])
+    except (NotImplementedError, ValueError):  # what the graph itself refused
+        return ""
+    return next((message.text for message in reversed(listed) if isinstance(message, HumanMessage)), "")

@@ -1,0 +1,161 @@
+"""A person's controls over their memory: paused memory, reviewed changes, temporary conversations; and how much is used.
+
+What is said in a paused or temporary conversation is marked in its thread's metadata, which only the server sets. The platform
+copies a thread's metadata to its runs, and to copies of the thread.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from langgraph.config import get_config
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import ConflictError, NotFoundError
+
+from lasting_memory import settings as constants
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity, namespaces
+from lasting_memory.settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
+from lasting_memory.validation import content_size
+
+# --- Pause and review: an item each, so that changing one leaves the other alone.
+
+PAUSED = "Memory is paused"
+NAMES = ("paused", "review")
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """One person's controls."""
+
+    paused: bool = False  # memory stays in use, and takes nothing new
+    review: bool = False  # consolidation proposes its changes to the person
+
+
+def read_controls(actor: identity.Actor) -> list[GetOp]:
+    """The operations whose results `controls_of` takes."""
+    return [GetOp(namespaces.controls(actor), name) for name in NAMES]
+
+
+def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
+    """The controls in these items, with the deployment's defaults. Shared memory has no controls."""
+    if deployment.settings.memory_scope == "assistant":
+        return Controls()
+    paused, review = (item.value.get("on") is True if isinstance(item, Item) else None for item in items)
+    return Controls(bool(paused), deployment.settings.consolidation_review == "on" if review is None else review)
+
+
+async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> Controls:
+    """A person's present controls."""
+    return controls_of(await store.abatch(read_controls(actor)), deployment)
+
+
+async def set_controls(store: BaseStore, actor: identity.Actor, given: Mapping[str, bool]) -> None:
+    """Change the given controls, by name."""
+    at = datetime.now(UTC).isoformat()
+    namespace = namespaces.controls(actor)
+    await store.abatch([PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()])
+
+
+# --- Marks of threads
+
+# On a thread that its creator asked to leave nothing behind.
+TEMPORARY = "temporary"
+# On a thread in which something was said while its person's memory was paused.
+HELD_WHILE_PAUSED = "held_while_paused"
+# Set while this process marks a thread. An in-process call carries it to `auth.py`, and no other request can set it.
+stamping: ContextVar[bool] = ContextVar("stamping", default=False)
+# Metadata of the runs that consolidation's triggers create, as `creating_run` says; other requests may not use it.
+RUN_METADATA = ("trigger", "consolidates")
+creating_run: ContextVar[bool] = ContextVar("creating", default=False)
+
+
+def is_temporary(thread: Mapping[str, Any]) -> bool:
+    """Whether a thread, read with its metadata, is a temporary conversation."""
+    return bool((thread.get("metadata") or {}).get(TEMPORARY))
+
+
+def stays_out(thread: Mapping[str, Any]) -> bool:
+    """Whether a thread is never consolidated."""
+    return is_temporary(thread) or bool((thread.get("metadata") or {}).get(HELD_WHILE_PAUSED))
+
+
+async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
+    """Mark a thread, so that consolidation skips what was said during the pause. `metadata`: its own, or a run's."""
+    if (metadata or {}).get(HELD_WHILE_PAUSED):
+        return
+    token = stamping.set(True)
+    try:
+        with suppress(NotFoundError):  # a stateless run, whose thread is gone
+            await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
+    finally:
+        stamping.reset(token)
+
+
+# --- Temporary conversations
+
+_PAGE = 100
+_FIELDS: list[Any] = ["thread_id", "updated_at", "status", "metadata"]
+
+
+def in_temporary_conversation() -> bool:
+    """Whether the current run belongs to a temporary conversation. False outside of runs."""
+    try:
+        return bool((get_config().get("metadata") or {}).get(TEMPORARY))
+    except RuntimeError:
+        return False
+
+
+async def delete_temporary(client: LangGraphClient, actor: identity.Actor | None = None, now: datetime | None = None) -> int:
+    """Delete temporary conversations, the actor's or all, `TEMPORARY_HOURS` after their last turn. Returns their number."""
+    before = (now or datetime.now(UTC)) - timedelta(hours=constants.TEMPORARY_HOURS)
+    wanted: dict[str, Any] = {TEMPORARY: True} | ({"user_id": actor.user_id, "org_id": actor.org_id} if actor else {})
+    return len(await delete_idle(client, wanted, before))
+
+
+async def delete_idle(
+    client: LangGraphClient,
+    wanted: Mapping[str, Any],
+    before: datetime,
+    spared: Callable[[list[Any]], Awaitable[Collection[str]]] | None = None,
+) -> list[Any]:
+    """Delete the idle threads with this metadata that have not changed since then. Returns them.
+
+    `spared` gives the ids of those, of a page, that stay for now.
+    """
+    deleted, left = list[Any](), 0
+    while True:
+        page: list[Any] = await client.threads.search(
+            metadata=dict(wanted), limit=_PAGE, offset=left, sort_by="updated_at", sort_order="asc", select=_FIELDS
+        )
+        over = [thread for thread in page if datetime.fromisoformat(str(thread["updated_at"])) < before]
+        stays = await spared(over) if spared else ()
+        for thread in over:
+            left += 1
+            if thread["status"] != "busy" and thread["thread_id"] not in stays:
+                with suppress(ConflictError, NotFoundError):  # another request deleted it, or continues it
+                    await client.threads.delete(str(thread["thread_id"]))
+                    deleted.append(thread)
+                    left -= 1
+        if len(over) < _PAGE:
+            return deleted
+
+
+# --- The used share of a memory's quota
+
+NEARLY_FULL = 0.8
+# UTF-8 bytes of memory beyond which consolidation merges and shortens the oldest topics.
+SHORTEN_ABOVE_BYTES = 262_144
+
+
+def usage_of(files: Sequence[Item]) -> dict[str, int]:
+    """Used and allowed files and bytes of a memory with these files, and whether it is nearly full."""
+    size = sum(map(content_size, files))
+    nearly_full = len(files) >= NEARLY_FULL * MAX_MEMORY_FILES or size >= NEARLY_FULL * MAX_MEMORY_BYTES
+    limits = {"max_files": MAX_MEMORY_FILES, "max_bytes": MAX_MEMORY_BYTES}
+    return {"files": len(files), "bytes": size, **limits, "nearly_full": nearly_full}

@@ -1,0 +1,137 @@
+"""`make chat`: a conversation in the terminal, over the same HTTP API that any other client uses.
+
+python -m dev.chat --as alice@example.com [--org acme] [--graph agent] [--url URL]
+"""
+
+import argparse
+import asyncio
+import sys
+from contextlib import ExitStack
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from rich.console import Console
+
+from lasting_memory.recall import message_text
+from lasting_memory.settings import (
+    SettingsError,
+    agent_graphs,
+    check_server,
+    dev_address,
+    load_settings,
+    local_environ,
+    unanswered,
+)
+
+HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
+/forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
+
+out = Console(highlight=False, soft_wrap=True, markup=False)
+
+
+class Chat:
+    """A person's conversation with an agent of a server. `client` acts as the person."""
+
+    def __init__(self, client: LangGraphClient, graph: str) -> None:
+        self._client, self._graph = client, graph
+        self._thread: str | None = None
+
+    async def carry_out(self, line: str) -> None:
+        """One line of input: a command, or a message."""
+        match line.split():
+            case []:
+                pass
+            case ["/files"]:
+                for file in (await self._client.http.get("/memory"))["files"]:
+                    said = file.get("error") or f"{file['bytes']:,} bytes, revision {file['revision'] or '-'}"
+                    out.print(f"{file['path']}  {said}")
+            case ["/undo", path, revision]:
+                path = path if path.startswith("/") else f"/memories/{path}"
+                body = {"path": path, "revision": int(revision) if revision.isdecimal() else revision}
+                done = await self._client.http.post("/memory/undo", json=body)
+                out.print(f"{path} is what it was at {revision}; that is revision {done['revision']} now.")
+            case ["/forget", "everything"]:
+                answer = await self._client.http.client.delete("/memory", timeout=600)
+                done, self._thread = answer.raise_for_status().json(), None
+                out.print(", ".join(f"{number} {kind}" for kind, number in done["deleted"].items()) + " deleted. What stays:")
+                out.print("\n".join(done["kept"]))
+            case [command, *_] if command.startswith("/"):
+                out.print(HELP)
+            case _:
+                await self.say(line)
+
+    async def say(self, text: str) -> None:
+        """Send a message and print the streamed answer, tools dimmed. The first message begins a conversation."""
+        self._thread = self._thread or str((await self._client.threads.create())["thread_id"])
+        message: Any = {"messages": [{"role": "user", "content": text}]}
+        async for part in self._client.runs.stream(
+            self._thread, self._graph, input=message, stream_mode=["messages-tuple", "updates"], on_disconnect="cancel"
+        ):
+            if part.event == "error":
+                out.print(f"\n{part.data}", style="red")
+            elif part.event == "messages":
+                _print_piece(part.data[0])
+            elif part.event == "updates" and "__interrupt__" in part.data:
+                out.print("\nThis waits for an operator's approval.", style="yellow")
+        out.print()
+
+
+def _print_piece(message: dict[str, Any]) -> None:
+    content = message.get("content")
+    text = content if isinstance(content, str) else message_text(content)  # the white space of a piece counts
+    if message.get("type") == "tool":
+        out.print(f"  {' '.join(text.split())[:200]}", style="dim")
+        return
+    out.print(text, end="")
+    for call in message.get("tool_call_chunks") or message.get("tool_calls") or []:
+        if call.get("name"):
+            out.print(f"\n  {call['name']}", style="dim")
+
+
+def converse(chat: Chat, runner: asyncio.Runner) -> None:
+    """Read lines until the end of input. Ctrl-C stops a running answer; at the prompt it ends the chat."""
+    while True:
+        try:
+            line = input("\n> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            runner.run(chat.carry_out(line))
+        except KeyboardInterrupt:
+            out.print("\n(stopped)", style="dim")
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            out.print(unanswered(error), style="red")
+
+
+def main() -> str | None:
+    """Check that a server answers, then converse. Returns one line with the fix if that cannot be."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--as", dest="identity", required=True, help="who to be, e.g. alice@example.com")
+    parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
+    parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
+    parser.add_argument("--graph", default=agent_graphs()[0], help="with which agent")
+    args = parser.parse_args()
+    with asyncio.Runner() as runner, ExitStack() as closing:
+        try:
+            check_server(args.url)
+            org = args.org or load_settings(local_environ()).default_org
+            if ":" in org or not org.isascii():  # with a colon it would be another person of another organization
+                return f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon."
+            headers = {"Authorization": f"Bearer dev:{org}:{quote(args.identity, safe='')}"}
+            client = get_client(url=args.url, api_key=None, headers=headers)
+            closing.callback(lambda: runner.run(client.aclose()))
+            runner.run(client.assistants.search(limit=1))
+            out.print(f"Talking to {args.url} as {args.identity} of {org}.\n{HELP}", style="dim")
+            converse(Chat(client, args.graph), runner)
+        except (httpx.TransportError, httpx.HTTPStatusError) as error:
+            return unanswered(error)
+        except SettingsError as error:
+            return str(error)
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""`make dev`: the platform's development server on a free port, seeded, with the next steps.
+
+python -m dev.server [--port PORT] [--postgres]
+"""
+
+import argparse
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from importlib import import_module
+from typing import IO, Any
+
+import httpx
+
+from lasting_memory.settings import DEV_ADDRESS, ENGINE, PROJECT, dev_address, local_environ
+
+FIRST_PORT, PORTS = 2024, 100
+HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
+JOBS = "10"
+START_SECONDS, STOP_SECONDS = 60, 20
+APP = "lasting_memory.dev.app:app"
+# What `make dev-postgres` adds to langgraph.json. It can be taken off, so nothing here imports it.
+POSTGRES = "lasting_memory.postgres.store"
+ON_POSTGRES = {name: {"path": f"{ENGINE}/postgres/store.py:{name}"} for name in ("store", "checkpointer")}
+# `langgraph dev` waits for every answer before it ends, and so for a model that hangs. This one waits a second.
+SERVER = """import functools, langgraph_api.cli, langgraph_cli.cli
+langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, timeout_graceful_shutdown=1)
+langgraph_cli.cli.cli()"""
+
+NEXT = """
+Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C stops it. The API: {url}/docs
+In another terminal, talk to it as somebody: make chat AS=alice@example.com ORG=acme
+"""
+
+
+def choose_port(asked: int | None) -> int:
+    """The port asked for, or the first free one. Exits where there is none: `langgraph dev` would take another."""
+    for port in [asked] if asked is not None else range(FIRST_PORT, FIRST_PORT + PORTS):
+        with contextlib.suppress(OSError, OverflowError), socket.create_server((HOST, port)) as probe:
+            return int(probe.getsockname()[1])
+    sys.exit(f"PORT is {asked or FIRST_PORT}, which cannot be used; choose another with PORT=.")
+
+
+def only_server() -> IO[str]:
+    """The lock of this folder, held by the command and the server. Raises `SystemExit` if another server has it."""
+    lock = (PROJECT / ".dev.lock").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"A server of this folder runs already, at {dev_address()}; two would overwrite each other's files.")
+    return lock
+
+
+def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]:
+    """The server's configuration, given langgraph.json's: the same, with the app and the database of development."""
+    ours = {name: {**deployed.get(name, {}), **block} for name, block in ON_POSTGRES.items()} if postgres else {}
+    # If the server read `.env` itself, an empty line there would hide a variable of the process.
+    return {**deployed, **ours, "env": {}, "http": {**deployed.get("http", {}), "app": APP}}
+
+
+def start(port: int, lock: IO[str], *, postgres: bool) -> subprocess.Popen[bytes]:
+    """`langgraph dev` on `port`, which holds the folder's lock, too."""
+    path, deployed = DEV_ADDRESS.parent / "langgraph.json", json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
+    command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
+    return subprocess.Popen(  # noqa: S603
+        [*command, "--n-jobs-per-worker", JOBS],
+        cwd=PROJECT,
+        env=local_environ(),
+        start_new_session=True,
+        pass_fds=[lock.fileno()],
+    )
+
+
+def stop(server: subprocess.Popen[bytes]) -> None:
+    """SIGINT makes the server flush its files and end; SIGKILL follows after `STOP_SECONDS`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # another Ctrl-C would lose unflushed data
+    server.send_signal(signal.SIGINT)
+    try:
+        server.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(server.pid, signal.SIGKILL)  # with its child, the process that serves
+        server.wait()
+
+
+def serve(server: subprocess.Popen[bytes], url: str) -> None:
+    """Once the server answers, seed it, say the next steps, and wait for its end. Raises `SystemExit` if it does not start."""
+    for _ in range(START_SECONDS * 5):
+        if server.poll() is not None:
+            sys.exit("The server did not start; the reason is above.")
+        with contextlib.suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/ok", trust_env=False).is_success:
+                break
+        time.sleep(0.2)
+    DEV_ADDRESS.write_text(url, "utf-8")
+    if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603
+        sys.exit("The server was not seeded; the reason is above.")
+    print(NEXT.format(url=url), flush=True)  # noqa: T201  # a command's answer
+    server.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
+    parser.add_argument("--postgres", action="store_true", help="with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI)")
+    args = parser.parse_args()
+    lock, port = only_server(), choose_port(args.port)
+    for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
+        signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
+    server = start(port, lock, postgres=args.postgres)
+    try:
+        serve(server, f"http://{HOST}:{port}")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        stop(server)
+        if args.postgres:
+            import_module(POSTGRES).stop_embedded(PROJECT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Files of the store and of a thread as deepagents backends, and the gate of every write."""

@@ -1,0 +1,245 @@
+"""Files as deepagents backends: in the store, and in a thread's state. Each checks every write itself."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from deepagents.backends import StateBackend, StoreBackend
+from deepagents.backends.protocol import DeleteResult, EditResult, FileData, FileDownloadResponse, WriteResult
+from deepagents.backends.utils import file_data_to_string, perform_string_replacement
+from langgraph.runtime import Runtime
+from langgraph.store.base import BaseStore, GetOp, Item
+
+from lasting_memory import journal
+from lasting_memory.journal import Began, Change, Revision
+from lasting_memory.people import identity
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
+from lasting_memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
+
+Gate = Callable[[BaseStore], Awaitable[str | None]]
+StoreOverride = Callable[[], BaseStore | None]
+
+# UTF-8 bytes of all files in one thread's state.
+MAX_SCRATCH_BYTES = 4_194_304
+# deepagents' folders for messages and tool results that are too long for the prompt.
+_OFFLOADED = ("/conversation_history/", "/large_tool_results/")
+
+
+class ScopedFiles(StoreBackend):
+    """Files of one route in the store, with deepagents' own results; writes pass a gate, `before_write` and the journal.
+
+    A value that is no file gives an error result, because an exception would end the run; listings and searches leave it out.
+
+    Args:
+        namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
+        gate: gives the reason to refuse a write to this store, or None.
+        route: the folder as the agent sees it, without the last slash.
+        author: gives the author of a write.
+        began: when the writer did (`memory/journal/forgetting.py`).
+        override: gives another store for the files of the current run, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        namespace: Callable[[Runtime[Any]], Namespace],
+        gate: Gate | None = None,
+        route: str = "",
+        author: Callable[[], identity.Author] = lambda: identity.Author("outside"),
+        began: Callable[[], Began | None] = lambda: None,
+        store: BaseStore | None = None,
+        override: StoreOverride | None = None,
+    ) -> None:
+        super().__init__(namespace=namespace, store=store)
+        self._gate, self._route, self._author, self._began, self._override = gate, route, author, began, override
+
+    async def _check(self, path: str) -> None:
+        """Raise `RefusedWriteError` for a path that may not be written."""
+        check_path(path)
+        if self._gate and (reason := await self._gate(self._get_store())):
+            raise RefusedWriteError(f"Permission denied for '{path}': {reason}")
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads into the store."""
+        raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit or adelete.")
+
+    write = edit = delete = upload_files = download_files = _refuse
+
+    async def awrite(self, file_path: str, content: str) -> WriteResult:
+        error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
+        return WriteResult(error=error) if error else WriteResult(path=file_path)
+
+    async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
+        count = 0
+
+        def change(before: FileData | None) -> FileData:
+            nonlocal count
+            text, count = _replaced(file_path, before, old_string, new_string, replace_all=replace_all)
+            return FileData(content=text, encoding="utf-8")
+
+        error = await self._adone(file_path, change)
+        return EditResult(error=error) if error else EditResult(path=file_path, occurrences=count)
+
+    async def adelete(self, file_path: str) -> DeleteResult:
+        """Delete the file at a path, or all files of the folder."""
+        base = file_path.rstrip("/")
+        try:
+            await self._check(file_path)
+            items = await journal.all_items(self._get_store(), self._get_namespace())
+            wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
+            for item in wanted:
+                await self.aremove(item)
+        except ValueError as error:
+            return DeleteResult(error=f"Error: {error}")
+        return DeleteResult(path=file_path) if wanted else DeleteResult(error=f"Error: File '{file_path}' not found")
+
+    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+        """All files in one batch. A bad value is an error of that file alone."""
+        namespace = self._get_namespace()
+        items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
+        return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+
+    async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
+        """Change a file, which must be at the revision with the id `expect`, if it is given.
+
+        Raises:
+            MovedError: it is at another revision. Nothing was written.
+            ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
+        """
+        await self._check(path)
+        store, namespace, author, shown = self._get_store(), self._get_namespace(), self._author(), f"{self._route}{path}"
+
+        def checked(before: FileData | None) -> FileData | None:
+            after = change(before)
+            before_write(shown, after and after["content"], author)
+            return after
+
+        def room(files: Sequence[Item], file: FileData) -> None:
+            check_room(files, path, len(file["content"].encode()))
+
+        return await journal.change(store, namespace, path, checked, author, room=room, expect=expect, began=self._began())
+
+    async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
+        """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""
+
+        def changed(before: FileData | None) -> FileData:
+            if before and before["encoding"] != "utf-8":
+                raise RefusedWriteError(f"'{path}' is not text; choose another file.")
+            return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
+
+        return await self._adone(path, changed)
+
+    async def aremove(self, item: Item) -> None:
+        """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
+        try:
+            stored_file(item)
+        except ValueError:  # no file, and without a history
+            before_write(f"{self._route}{item.key}", None, self._author())
+            await self._get_store().adelete(item.namespace, item.key)
+        else:
+            await self.arevise(item.key, lambda _: None)
+
+    def _get_store(self) -> BaseStore:
+        return (self._override() if self._override else None) or super()._get_store()
+
+    def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
+        return stored_file(store_item)
+
+    async def _adone(self, path: str, change: Change) -> str | None:
+        """Change a file; the reason of a refusal, or None."""
+        try:
+            await self.arevise(path, change)
+        except ValueError as error:
+            return f"Error: {error}"
+        return None
+
+
+def _downloaded(path: str, item: object) -> FileDownloadResponse:
+    if not isinstance(item, Item):
+        return FileDownloadResponse(path=path, error="file_not_found")
+    try:
+        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
+    except ValueError as error:
+        return FileDownloadResponse(path=path, error=str(error))
+
+
+def _replaced(path: str, before: FileData | None, old: str, new: str, *, replace_all: bool) -> tuple[str, int]:
+    """The text of a file after an `edit`, and the number of replacements. Raises `RefusedWriteError`."""
+    if before is None:
+        raise RefusedWriteError(f"File '{path}' not found")
+    if before["encoding"] == "base64":
+        raise RefusedWriteError("Cannot edit binary files with text replacements.")
+    _check_replacement(path, before["content"], old, new, replace_all=replace_all)
+    result = perform_string_replacement(before["content"], old, new, replace_all)
+    if isinstance(result, str):
+        raise RefusedWriteError(result.removeprefix("Error: "))
+    return result
+
+
+def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
+    """Raise `RefusedWriteError` for a replacement that could turn 256 KiB into gigabytes."""
+    times = content.count(old) if old and replace_all else 1
+    size = len(content) + times * (len(new) - len(old))
+    if size > max(MAX_FILE_BYTES, len(content)):
+        raise RefusedWriteError(
+            f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes; split it by topic."
+        )
+
+
+class ThreadFiles(StateBackend):
+    """Files of this thread alone, each of bounded size. It refuses other spellings of a path, such as `//policies/x`.
+
+    A client's input may carry files of any path: the agent does not see those under `routes`, the folders of other backends.
+    """
+
+    def __init__(self, routes: Sequence[str]) -> None:
+        super().__init__()
+        self._routes = tuple(routes)
+
+    def _read_files(self) -> dict[str, Any]:
+        files = super()._read_files()
+        return {path: files[path] for path in files if not path.startswith(self._routes) and _is_plain(path)}
+
+    def _send_files_update(self, update: dict[str, Any]) -> None:
+        """Every write ends here. Raises `RefusedWriteError` for a bad path, and for a file, or all, that grow too large."""
+        before = {path: scratch_size(file) for path, file in super()._read_files().items()}
+        after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
+        totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
+        if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
+            raise RefusedWriteError(
+                f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
+            )
+        for path in update:
+            check_path(path)
+            most = MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else MAX_FILE_BYTES
+            if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
+                raise RefusedWriteError(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
+        super()._send_files_update(update)
+
+    def write(self, file_path: str, content: str) -> WriteResult:
+        try:
+            return super().write(file_path, content)
+        except RefusedWriteError as error:
+            return WriteResult(error=f"Error: {error}")
+
+    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
+        try:
+            if file := self._read_files().get(file_path):
+                _check_replacement(file_path, file_data_to_string(file), old_string, new_string, replace_all=replace_all)
+            return super().edit(file_path, old_string, new_string, replace_all)
+        except RefusedWriteError as error:
+            return EditResult(error=f"Error: {error}")
+
+
+def scratch_size(file: object) -> int:
+    """UTF-8 bytes of a file in thread state, which may be any value of a client's."""
+    content = file.get("content", "") if isinstance(file, Mapping) else file
+    return len((content if isinstance(content, str) else repr(content)).encode(errors="replace"))
+
+
+def _is_plain(path: str) -> bool:
+    try:
+        check_path(path)
+    except RefusedWriteError:
+        return False
+    return True

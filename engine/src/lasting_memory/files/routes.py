@@ -1,0 +1,120 @@
+"""The agent's filesystem: the owner of each path, and who may write there.
+
+Every rule is a gate at the backend (`memory/files.py`). deepagents' `permissions` repeat the rules: they refuse earlier, with a
+clearer message.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from deepagents import FilesystemPermission
+from deepagents.backends import CompositeBackend
+from deepagents.backends.protocol import BackendProtocol
+from langchain.agents.middleware import InterruptOnConfig
+from langgraph.runtime import Runtime, get_runtime
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory import journal
+from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
+from lasting_memory.deployment import Deployment
+from lasting_memory.files.backends import Gate, ScopedFiles, StoreOverride, ThreadFiles
+from lasting_memory.people import identity, namespaces
+from lasting_memory.settings import SharedWrites
+
+# What a temporary conversation sees as `/memories/`. The gate keeps it empty.
+_EMPTY = InMemoryStore()
+
+
+def memory_writes(deployment: Deployment, *, consolidating: bool) -> SharedWrites:
+    """The rule for `/memories/`: `allow`, `deny`, or `interrupt` where an operator approves writes to shared memory."""
+    if deployment.settings.memory_scope == "assistant":
+        # Private conversations must not flow into shared memory.
+        return (
+            "deny" if consolidating or deployment.settings.memory_writes == "background" else deployment.settings.shared_writes
+        )
+    return "deny" if deployment.settings.memory_writes == "background" and not consolidating else "allow"
+
+
+def build_gate(writes: SharedWrites, deployment: Deployment, *, memory: bool = False) -> Gate:
+    """The check before each write to a route; `memory` for `/memories/`."""
+
+    async def refusal(store: BaseStore) -> str | None:
+        if memory and in_temporary_conversation():
+            return "this is a temporary conversation, of which nothing is remembered."
+        if memory and (await controls(store, identity.current_actor(deployment.settings), deployment)).paused:
+            return f"{PAUSED}: nothing is remembered until they resume it. Tell them so."
+        if writes == "allow":
+            return None
+        if writes == "deny":
+            return "it is read-only here."
+        # A write that waits for approval continues in the run with which the operator resumed it. A client's forged tool call,
+        # jump to the tools node or resume value stays the client's run.
+        user = identity.run_user(get_runtime())
+        approved = user is not None and identity.is_operator(user, deployment.settings)
+        return None if approved else "an operator has to approve writing here."
+
+    return refusal
+
+
+def build_routes(
+    deployment: Deployment, *, consolidating: bool = False, drafts: StoreOverride | None = None
+) -> dict[str, BackendProtocol]:
+    """The three routes into the store, for `agent` or, with the store of drafts, for `consolidation_agent`."""
+
+    def actor(runtime: Runtime[Any] | None = None) -> identity.Actor:
+        return identity.current_actor(deployment.settings, runtime)
+
+    def memory_store() -> BaseStore | None:
+        return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
+
+    owners: dict[str, Callable[[Runtime[Any]], namespaces.Namespace]] = {
+        "/memories": lambda run: namespaces.memories(actor(run), identity.current_assistant(run), deployment.settings),
+        "/skills": lambda run: namespaces.skills(identity.current_assistant(run)),
+        "/policies": lambda run: namespaces.policies(actor(run).org_id),
+    }
+    rules, routes = _rules(deployment, consolidating=consolidating), dict[str, BackendProtocol]()
+    for route, namespace in owners.items():
+        memory = route == "/memories"
+        routes[f"{route}/"] = ScopedFiles(
+            namespace=namespace,
+            gate=build_gate(rules[route], deployment, memory=memory),
+            route=route,
+            author=lambda: identity.current_author(deployment.settings, consolidating=consolidating),
+            began=lambda: journal.began(actor()),
+            override=memory_store if memory else None,
+        )
+    return routes
+
+
+def _rules(deployment: Deployment, *, consolidating: bool) -> dict[str, SharedWrites]:
+    return {
+        "/policies": "deny",
+        # Consolidation works from private conversations.
+        "/skills": "deny" if consolidating else deployment.settings.shared_writes,
+        "/memories": memory_writes(deployment, consolidating=consolidating),
+    }
+
+
+def build_backend(
+    deployment: Deployment, *, consolidating: bool = False, drafts: StoreOverride | None = None
+) -> CompositeBackend:
+    """The filesystem of `agent`, or of `consolidation_agent`."""
+    routes = build_routes(deployment, consolidating=consolidating, drafts=drafts)
+    return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
+
+
+def build_permissions(deployment: Deployment, *, consolidating: bool = False) -> list[FilesystemPermission]:
+    """The same rules for deepagents' file tools, which refuse a write or pause it for an operator."""
+    return [
+        FilesystemPermission(operations=["write"], paths=[route, f"{route}/**"], mode=mode)
+        for route, mode in _rules(deployment, consolidating=consolidating).items()
+        if mode != "allow"
+    ]
+
+
+def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnConfig]:
+    """The memory tools that pause for an operator, because they write shared memory."""
+    if memory_writes(deployment, consolidating=False) != "interrupt":
+        return {}
+    return {name: InterruptOnConfig(allowed_decisions=["approve", "reject"]) for name in ("append_memory", "save_profile")}

@@ -1,0 +1,235 @@
+"""A person's memory and conversations as one JSON document, and the files of such a document merged into a memory.
+
+Merging removes nothing. It creates missing files and appends missing lines to Markdown files, in their order; other existing
+files stay as they are.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+import httpx
+from deepagents.backends.protocol import FileData
+from fastapi import Query
+from fastapi.responses import Response, StreamingResponse
+from langgraph.store.base import BaseStore
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from pydantic import BaseModel, Field, model_validator
+from starlette.exceptions import HTTPException
+
+from lasting_memory import journal
+from lasting_memory.controls import controls, is_temporary
+from lasting_memory.deployment import Deployment
+from lasting_memory.http.requests import (
+    ROUTE,
+    AboutQuery,
+    Answer,
+    Caller,
+    OneMemory,
+    alone,
+    key_of,
+    memory_namespaces,
+    memory_router,
+    revision_summary,
+)
+from lasting_memory.people import identity
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.recall import owned_by
+from lasting_memory.settings import MAX_MEMORY_FILES
+from lasting_memory.validation import NotAFileError, before_write, file_bytes, stored_file
+
+router = memory_router()
+# Conversations, with their messages, and ids that are read at once.
+_PAGE = 20
+_IDS = 1_000
+# What other parts of the project have in one memory, by its name in the document.
+Parts = Mapping[str, Callable[[BaseStore, identity.Actor, Namespace], Awaitable[list[dict[str, Any]]]]]
+
+
+@router.get("/memory/export", dependencies=[alone("export")])
+async def export(caller: Caller, query: AboutQuery) -> Response:
+    """Everything of yours as one JSON document.
+
+    version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, files and deleted_files
+    with revisions, unreadable (what is no file), conversations with values. 429: another export of yours is under way.
+    """
+
+    parts = document(caller.store, get_client(), caller.actor, caller.deployment, caller.http.app.state.exported)
+    attached = {"content-disposition": 'attachment; filename="memory.json"'}
+    return StreamingResponse(parts, media_type="application/json", headers=attached)
+
+
+async def document(
+    store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment, parts: Parts
+) -> AsyncIterator[bytes]:
+    """The document in parts, with one file's history or `_PAGE` conversations in memory at a time."""
+    by_assistant, own = deployment.settings.memory_scope == "user+assistant", await memory_namespaces(store, actor, deployment)
+    of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
+    told: dict[str, Any] = {
+        "version": 1,
+        "exported_at": datetime.now(UTC).isoformat(),
+        **asdict(actor),
+        "left_out": ["temporary conversations"],
+        "controls": asdict(await controls(store, actor, deployment)),
+    }
+    for name, shown in parts.items():
+        told[name] = [{**entry, **of[place]} for place in own for entry in await shown(store, actor, place)]
+    yield json.dumps(told)[:-1].encode()
+    unreadable = list[Answer]()
+    lists = {
+        "files": _files(store, of, unreadable),
+        "deleted_files": _deleted_files(store, of),
+        "conversations": conversations(client, actor, _PAGE),
+    }
+    for name, entries in lists.items():
+        yield f', "{name}": ['.encode()
+        comma = b"\n"
+        async for entry in entries:
+            yield comma + entry
+            comma = b",\n"
+        yield b"\n]"
+    yield b', "unreadable": ' + json.dumps(unreadable, default=str).encode() + b"}\n"
+
+
+async def _files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], unreadable: list[Answer]) -> AsyncIterator[bytes]:
+    """The files with their histories; values of other code become `unreadable`."""
+    for place, assistant in of.items():
+        for item in await journal.all_items(store, place):
+            path = f"{ROUTE}{item.key}"
+            try:
+                file = {"path": path, **stored_file(item), **assistant}
+            except NotAFileError:
+                unreadable.append({"path": path, "value": item.value, **assistant})
+            else:
+                revisions = _revisions(await journal.history(store, place, item.key))
+                yield await asyncio.to_thread(_json, {**file, "revisions": revisions})
+
+
+async def _deleted_files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]]) -> AsyncIterator[bytes]:
+    for place, assistant in of.items():
+        async for key, known in journal.deleted_files(store, place):
+            yield await asyncio.to_thread(_json, {"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(known)})
+
+
+def _json(value: Answer) -> bytes:
+    return json.dumps(value, default=str).encode()
+
+
+def _revisions(history: Sequence[journal.Revision]) -> list[Answer]:
+    return [{**revision_summary(revision), "content": revision.content} for revision in history]
+
+
+async def conversations(client: LangGraphClient, actor: identity.Actor, page: int) -> AsyncIterator[bytes]:
+    """A person's conversations with all agents except temporary ones, `page` at a time: JSON objects with commas between."""
+    for metadata in owned_by(actor):
+        threads = list[Any]()  # ids first: pages of a changing list would skip some
+        listed: dict[str, Any] = {"metadata": metadata, "sort_by": "thread_id", "sort_order": "asc", "limit": _IDS}
+        while some := await client.threads.search(**listed, offset=len(threads), select=["thread_id", "metadata"]):
+            threads += some
+        ids = [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
+        for start in range(0, len(ids), page):
+            if objects := await _threads(client, metadata, ids[start : start + page]):
+                yield objects
+
+
+async def _threads(client: LangGraphClient, metadata: Mapping[str, str], ids: Sequence[str]) -> bytes:
+    """JSON objects with commas between; one that cannot be read has an `error`. Raises `HTTPStatusError` in an outage.
+
+    The platform's JSON is passed on unread: decoding it would take several times as long, and a response that httpx has read
+    whole stays in memory until Python collects cycles.
+    """
+    fields = ["thread_id", "created_at", "updated_at", "values"]
+    query = {"metadata": metadata, "limit": len(ids), "select": fields, "ids": ids}
+    try:
+        async with client.http.client.stream("POST", "/threads/search", json=query) as answer:
+            answer.raise_for_status()
+            return b"".join([part async for part in answer.aiter_bytes()]).strip()[1:-1]
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            raise
+        if len(ids) > 1:
+            return b",\n".join(filter(None, [await _threads(client, metadata, [one]) for one in ids]))
+        return json.dumps({"thread_id": ids[0], "error": "It cannot be read."}).encode()
+
+
+class Import(OneMemory):
+    """Parameters of an import. There is no preview; older clients say that they want none."""
+
+    dry_run: Literal["false"] = "false"
+
+
+class Imported(BaseModel, strict=True):
+    """A file to import. What else an export has of it is ignored."""
+
+    path: str
+    content: str
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        key_of(self.path)
+        file_bytes(self.merged(None))
+        return self
+
+    def merged(self, before: FileData | None) -> FileData:
+        """The merged file, given the existing one."""
+        if before is None:
+            return FileData(content=self.content, encoding=self.encoding)
+        if not self.path.endswith(".md") or {before["encoding"], self.encoding} != {"utf-8"}:
+            return before
+        known = set(journal.lines_of(before["content"]))
+        lacking = [line for line in journal.lines_of(self.content) if line.strip() and line not in known]
+        gap = "\n" if before["content"] and not before["content"].endswith("\n") and lacking else ""
+        return FileData(content=before["content"] + gap + "".join(f"{line}\n" for line in lacking), encoding="utf-8")
+
+    def action(self, before: FileData | None) -> str:
+        """What becomes of the existing file."""
+        if before is None:
+            return "create"
+        if self.merged(before)["content"] != before["content"]:
+            return "append"
+        return "same" if before["content"] == self.content else "keep"
+
+
+class Document(BaseModel, strict=True):
+    """An export. Its other parts are ignored."""
+
+    version: Literal[1]
+    files: Annotated[list[Imported], Field(max_length=MAX_MEMORY_FILES)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        twice = [path for path, times in Counter(file.path for file in self.files).items() if times > 1]
+        if twice:
+            raise ValueError(f"{twice[0]} is there more than once; import one assistant's files at a time")
+        return self
+
+
+@router.post("/memory/import", dependencies=[alone("import")])
+async def import_files(caller: Caller, query: Annotated[Import, Query()], body: Document) -> Answer:
+    """Merge the files of an export into your memory.
+
+    `files` are path and action: create, append (Markdown, of which lines were missing), keep (another one is there), same.
+    Conversations are not imported. 409: a file does not fit beside what is there; those before it were imported, and it can be
+    repeated. 429: another import of yours is under way.
+    """
+    await caller.check_assistant()
+    stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
+    for file in body.files:
+        await asyncio.to_thread(before_write, file.path, file.content, caller.author)
+    done = list[Answer]()
+    for file in body.files:
+        item = stored.get(key_of(file.path))
+        try:
+            action = file.action(stored_file(item) if item else None)
+            if action in {"create", "append"}:
+                await caller.files.arevise(key_of(file.path), file.merged)
+        except ValueError as error:
+            raise HTTPException(409, f"{error} {len(done)} files before it were imported.") from None
+        done.append({"path": file.path, "action": action})
+    return {"files": done}

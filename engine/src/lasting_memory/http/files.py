@@ -1,0 +1,168 @@
+"""A person's files over HTTP: list, read, write, delete, history, undo."""
+
+import asyncio
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+from deepagents.backends.protocol import FileData
+from fastapi import Header
+from fastapi.responses import Response
+from langgraph.store.base import Item
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from lasting_memory.controls import usage_of
+from lasting_memory.http.requests import (
+    ROUTE,
+    Answer,
+    Caller,
+    FileQuery,
+    Key,
+    MemoryQuery,
+    NoBody,
+    PersonRequest,
+    Sent,
+    memory_router,
+    revision_summary,
+)
+from lasting_memory.journal import Change, Revision, all_items, cut, diff, history, line_origins, lines_of
+from lasting_memory.settings import REVISIONS_KEPT
+from lasting_memory.validation import NotAFileError, stored_file
+
+router = memory_router()
+IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
+
+
+class Content(Sent):
+    content: str
+
+
+class Undo(Sent):
+    path: Key
+    revision: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
+
+
+@router.get("/memory")
+async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
+    """The files that are remembered of you.
+
+    `files`: path, bytes, revision, times; `usage`: files, bytes, their limits, and `nearly_full` (from 80% of one of them on).
+    """
+    items = await all_items(caller.store, caller.namespace)
+    return {"files": list(map(_listed, items)), "usage": usage_of(items)}
+
+
+def _listed(item: Item) -> Answer:
+    try:
+        file = _shown(item)
+    except NotAFileError as error:
+        return {"path": f"{ROUTE}{item.key}", "error": str(error)}
+    return {name: value for name, value in file.items() if name != "content"}
+
+
+def _shown(item: Item) -> Answer:
+    file = stored_file(item)
+    size = len(file["content"].encode())
+    return {**file, "path": f"{ROUTE}{item.key}", "bytes": size, "revision": item.value.get("revision")}
+
+
+@router.get("/memory/file")
+async def read_file(caller: Caller, query: FileQuery, response: Response) -> Answer:
+    """A file: path, content, encoding, revision (the ETag, too).
+
+    `lines`: the revision, time (`at`), author and conversations (`threads`) that each line of the content came with; null where
+    unknown, empty for more than 2,000 lines.
+    """
+    file = _shown(await _item(caller, query.path))
+    known = await history(caller.store, caller.namespace, query.path)
+    response.headers["etag"] = f'"{file["revision"]}"'
+    return {**file, "lines": await asyncio.to_thread(_lines, file["content"], known)}
+
+
+async def _item(caller: PersonRequest, key: str) -> Item:
+    item = await caller.store.aget(caller.namespace, key)
+    if item is None:
+        raise HTTPException(404, f"There is no file {ROUTE}{key}.")
+    return item
+
+
+# The source of a line, in the form that `prompts/consolidation.md` asks for.
+_SAID_IN = re.compile(r"\bthread ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+
+
+def _lines(content: str, revisions: Sequence[Revision]) -> list[Answer | None]:
+    """The origin of each line of a file. Blocks."""
+    if not revisions or revisions[0].content != content:  # another code wrote the file, or it is changing at this moment
+        return []
+    lines = zip(lines_of(content), line_origins(revisions), strict=False)
+    return [_origin(line, came) if came else None for line, came in lines]
+
+
+def _origin(line: str, revision: Revision) -> Answer:
+    """The revision that a line came with, and its conversations: the one that it names, but for an agent's line the agent's."""
+    author, named = revision.author, _SAID_IN.search(line)
+    threads = [named[1]] if named and author.kind not in {"agent", "subagent"} else author.thread_id.split()
+    return {"revision": revision.number, "at": revision.at, "author": asdict(author), "threads": threads}
+
+
+@router.put("/memory/file")
+async def write_file(caller: Caller, query: FileQuery, body: Content, if_match: IfMatch = None) -> Answer:
+    """Create or replace a text file.
+
+    412: it is at another revision. 422: it must not be remembered (too large, a credential, an invalid profile).
+    """
+    written = FileData(content=body.content, encoding="utf-8")
+    return await _revised(caller, query.path, lambda _: written, if_match)
+
+
+@router.delete("/memory/file")
+async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_match: IfMatch = None) -> Answer:
+    """Delete a file. Its history stays, and it can be undone."""
+    item = await _item(caller, query.path)
+    if "error" in _listed(item):  # a value of other code, not a file
+        await caller.files.aremove(item)
+        return {"path": f"{ROUTE}{query.path}", "revision": None}
+    return await _revised(caller, query.path, lambda _: None, if_match)
+
+
+async def _revised(caller: PersonRequest, key: str, change: Change, wanted: str | None = None) -> Answer:
+    return {"path": f"{ROUTE}{key}", "revision": (await caller.revise(key, change, wanted)).number}
+
+
+@router.get("/memory/history")
+async def read_history(caller: Caller, query: FileQuery) -> Answer:
+    """The last 50 revisions of a file, also of a deleted one.
+
+    `revisions`, newest first: revision (its number), id, at, author (kind, user, run, thread), deleted, bytes, diff; and
+    `revisions_dropped`: how many more there would be, had they not been removed to make room.
+    """
+    known = await history(caller.store, caller.namespace, query.path)
+    if not known:
+        await _item(caller, query.path)
+    revisions = await asyncio.to_thread(_with_diffs, known)
+    dropped = min(REVISIONS_KEPT, known[0].number) - len(known) if known else 0
+    return {"path": f"{ROUTE}{query.path}", "revisions": revisions, "revisions_dropped": dropped}
+
+
+def _with_diffs(known: Sequence[Revision]) -> list[Answer]:
+    """Revisions with their diffs, cut where they are long; None for one whose predecessor is gone. Blocks."""
+    revisions = []
+    for new, old in itertools.zip_longest(known, known[1:]):
+        is_known = old is not None or new.number == 1
+        changed = diff((old and old.content) or "", new.content or "") if is_known else None
+        revisions.append({**revision_summary(new), "diff": cut(f"{changed}\n") if changed else changed})
+    return revisions
+
+
+@router.post("/memory/undo")
+async def undo(caller: Caller, query: MemoryQuery, body: Undo) -> Answer:
+    """Make a file again what it was at a revision; this is a revision itself."""
+    known, wanted = await history(caller.store, caller.namespace, body.path), str(body.revision)
+    files = [revision.file() for revision in known if wanted in {revision.id, str(revision.number)}]
+    if not files:
+        detail = f"{ROUTE}{body.path} has no revision {wanted[:40]} in its history; GET /memory/history lists them."
+        raise HTTPException(404, detail)
+    return await _revised(caller, body.path, lambda _: files[0])

@@ -1,0 +1,255 @@
+"""Bounds of every request, checked before the platform sees it: one spelling of ids, and the size and shape of bodies.
+
+The platform accepts any spelling of an id that `UUID()` reads, but keeps a conversation's checkpoints under the given one: the
+same id in capitals would be a second conversation, which survives the deletion of the first. It also parses bodies of any shape
+in the event loop.
+"""
+
+import asyncio
+import json
+from contextlib import ExitStack, suppress
+from typing import Annotated, Any
+from uuid import UUID
+
+import numpy as np
+from langgraph_sdk.auth.types import StudioUser
+from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lasting_memory.auth.admission import ADMISSION, Person
+from lasting_memory.http.dev_guard import is_in_process
+from lasting_memory.people.identity import claim
+from lasting_memory.settings import BYTES_PER_REQUEST, MAX_HISTORY, MAX_IMPORT_BYTES, MAX_INPUT_BYTES, MAX_OPEN_STREAMS
+
+# Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
+MAX_REQUEST_NESTING = 100
+# A body has at most one value for so many of the bytes that it may have: each is looked at in the event loop.
+BYTES_A_VALUE = 16
+# Requests in one batch.
+MAX_BATCH = 1_000
+
+# Requests that one counts for, by the first segment of its path: these routes compute much.
+_WEIGHTS = {"mcp": 20, "a2a": 10}
+# Last segments of paths whose answers wait for a run.
+_WAITED = frozenset({"wait", "join"})
+# Bytes of a body beyond which it is checked off the event loop.
+_LARGE = 65_536
+_POLICY_VIOLATION = 1008
+
+_OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
+_MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
+_NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[{",]}')
+
+
+def shape(body: bytes) -> tuple[int, int]:
+    """The largest number of brackets that a JSON text has open at once, and its commas between values."""
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    marks = np.frombuffer(plain.translate(_MARKS, _NO_MARKS), np.int8)
+    marks = marks[np.cumsum(marks == _QUOTE) % 2 == 0]
+    is_comma = marks == _COMMA
+    return int(np.cumsum(marks * ~is_comma, dtype=np.int64).max(initial=0)), int(is_comma.sum())
+
+
+def _canonical(text: str) -> str:
+    with suppress(ValueError):  # not an id: the platform answers that
+        if text != (wanted := str(UUID(text))):
+            raise HTTPException(422, f"Ids are lower-case UUIDs with dashes; write this one as {wanted}.")
+    return text
+
+
+_Id = Annotated[StrictStr, AfterValidator(_canonical)]
+
+
+class _Fields(BaseModel):
+    """Fields whose ids the platform keeps as spelled, or whose types it does not check."""
+
+    thread_id: _Id | None = None
+    thread_ids: list[_Id] | None = None
+    checkpoint_id: StrictStr | None = None
+    checkpoint: dict[str, Any] | None = None
+    langsmith_tracer: dict[str, Any] | None = None
+
+
+class _History(_Fields):
+    """How much of a conversation's history is asked for: each state is the whole conversation."""
+
+    limit: Annotated[float, Field(le=MAX_HISTORY)] | None = None
+
+
+def _check_json(body: bytes, limit: int, fields: type[_Fields] | None) -> None:
+    depth, commas = shape(body)
+    if depth > MAX_REQUEST_NESTING or commas > limit // BYTES_A_VALUE:
+        bounds = f"{MAX_REQUEST_NESTING} levels of nesting, or {limit // BYTES_A_VALUE:,} values"
+        raise HTTPException(422, f"The body has more than {bounds}.")
+    if fields is None:
+        return
+    with suppress(ValueError):  # not JSON: the platform answers that in the protocol's words
+        value = json.loads(body, parse_int=float)  # of any length
+        items = value if isinstance(value, list) else [value]
+        if len(items) > MAX_BATCH:
+            raise HTTPException(422, f"The body is a batch of more than {MAX_BATCH:,}.")
+        for item in items:
+            _check_fields(fields, item)
+
+
+def _check_fields(fields: type[_Fields], given: object) -> None:
+    try:
+        fields.model_validate(given if isinstance(given, dict) else {})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise HTTPException(422, f"{first['loc'][0]}: {first['msg']}") from None
+
+
+class RequestBounds:
+    """ASGI middleware around every route and WebSocket. It answers 413 to a body that is too long, otherwise 422 with a reason.
+
+    Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
+        try:
+            for segment in path.split("/"):
+                _canonical(segment)
+        except HTTPException as error:
+            await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
+            return
+        with suppress(ClientDisconnect):  # nobody waits for an answer
+            if is_in_process(scope):
+                await self.app(scope, receive, send)
+            else:
+                with _Bounded(scope, receive, send, path) as bounded:
+                    await bounded.carry_out(self.app)
+
+
+class _Bounded(ExitStack):
+    """One HTTP request, whose body is read, bounded and charged when the route asks for it, after sign-in; or a WebSocket, an
+    open stream in which each frame is a request.
+
+    A refusal replaces the route's own answer. The end of an answer of /memory is sent once its maker has ended well. Otherwise
+    the server closes the connection, so that a client sees it: the platform's middleware ends an answer that broke off as if it
+    were whole, and raises the error afterwards.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+        super().__init__()
+        self._scope, self._receive, self._send, self._path = scope, receive, send, path
+        self._is_socket = scope["type"] == "websocket"
+        self._is_memory = path == "/memory" or path.startswith("/memory/")
+        self._fields = None if self._is_memory else _History if path.endswith("/history") else _Fields
+        self._limit = MAX_IMPORT_BYTES if path == "/memory/import" else MAX_INPUT_BYTES
+        self._is_read = self._started = False
+        self._end: Message | None = None
+        self._refusal: HTTPException | None = None
+
+    @property
+    def _person(self) -> Person | None:
+        """Whose share it takes, once they are signed in. Studio has none."""
+        user = self._scope.get("user")
+        if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
+            return None
+        return org_id, user.identity
+
+    async def carry_out(self, app: ASGIApp) -> None:
+        """Have the app answer the request, or refuse it."""
+        try:
+            if self._fields is _History:
+                _check_fields(_History, dict(QueryParams(self._scope["query_string"])))
+            await app(self._scope, self.receive, self.send)
+        except Exception as error:
+            if self._refusal is None and isinstance(error, HTTPException) and not self._started:
+                self._refusal = error
+            if self._refusal is None:
+                raise
+        if self._refusal is None:
+            if self._end is not None:
+                await self._send(self._end)
+        elif self._is_socket:
+            await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": self._refusal.detail[:100]})
+        else:
+            answer = JSONResponse({"detail": self._refusal.detail}, self._refusal.status_code, self._refusal.headers)
+            await answer(self._scope, self._receive, self._send)
+
+    async def receive(self) -> Message:
+        """The next frame, or the whole body as one message, within bounds; otherwise the sender is gone for the app."""
+        if self._is_read:
+            return await self._receive()
+        try:
+            return await (self._frame() if self._is_socket else self._body())
+        except HTTPException as error:
+            self._refusal = error
+            return {"type": f"{self._scope['type']}.disconnect"}
+
+    async def _frame(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "websocket.receive":
+            if (text := message.get("text")) is None:
+                raise HTTPException(422, "A frame is binary; send text.")
+            if person := self._person:
+                await ADMISSION.request(person)
+            await self._check(await self._charged(text.encode()))
+        return message
+
+    async def _body(self) -> Message:
+        """Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
+        self._is_read = True
+        if (person := self._person) and (weight := _WEIGHTS.get(self._path.split("/")[1])):
+            await ADMISSION.request(person, weight)
+        body, more = bytearray(), True
+        while more and len(body) <= self._limit:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                return message
+            body += await self._charged(message.get("body", b""))
+            more = message.get("more_body", False)
+        await self._check(bytes(body))
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+    async def _charged(self, part: bytes) -> bytes:
+        """What was sent, when it is the person's turn to send so much."""
+        if person := self._person:
+            await ADMISSION.reading(person, len(part))
+        return part
+
+    async def _check(self, body: bytes) -> None:
+        if len(body) > self._limit:
+            raise HTTPException(413, f"The body has more than {self._limit:,} bytes; send less.")
+        if len(body) > _LARGE:
+            await asyncio.to_thread(_check_json, body, self._limit, self._fields)
+        else:
+            _check_json(body, self._limit, self._fields)
+
+    async def send(self, message: Message) -> None:
+        if self._refusal is not None:
+            return
+        if person := self._person:
+            try:
+                if self._begins_stream(message):
+                    self.enter_context(ADMISSION.under_way(person, "stream", MAX_OPEN_STREAMS))
+            except HTTPException as error:
+                self._refusal = error
+                raise
+            sent = message.get("body") or message.get("bytes") or (message.get("text") or "").encode()
+            ADMISSION.charge(person, len(sent) / BYTES_PER_REQUEST)
+        self._started = True
+        if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._end = message
+        else:
+            await self._send(message)
+
+    def _begins_stream(self, message: Message) -> bool:
+        """Whether an answer that is streamed, or waits for a run, begins with this."""
+        if message["type"] != "http.response.start":
+            return bool(message["type"] == "websocket.accept")
+        kinds = (value for name, value in message.get("headers", ()) if name == b"content-type")
+        return self._path.rpartition("/")[2] in _WAITED or any(kind.startswith(b"text/event-stream") for kind in kinds)

@@ -1,0 +1,227 @@
+"""Requests to /memory: who asks about whom, what may be asked, and a person's namespaces and writes.
+
+Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a model.
+"""
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
+from langgraph.store.base import BaseStore
+from pydantic import AfterValidator, BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from lasting_memory import journal
+from lasting_memory.auth.admission import ADMISSION
+from lasting_memory.deployment import Deployment
+from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.journal import Change, Revision
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.namespaces import Namespace, memories
+from lasting_memory.validation import NotAFileError, RefusedWriteError, check_path
+
+ROUTE = "/memories"
+# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
+MAX_ASSISTANTS = 20
+
+Answer = dict[str, Any]
+
+
+def key_of(path: str) -> str:
+    """The key of a path such as /memories/preferences.md. Raises `ValueError` for other paths."""
+    if not path.startswith(f"{ROUTE}/"):
+        raise ValueError(f"{path[:80]!r} does not name a file such as {ROUTE}/preferences.md")
+    check_path(key := path.removeprefix(ROUTE))
+    return key
+
+
+Key = Annotated[str, AfterValidator(key_of), Field(examples=[f"{ROUTE}/preferences.md"])]
+
+
+class About(BaseModel, extra="forbid"):
+    """Parameters of every route; unknown ones are refused, because a misspelled name must not widen a request."""
+
+    user_id: Annotated[str, Field(min_length=1)] | None = None
+    org_id: Annotated[str, Field(min_length=1)] | None = None
+
+
+class OneMemory(About):
+    assistant_id: Annotated[UUID | None, Field(description="for MEMORY_SCOPE=user+assistant")] = None
+
+
+class OneFile(OneMemory):
+    path: Key
+
+
+class Sent(BaseModel, extra="forbid", strict=True):
+    """A body. With no fields it is that of a route that takes none: passing one over could widen the request."""
+
+
+AboutQuery = Annotated[About, Query()]
+MemoryQuery = Annotated[OneMemory, Query()]
+FileQuery = Annotated[OneFile, Query()]
+NoBody = Annotated[Sent | None, Body()]
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRequest:
+    """A request by a caller who may make it. Its methods raise `HTTPException`, or errors of `HANDLERS`."""
+
+    http: Request
+    deployment: Deployment
+    actor: identity.Actor  # the person whose memory it is about
+    author: identity.Author  # of its writes
+    store: BaseStore
+    began: journal.Began
+
+    @property
+    def namespace(self) -> Namespace:
+        """Namespace of the person's files. Raises where memory is shared."""
+        self.check_not_shared()
+        return memories(self.actor, self.assistant, self.deployment.settings)
+
+    def check_not_shared(self) -> None:
+        if self.deployment.settings.memory_scope == "assistant":
+            raise HTTPException(409, "MEMORY_SCOPE=assistant: memory is shared here, and nobody has files of their own.")
+
+    def check_own(self) -> None:
+        """Raise for an operator's request about another person: it may read, and decide nothing."""
+        if self.author.kind == "operator":
+            raise HTTPException(403, "Only the person decides this; with user_id and org_id an operator can read it.")
+
+    @property
+    def assistant(self) -> str:
+        """The assistant whose memory it is about."""
+        given = self.http.query_params.get("assistant_id")
+        if given is not None and self.deployment.settings.memory_scope != "user+assistant":
+            raise HTTPException(422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
+        return identity.DEFAULT_AGENT_ASSISTANT if given is None else str(UUID(given))
+
+    @property
+    def files(self) -> ScopedFiles:
+        """The person's files, for writing. MEMORY_WRITES limits agents, not the person."""
+        namespace = self.namespace
+        return ScopedFiles(
+            namespace=lambda _: namespace,
+            route=ROUTE,
+            author=lambda: self.author,
+            began=lambda: self.began,
+            store=self.store,
+        )
+
+    async def revise(self, key: str, change: Change, wanted: str | None = None) -> Revision:
+        """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
+        await self.check_assistant()
+        expect, number = None, 0
+        if wanted is not None:
+            now = next(iter(await journal.history(self.store, self.namespace, key)), journal.NOTHING)
+            number = 0 if now.content is None else now.number
+            expect = now.id if wanted.strip('"') == str(number) else "another"
+        try:
+            return await self.files.arevise(key, change, expect)
+        except journal.MovedError:
+            raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
+
+    async def check_assistant(self) -> None:
+        """Raise if a write would begin memory with more than `MAX_ASSISTANTS`."""
+        if "assistant_id" not in self.http.query_params:
+            return
+        known = await memory_namespaces(self.store, self.actor, self.deployment)
+        if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
+            raise RefusedWriteError(f"You have memory with {len(known)} assistants; {MAX_ASSISTANTS} is the limit for more.")
+
+
+async def _caller(request: Request) -> PersonRequest:
+    deployment: Deployment = request.app.state.deployment
+    user = request.scope.get("user")
+    if user is None or not user.identity:  # Studio on `langgraph dev` has an identity, though it is not authenticated
+        detail = 'Nobody is signed in; keep "enable_custom_route_auth": true in langgraph.json, and send a token.'
+        raise HTTPException(401, detail)
+    named = {name: request.query_params[name] for name in About.model_fields if name in request.query_params}
+    if named and not identity.is_operator(user, deployment.settings):
+        raise HTTPException(403, "user_id and org_id are for operators; leave them out, and the request is about you.")
+    actor = identity.acting(
+        user, identity.Context(named.get("user_id"), named.get("org_id")), deployment.settings, on_server=True
+    )
+    identity.check_person(actor)
+    author = identity.Author("operator" if named else "person", user.identity)
+    store = await request.app.state.store()
+    return PersonRequest(request, deployment, actor, author, store, journal.Began(actor, request.state.came))
+
+
+Caller = Annotated[PersonRequest, Depends(_caller)]
+
+
+def alone(what: str) -> Any:
+    """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
+
+    async def only(caller: Caller) -> AsyncIterator[None]:
+        with ADMISSION.under_way((caller.actor.org_id, caller.actor.user_id), what):
+            yield
+
+    return Depends(only)
+
+
+async def memory_namespaces(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> list[Namespace]:
+    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
+    if deployment.settings.memory_scope == "assistant":
+        return []
+    if deployment.settings.memory_scope == "user":
+        return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, deployment.settings)]
+    noted = await journal.all_items(store, namespaces.assistants(actor))
+    return [memories(actor, identity.part_of(item.key), deployment.settings) for item in noted]
+
+
+def revision_summary(revision: Revision) -> Answer:
+    """A revision for HTTP, without its content."""
+    return {
+        "revision": revision.number,
+        "id": revision.id,
+        "at": revision.at,
+        "author": asdict(revision.author),
+        "deleted": revision.content is None,
+        "bytes": len((revision.content or "").encode(errors="replace")),
+    }
+
+
+class MemoryRoute(APIRoute):
+    """A route that notes when a request came, before its body is read. No cache may keep its answer."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            request.state.came = datetime.now(UTC).isoformat(timespec="microseconds")
+            response = await answer(request)
+            response.headers["cache-control"] = "no-store"
+            return response
+
+        return handle
+
+
+def memory_router() -> APIRouter:
+    return APIRouter(tags=["Memory"], route_class=MemoryRoute)
+
+
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    """The first of pydantic's errors, in one line. It quotes no value, which may be a credential, or long."""
+    first = error.errors()[0]
+    loc = first["loc"][:1] if first["type"] == "json_invalid" else first["loc"]  # of no JSON it has the character's number
+    place = repr(".".join(map(str, loc))[:80])  # the names may be the client's, too
+    return JSONResponse({"detail": f"{place} is refused: {first['msg'].removeprefix('Value error, ')}"}, 422)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, 422)
+
+
+HANDLERS: dict[Any, Any] = {
+    RequestValidationError: _invalid,
+    **dict.fromkeys((RefusedWriteError, NotAFileError, identity.IdentityError), _refused),
+}

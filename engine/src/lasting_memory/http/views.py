@@ -1,0 +1,131 @@
+"""What a person sees beside their files: who they are, the prompt, the rules, past conversations; and their controls."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import Query
+from langgraph.store.base import Item
+from langgraph_sdk import get_client
+from pydantic import Field, StringConstraints
+from starlette.exceptions import HTTPException
+
+from lasting_memory import journal, recall
+from lasting_memory.agent.blocks import Block
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.skills import preview_skills
+from lasting_memory.controls import controls, set_controls
+from lasting_memory.http.requests import About, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import is_operator, may_write_policies
+from lasting_memory.validation import is_policy, stored_file
+
+router = memory_router()
+_EXCERPT_CHARS = 240
+
+
+@router.get("/memory/me")
+async def me(caller: Caller, query: AboutQuery) -> Answer:
+    """Who you are here, and how this deployment keeps memory."""
+    user, deployment = caller.http.user, caller.deployment
+    return {
+        **asdict(caller.actor),
+        "memory_scope": deployment.settings.memory_scope,
+        "memory_writes": deployment.settings.memory_writes,
+        "sign_in": deployment.settings.sign_in,
+        "operator": is_operator(user, deployment.settings),
+        "writes_policies": may_write_policies(user, deployment.settings),
+    }
+
+
+@router.get("/memory/prompt")
+async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
+    """What the model is shown of you at your next turn.
+
+    `blocks` of the system prompt: name (policies, memory, skills), text, bytes, budget, `left_out`.
+    """
+    deployment, actor, assistant = caller.deployment, caller.actor, caller.assistant
+    shown = [*await PromptBlocks(deployment, memory_files(deployment)).preview(caller.store, actor, assistant)]
+    shown.append(await preview_skills(caller.store, actor, assistant, deployment))
+    return {"blocks": [_block(block) for block in shown]}
+
+
+def _block(block: Block) -> Answer:
+    size = len(block.text.encode(errors="replace"))
+    return {"name": block.name, "text": block.text, "bytes": size, "budget": block.budget, "left_out": list(block.left_out)}
+
+
+@router.get("/memory/policies")
+async def policies(caller: Caller, query: AboutQuery) -> Answer:
+    """The rules of your organization.
+
+    `files`: path, key, content (null where it is not text), bytes, in_prompt. The store API (PUT /store/items) changes them in
+    `namespace`; `writable`: whether you may.
+    """
+    namespace = namespaces.policies(caller.actor.org_id)
+    files = [_policy(item) for item in await journal.all_items(caller.store, namespace)]
+    writable = may_write_policies(caller.http.user, caller.deployment.settings)
+    return {"namespace": namespace, "writable": writable, "files": files}
+
+
+def _policy(item: Item) -> Answer:
+    content = None
+    with suppress(ValueError):  # no file
+        file = stored_file(item)
+        content = file["content"] if file["encoding"] == "utf-8" else None
+    size = len((content or "").encode())
+    in_prompt = is_policy(item.key)
+    return {"path": f"/policies{item.key}", "key": item.key, "content": content, "bytes": size, "in_prompt": in_prompt}
+
+
+class Search(About):
+    q: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1_000)]
+    limit: Annotated[int, Field(ge=1, le=20)] = 10
+
+
+@router.get("/memory/search")
+async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
+    """Search your past conversations, as the agent does with its tool.
+
+    `conversations`, best first: thread_id, updated_at, the best turns; `searched`: in how many; `outstanding`: how many older
+    ones are not indexed yet, so search again.
+    """
+    async with get_client() as client:
+        results = await recall.search(caller.store, client.threads, caller.actor, query.q, query.limit, began=caller.began)
+    shown = await asyncio.to_thread(lambda: [_shown(query.q, match) for match in results.matches])
+    return {"conversations": shown, "searched": results.searched, "outstanding": results.outstanding}
+
+
+def _shown(query: str, match: recall.Match) -> Answer:
+    talk, turns = match.conversation, recall.excerpts(query, match, _EXCERPT_CHARS)
+    return {"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns}
+
+
+class Switches(Sent):
+    paused: bool = False
+    review: bool = False
+
+
+@router.get("/memory/controls")
+async def read_controls(caller: Caller, query: AboutQuery) -> Answer:
+    """Whether remembering is paused, and whether changes are proposed to you first: `paused` and `review`."""
+    caller.check_not_shared()
+    return asdict(await controls(caller.store, caller.actor, caller.deployment))
+
+
+@router.put("/memory/controls")
+async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> Answer:
+    """Pause or resume remembering; turn the review of changes on or off.
+
+    Paused: nothing new is remembered, at once, and what is said meanwhile is never consolidated; what you change yourself
+    counts. With `review` changes of consolidation become proposals. A field that is left out stays as it is.
+    """
+    caller.check_own()
+    caller.check_not_shared()
+    if await journal.is_forgotten(caller.store, caller.began):
+        raise HTTPException(409, "You were forgotten meanwhile; call again.")
+    switched = body.model_dump(exclude_unset=True)
+    before = await controls(caller.store, caller.actor, caller.deployment)
+    await set_controls(caller.store, caller.actor, switched)
+    return {**asdict(before), **switched}  # nothing that may fail comes after the change

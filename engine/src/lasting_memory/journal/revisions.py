@@ -1,0 +1,237 @@
+"""Revisions of a file: what is stored of them, which are newest, and how several newest ones become one."""
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import Item, PutOp
+from pydantic import TypeAdapter, ValidationError
+
+from lasting_memory.journal.diffs import edits, lines_of, revert_change
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Author
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.validation import PROFILE_PATH, stored_file
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A file after one change; `content` is None if that deleted it. Times are ISO times in UTC.
+
+    `parents` are ids: first that of the revision before it in the history, then those that were merged into it.
+    """
+
+    number: int
+    id: str
+    parents: tuple[str, ...]
+    content: str | None
+    encoding: str
+    created_at: str
+    at: str
+    author: Author
+
+    @property
+    def previous(self) -> str:
+        """The id of the revision before it in the history; "" for the first."""
+        return self.parents[0] if self.parents else ""
+
+    def file(self) -> FileData | None:
+        """As deepagents' file data; None for a deletion."""
+        if self.content is None:
+            return None
+        return FileData(content=self.content, encoding=self.encoding, created_at=self.created_at, modified_at=self.at)
+
+
+NOTHING = Revision(0, "", (), None, "utf-8", "", "", Author("outside"))
+_REVISIONS = TypeAdapter(Revision)
+# Longer files get no origins, because every revision is compared with the one before.
+MAX_BLAMED_LINES = 2_000
+
+
+def made_of(base: Revision, file: FileData | None, author: Author, revision_id: str, *merged: str) -> Revision:
+    """The revision that follows another, in which those with the ids `merged` are too."""
+    now = datetime.now(UTC).isoformat()
+    content, encoding = (file["content"], file["encoding"]) if file else (None, "utf-8")
+    created_at = base.created_at if base.content is not None or file is None else file.get("created_at", now)
+    parents = (*filter(None, [base.id]), *merged)
+    return Revision(base.number + 1, revision_id, parents, content, encoding, created_at, now, author)
+
+
+def put(files: Namespace, path: str, revision: Revision, began: str) -> PutOp:
+    """Stores a revision, under a key that no other one has. `began`: when its writer did; "" if nobody can be forgotten."""
+    slot = f"{revision.number:08}"  # Postgres compares text, the in-memory store numbers: eight digits are the same in both
+    value = {"slot": slot, "path": path, "began": began, "revision": asdict(revision)}
+    return PutOp(namespaces.journal(files, path), f"{slot}-{revision.id}", value, index=False)
+
+
+def copy(files: Namespace, path: str, revision: Revision) -> PutOp:
+    """Makes the file a copy of a revision."""
+    file, about = revision.file(), {"revision": revision.number, "revision_id": revision.id, "journal": _name(files, path)}
+    return PutOp(files, path, {**file, **about} if file else None)
+
+
+def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
+    """The revision that the file is a copy of; None if it was put around the journal, or is not there."""
+    if item is None or item.value.get("journal") != _name(files, path):
+        return None
+    try:
+        file, about = stored_file(item), {"number": item.value["revision"], "id": item.value["revision_id"]}
+        times = {"created_at": file.get("created_at", ""), "at": file.get("modified_at", "")}
+        known = {**asdict(NOTHING), **about, **times, "content": file["content"], "encoding": file["encoding"]}
+        return _REVISIONS.validate_python(known)
+    except (KeyError, ValueError):  # damaged
+        return None
+
+
+def outside(base: Revision, item: Item | None) -> Revision | None:
+    """What was put or deleted around the journal since a revision, the same whoever notices it; None for nothing."""
+    file = stored_file(item) if item else None
+    if (file and file["content"]) == base.content:
+        return None
+    text = json.dumps([base.id, file and file["content"], str(item and item.updated_at)])
+    return made_of(base, file, NOTHING.author, hashlib.sha256(text.encode()).hexdigest()[:32])
+
+
+def _name(files: Namespace, path: str) -> str:
+    """Tells a copy of this file's revision from a value copied from another file or person."""
+    return hashlib.sha256(repr(namespaces.journal(files, path)).encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class Log:
+    """Revisions of a file, by id; and the numbers of those that cannot be read, by id."""
+
+    known: dict[str, Revision] = field(default_factory=dict)
+    damaged: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, items: Iterable[Item], forgotten: str = "") -> "Log":
+        """The log in these items, without what was begun before its person was forgotten at this time."""
+        log = cls()
+        for item in items:
+            slot, _, revision_id = item.key.partition("-")
+            try:
+                if not "" < item.value.get("began", "") <= forgotten:
+                    log.known[revision_id] = _REVISIONS.validate_python(item.value["revision"])
+            except (AttributeError, KeyError, TypeError, ValidationError):
+                log.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
+        return log
+
+    def tips(self) -> list[Revision]:
+        """The revisions that no other was made from. What is older than a damaged one with followers counts as in it."""
+        named = {parent for each in self.known.values() for parent in each.parents}
+        since = max((number for known, number in self.damaged.items() if known in named), default=0)
+        return [each for each in self.known.values() if each.id not in named and each.number >= since]
+
+    def history(self) -> list[Revision]:
+        """From the newest revision backwards; where one is damaged, from the next older one."""
+        older, chain = sorted(self.known.values(), key=_order), list[Revision]()
+        tips = self.tips()
+        newest = max(tips, key=_order) if tips else None
+        while newest:
+            chain.append(newest)
+            while older and older[-1].number >= newest.number:
+                older.pop()
+            newest = self.known.get(newest.previous) or (older[-1] if older else None)
+        return chain
+
+    def lacks(self, tips: Sequence[Revision]) -> bool:
+        """Whether a merge of these needs older revisions."""
+        _, others = self._apart(tips)
+        return any(parent not in self.known for each in others for parent in each.parents)
+
+    async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
+        """Revisions, the last of which has everything that is in these; none if there is one. The same whoever makes them."""
+        return [] if len(tips) == 1 else await asyncio.to_thread(self._merged, path, tips)
+
+    def _merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
+        """Each change that the newest tip lacks is made once more, in order, by its own author. A merge is none."""
+        newest, others = self._apart(tips)
+        changes, content, encoding = list[Revision](), newest.content, newest.encoding
+        for each in others:
+            before, after = self.known.get(each.previous, NOTHING), each.content
+            if not before.number and each.number > 1 and each not in tips:
+                continue  # what it changed is not known any more
+            if {before.encoding, each.encoding, encoding} == {"utf-8"}:
+                after = merge(path, before.content, content, after)
+            if len(each.parents) < 2 and after != content:  # noqa: PLR2004
+                content, encoding = after, each.encoding
+                changes.append(replace(each, content=content))
+        chain = [newest]
+        for each in changes or [newest]:
+            is_last = each is (changes or [newest])[-1]
+            merged = sorted({each.id, *(tip.id for tip in tips if is_last)} - {newest.id})
+            # Its id says all that it was made from, so one id is one revision, whoever makes it.
+            chain.append(made_of(chain[-1], each.file(), each.author, f"{each.id}-{_digest(chain[-1].id, *merged)}", *merged))
+        return chain[1:]
+
+    def _apart(self, tips: Sequence[Revision]) -> tuple[Revision, list[Revision]]:
+        """The newest of these; and all revisions that it was not made from, oldest first."""
+        newest = max(tips, key=_order)
+        there, others = self._lineage([newest.id]), self._lineage([tip.id for tip in tips])
+        return newest, sorted((self.known[known] for known in others - there), key=_order)
+
+    def _lineage(self, todo: list[str]) -> set[str]:
+        found = set[str]()
+        while todo:
+            if (each := self.known.get(todo.pop())) and each.id not in found:
+                found.add(each.id)
+                todo += each.parents
+        return found
+
+
+def _order(revision: Revision) -> tuple[int, str]:
+    return revision.number, revision.id
+
+
+def _digest(*ids: str) -> str:
+    return hashlib.sha256("/".join(ids).encode()).hexdigest()[:24]
+
+
+def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
+    """A three-way merge. A change beats a deletion; of one line changed twice, both stay; a profile merges by its fields."""
+    if theirs in (base, ours):
+        return ours
+    if ours in (base, None):
+        return theirs
+    if theirs is None:
+        return ours
+    if PROFILE_PATH.endswith(path):
+        try:
+            before, here, there = (json.loads(text or "{}") for text in (base, ours, theirs))
+            changed = {name: value for name, value in there.items() if name not in before or before[name] != value}
+            left = here.keys() - (before.keys() - there.keys()) | changed.keys()
+            return json.dumps({name: value for name, value in {**here, **changed}.items() if name in left}, indent=2) + "\n"
+        except (ValueError, AttributeError, RecursionError):  # damaged: as any text
+            pass
+    old, mine, other = (Counter((text or "").split("\n")) for text in (base, ours, theirs))
+    # What both added is there once. What one took out is gone, also where the other has it in another place.
+    both = {line for line in mine if line.strip() and line not in old}
+    gone = {line for line in old if line not in other and mine[line] <= old[line]}
+    merged = revert_change(ours, "\n".join(line for line in theirs.split("\n") if line not in both), base or "")
+    return "\n".join(line for line in merged.split("\n") if line not in gone)
+
+
+def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
+    """For each line of the newest of these revisions, the one that added it; None for one that is no longer kept. Blocks.
+
+    Empty if a revision has more than `MAX_BLAMED_LINES` lines.
+    """
+    texts = [lines_of(revision.content or "") for revision in history]
+    if any(len(lines) > MAX_BLAMED_LINES for lines in texts):
+        return []
+    before, origins = list[str](), list[Revision | None]()
+    for revision, lines in zip(reversed(history), reversed(texts), strict=True):
+        first_kept = revision is history[-1] and revision.number > 1
+        came: list[Revision | None] = []
+        at = 0
+        for _, start, end, new_start, new_end in edits(before, lines):
+            came += [*origins[at:start], *[None if first_kept else revision] * (new_end - new_start)]
+            at = end
+        before, origins = lines, [*came, *origins[at:]]
+    return origins

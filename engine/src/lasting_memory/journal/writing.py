@@ -1,0 +1,288 @@
+"""Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is more than is kept."""
+
+import asyncio
+import logging
+import random
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
+from uuid import uuid4
+from weakref import WeakValueDictionary
+
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
+
+from lasting_memory.journal.forgetting import Began, forgotten_at, read_forgotten
+from lasting_memory.journal.revisions import NOTHING, Log, Revision, copied, copy, made_of, outside, put
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Author
+from lasting_memory.people.namespaces import Namespace
+from lasting_memory.settings import MAX_MEMORY_FILES, MAX_STORED_BYTES, REVISIONS_KEPT
+from lasting_memory.validation import RefusedWriteError
+
+# Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
+Change = Callable[[FileData | None], FileData | None]
+# Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
+Room = Callable[[Sequence[Item], FileData], None]
+
+_ALL, _PAGE = 10_000, 50
+# Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
+# Beyond these, others are writing so fast that one of them makes the next merge.
+_ROUNDS, _WAIT = 50, 0.02
+# How often a change is tried on a file that others are merging, and how many revisions before its own a writer looks at.
+_TRIES, _BEFORE = 20, 4
+# How often everything is looked at while `MAX_STORED_BYTES` are written; and for how many seconds revisions stay, whatever room
+# there is, because somebody may be merging them.
+_TRIMS, _MERGING_SECONDS = 25, 3
+# An item's path, author, ids and times, beside its text.
+_OVERHEAD_BYTES = 1_000
+_FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
+_LOCKS: WeakValueDictionary[tuple[int, Namespace, str], asyncio.Lock] = WeakValueDictionary()
+logger = logging.getLogger(__name__)
+
+
+class MovedError(Exception):
+    """The file's revision is not the expected one."""
+
+
+class _File(NamedTuple):
+    """A file, and who looks at it or changes it."""
+
+    store: BaseStore
+    files: Namespace
+    path: str
+    began: Began | None = None
+
+    async def look(self, since: int = 0) -> tuple[Log, Revision | None]:
+        """Its revisions from a number on, and the one that it is a copy of; None for none.
+
+        Raises:
+            RefusedWriteError: its person was forgotten since the writer began.
+        """
+        listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
+        items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
+        return Log.of(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
+
+    async def read(self, *ops: Op) -> list[Any]:
+        """The results of a batch, and the time at which the person was forgotten last. Raises as `look`."""
+        marks = [read_forgotten(self.began)] if self.began else []
+        found = cast("list[Any]", await self.store.abatch([*ops, *marks]))
+        forgotten = forgotten_at(found.pop()) if self.began else ""
+        if self.began and forgotten >= self.began.at:
+            raise RefusedWriteError(_FORGOTTEN)
+        return [*found, forgotten]
+
+    async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
+        """Put revisions, and make the file a copy of the newest."""
+        began = self.began.at if self.began else ""
+        # The copy first: where a batch is not one step, a revision without its copy looks like a deletion.
+        ops = [copy(self.files, self.path, newest), *(put(self.files, self.path, each, began) for each in revisions)]
+        if revisions and revisions[0].number == 1 and (noted := namespaces.noted(self.files)):
+            ops.append(PutOp(*noted, {}, index=False))
+        await self.store.abatch(ops)
+
+
+async def change(
+    store: BaseStore,
+    files: Namespace,
+    path: str,
+    make: Change,
+    author: Author,
+    *,
+    room: Room | None = None,
+    expect: str | None = None,
+    began: Began | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
+) -> Revision:
+    """Change a file, and return the newest revision, in which the change is: in the file, or in what the next file is made of.
+
+    Args:
+        make: makes the new content.
+        room: checks it against all files.
+        expect: id of the only revision that the change may follow, "" for no file yet. None: any.
+        began: when the run or request did; None for files of nobody in particular.
+
+    Raises:
+        MovedError: the file's revision is not the expected one. Nothing was changed.
+        ValueError: from `make` or `room`, or the person was forgotten since the writer began. Nothing was changed.
+    """
+    file = _File(store, files, path, began)
+    await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
+    async with file_lock(files, path):
+        for tries in range(_TRIES):
+            items, item = await _read(file, every=room is not None)
+            base, adopted, since = await _base(file, item)
+            if expect is not None and base.id != expect:
+                if adopted:  # so that the history says to what it has moved
+                    await _publish(file, base, adopted, since)
+                raise MovedError
+            try:
+                after = make(base.file())
+                if after is not None and room is not None:
+                    room(items, after)
+                break
+            except ValueError:
+                known = await history(store, files, path)  # merges what others have not merged yet
+                if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
+                    raise
+        newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())], since)
+    if random.random() * MAX_STORED_BYTES < _TRIMS * _bytes(newest.content):  # noqa: S311
+        try:
+            await trim(store, files)
+        except Exception:  # the change is made; a later one trims
+            logger.warning("No room was made after a change of %r, which is made.", path, exc_info=True)
+    return newest
+
+
+async def _read(file: _File, *, every: bool) -> tuple[Sequence[Item], Item | None]:
+    """All files, if they are wanted, and this one."""
+    if not every:
+        item, _ = await file.read(GetOp(file.files, file.path))
+        return (), item
+    found, _ = await file.read(SearchOp(file.files, limit=MAX_MEMORY_FILES + 1))
+    item = next((item for item in found if item.key == file.path), None)
+    if item is None and len(found) > MAX_MEMORY_FILES:
+        item = await file.store.aget(file.files, file.path)
+    return found, item
+
+
+async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision], int]:
+    """The revision to change; revisions to put before it, for what was done around the journal; the first number to look at."""
+    if base := copied(file.files, file.path, item):
+        return base, [], max(base.number - _BEFORE, 0)
+    log, _ = await file.look()
+    if item or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
+        item = await file.store.aget(file.files, file.path)
+    if base := copied(file.files, file.path, item):
+        return base, [], 0
+    tips = log.tips()
+    adopted = await log.merged(file.path, tips) if tips else []
+    if around := outside([NOTHING, *tips, *adopted][-1], item):
+        adopted.append(around)
+    return [NOTHING, *tips, *adopted][-1], adopted, 0
+
+
+async def _publish(file: _File, base: Revision, mine: list[Revision], since: int) -> Revision:
+    """Put revisions that were made of `base`, and merge what others put meanwhile, until there is one newest revision."""
+    newest = [base, *mine][-1]
+    await file.put(mine, newest)
+    try:
+        return await _settled(file, base, mine, since)
+    except RefusedWriteError:
+        await _withdraw(file, mine)
+        raise
+    except Exception:  # the change is made, and whoever looks next merges it
+        logger.warning("The store failed at the end of a change of %r, which is made.", file.path, exc_info=True)
+        return newest
+
+
+async def _settled(file: _File, base: Revision, mine: Sequence[Revision], since: int) -> Revision:
+    """Merge newest revisions until there is one, of which the file is a copy."""
+    newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
+    for tries in range(_ROUNDS):
+        log, shown = await file.look(since)
+        log.known = {**own, **log.known}
+        tips = log.tips()
+        if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
+            return tips[0]
+        if since and log.lacks(tips):
+            since = 0
+        elif len(tips) > 1 and tries % 2 == 0:
+            await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
+        else:
+            made = await log.merged(file.path, tips)
+            newest = [*tips, *made][-1]
+            await file.put(made, newest)
+    return newest
+
+
+async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
+    """Delete revisions again, and make the file what it is without them."""
+    log = namespaces.journal(file.files, file.path)
+    await file.store.abatch([PutOp(log, put(file.files, file.path, each, "").key, None) for each in mine])
+    kept, _ = await (others := file._replace(began=None)).look()
+    await others.put([], [NOTHING, *kept.history()[:1]][-1])
+
+
+async def history(store: BaseStore, files: Namespace, path: str) -> list[Revision]:
+    """The last `REVISIONS_KEPT` revisions of a file, newest first. Finishes what a writer who died has left."""
+    file = _File(store, files, path)
+    log, shown = await file.look()
+    tips = log.tips()
+    if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
+        newest = max(tips, key=lambda tip: (tip.number, tip.id))
+        await _publish(file, newest, await log.merged(path, tips), 0)
+        log, _ = await file.look()
+    return log.history()[:REVISIONS_KEPT]
+
+
+async def histories(store: BaseStore, files: Namespace) -> list[tuple[str, list[Revision]]]:
+    """Path and revisions, newest first, of each file with a history, also of deleted ones. One search reads them all."""
+    logs = defaultdict[str, list[Item]](list)
+    for item in await all_items(store, namespaces.journals(files)):
+        if isinstance(path := item.value.get("path"), str):
+            logs[path].append(item)
+    return [(path, Log.of(log).history()[:REVISIONS_KEPT]) for path, log in logs.items()]
+
+
+async def deleted_files(store: BaseStore, files: Namespace) -> AsyncIterator[tuple[str, list[Revision]]]:
+    """Path and revisions, newest first, of each deleted file of a namespace."""
+    known = await histories(store, files)
+    there = {item.key for item in await all_items(store, files)}
+    for path, revisions in known:
+        if path not in there and revisions:
+            yield path, revisions
+
+
+async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
+    """All items of a namespace and those below, sorted by key."""
+    items: list[Item] = []
+    while page := await store.asearch(namespace, limit=MAX_MEMORY_FILES, offset=len(items)):
+        items += page
+        if len(page) < MAX_MEMORY_FILES:
+            break
+    return sorted(items, key=lambda item: item.key)
+
+
+async def trim(store: BaseStore, files: Namespace) -> None:
+    """Delete revisions beyond `REVISIONS_KEPT` of a file; and, where files and revisions take more than `MAX_STORED_BYTES`, old
+    ones, those of deleted files first. Oldest first, so none has a gap.
+    """
+    logs = defaultdict[Namespace, list[Item]](list)
+    for item in reversed(await all_items(store, namespaces.journals(files))):
+        logs[item.namespace].append(item)
+    there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
+    living, room = {namespaces.journal(files, item.key) for item in there}, MAX_STORED_BYTES - sum(map(_size, there))
+    recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
+    gone, spare = list[Item](), list[tuple[bool, datetime, str, Item]]()
+    for namespace, log in logs.items():
+        kept = [item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - REVISIONS_KEPT]
+        staying = max(namespace in living, sum(item.updated_at > recent for item in kept))
+        room -= sum(map(_size, kept[:staying]))
+        ages = accumulate((item.updated_at for item in kept), min)  # of an item, or any later one of its file
+        spare += [(namespace in living, at, item.key, item) for at, item in zip(ages, kept, strict=True)][staying:]
+        gone += log[len(kept) :]
+    for *_, item in sorted(spare, reverse=True, key=lambda each: each[:3]):
+        room -= _size(item)
+        if room < 0:
+            gone.append(item)
+    ops: list[Op] = [PutOp(item.namespace, item.key, None) for item in sorted(gone, key=lambda item: item.key)]
+    for start in range(0, len(ops), _PAGE):
+        await store.abatch(ops[start : start + _PAGE])
+
+
+def _size(item: Item) -> int:
+    revision = item.value.get("revision")
+    return _bytes(revision.get("content") if isinstance(revision, dict) else item.value.get("content"))
+
+
+def _bytes(content: object) -> int:
+    """Bytes that a text takes in the store, as a file or as a revision."""
+    return len(str(content or "").encode(errors="replace")) + _OVERHEAD_BYTES
+
+
+def file_lock(files: Namespace, path: str) -> asyncio.Lock:
+    """A lock for this process's writers of one file. Nothing depends on it, but who waits has nothing to merge."""
+    return _LOCKS.setdefault((id(asyncio.get_running_loop()), files, path), asyncio.Lock())

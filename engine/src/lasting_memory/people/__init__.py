@@ -1,0 +1,1 @@
+"""Who is acting, and where their memory is."""

@@ -1,0 +1,209 @@
+"""Identities: the caller, the person a run acts for, the author of a write; and their labels in namespaces."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote_to_bytes
+from uuid import UUID, uuid5
+
+from langgraph.config import get_config
+from langgraph.runtime import Runtime, get_runtime
+from langgraph_sdk.auth.types import BaseUser, StudioUser
+
+from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, agent_graphs
+
+OPERATE = "memory:operate"
+WRITE_POLICIES = "policies:write"
+# As OpenID Connect bounds a subject.
+MAX_IDENTITY_BYTES = 255
+# How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
+_PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+
+class IdentityError(RuntimeError):
+    """The signed-in identity is missing or unusable. The message names the fix."""
+
+
+# The signed-in user as the platform passes it to auth handlers and runs.
+User = BaseUser
+
+
+@dataclass
+class Context:
+    """A run's context. On a server `user_id` and `org_id` count for operators alone; a token identifies everyone else.
+
+    Only `consolidation_agent` reads the others: the assistant whose conversations it consolidates (under
+    `MEMORY_SCOPE=user+assistant`), and whether it only reports its changes.
+    """
+
+    user_id: str | None = None
+    org_id: str | None = None
+    assistant_id: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """The person in an organization whose memory a run reads and writes."""
+
+    user_id: str
+    org_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """The author of a revision."""
+
+    kind: str  # agent, subagent, consolidation, person (over HTTP), operator, seed, or outside (not through the journal)
+    user_id: str = ""  # the person, if known
+    run_id: str = ""  # the author's run
+    thread_id: str = ""  # the run's thread; for consolidation the conversations it read, separated by spaces
+
+
+def claim(user: User | Mapping[str, Any], name: str) -> Any:
+    """A claim of the signed-in user, or None."""
+    return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
+
+
+def is_operator(user: User | StudioUser, settings: Settings) -> bool:
+    """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
+    if isinstance(user, StudioUser):
+        return settings.accepts_studio
+    return user.identity in settings.operators or OPERATE in (claim(user, "permissions") or ())
+
+
+def may_write_policies(user: User | StudioUser, settings: Settings) -> bool:
+    """Whether this user may change their organization's policies."""
+    permitted = not isinstance(user, StudioUser) and WRITE_POLICIES in (claim(user, "permissions") or ())
+    return permitted or is_operator(user, settings)
+
+
+def acting(user: User | None, context: Context | None, settings: Settings, *, on_server: bool) -> Actor:
+    """The person a run acts for: the end user, the person an operator names, or the owner of a thread that one resumes.
+
+    `user` is None without authentication; `on_server` is False in a script that calls the graph itself. Raises `IdentityError`
+    if no identity is known: nothing falls back to a shared one.
+    """
+    context = context or Context()
+    if not on_server:
+        if not context.user_id:
+            raise IdentityError("No user is named; pass context=Context(user_id=...) when calling the graph without a server.")
+        return Actor(context.user_id, context.org_id or settings.default_org)
+    if user is None or not user.identity:
+        raise IdentityError(
+            "This run has no signed-in user, so there is no memory it may use; keep the "
+            '"auth": {"path": "./auth.py:auth"} entry in langgraph.json and send an Authorization header.'
+        )
+    # `auth.py` sets the owner when an operator resumes another person's run; clients cannot set it.
+    if owner := claim(user, "thread_owner"):
+        return Actor(owner["user_id"], owner["org_id"])
+    if is_operator(user, settings):
+        return Actor(context.user_id or user.identity, context.org_id or settings.default_org)
+    return Actor(user.identity, claim(user, "org_id") or settings.default_org)
+
+
+def run_user(runtime: Runtime[Any] | None) -> User | None:
+    """The user a server authenticated for this run, or None."""
+    server = runtime.server_info if runtime else None
+    return server.user if server else None
+
+
+def on_server(runtime: Runtime[Any] | None = None) -> bool:
+    """Whether a server runs this, and not a script that calls the graph."""
+    return (runtime or get_runtime()).server_info is not None
+
+
+def current_actor(settings: Settings, runtime: Runtime[Any] | None = None) -> Actor:
+    """`acting` for the current run. Raises `IdentityError` as `acting` and `check_person`."""
+    runtime = runtime or get_runtime()
+    actor = acting(run_user(runtime), run_context(runtime), settings, on_server=runtime.server_info is not None)
+    check_person(actor)
+    return actor
+
+
+def run_context(runtime: Runtime[Any]) -> Context:
+    """A run's context; an empty one for a run without."""
+    return runtime.context if isinstance(runtime.context, Context) else Context()
+
+
+def names_nobody(settings: Settings, runtime: Runtime[Any]) -> bool:
+    """Whether this is an operator's run without a target, such as the cron's."""
+    user = run_user(runtime)
+    if user is None or run_context(runtime).user_id or claim(user, "thread_owner"):
+        return False
+    return is_operator(user, settings)
+
+
+def assistant_of(graph: str) -> str:
+    """Id of the assistant that the platform makes for a graph."""
+    return str(uuid5(_PLATFORM, graph))
+
+
+# The first agent's assistant, for requests and scripts that name none.
+DEFAULT_AGENT_ASSISTANT = assistant_of(agent_graphs()[0])
+DEFAULT_CONSOLIDATION_ASSISTANT = assistant_of(CONSOLIDATION_GRAPH)
+
+
+def current_assistant(runtime: Runtime[Any] | None = None) -> str:
+    """Id of the assistant whose skills and, under `user+assistant`, whose memory this run uses."""
+    runtime = runtime or get_runtime()
+    server = runtime.server_info
+    if server and server.graph_id != CONSOLIDATION_GRAPH and server.assistant_id:
+        return server.assistant_id
+    return run_context(runtime).assistant_id or DEFAULT_AGENT_ASSISTANT
+
+
+def current_run_id() -> str | None:
+    """The current run's id; None without a server, or outside of a run."""
+    try:
+        run_id = get_config().get("configurable", {}).get("run_id")
+    except RuntimeError:
+        return None
+    return str(run_id) if run_id else None
+
+
+def current_author(settings: Settings, *, consolidating: bool = False) -> Author:
+    """The author of writes in the current run."""
+    configurable = get_config().get("configurable", {})
+    kind = "subagent" if configurable.get("ls_agent_type") == "subagent" else "agent"
+    return Author(
+        kind="consolidation" if consolidating else kind,
+        user_id=current_actor(settings).user_id,
+        run_id=current_run_id() or "",
+        thread_id=str(configurable.get("thread_id") or ""),
+    )
+
+
+def label(part: str) -> str:
+    """An identity, organization or assistant as a part of a namespace label, which `part_of` reverses.
+
+    Ordinary characters stay; each other UTF-8 byte becomes `~` and two hex digits. The store forbids periods, `StoreBackend`
+    everything outside `[A-Za-z0-9-_.@+:~]`; `:` joins parts. Raises `IdentityError` for what no store should hold.
+    """
+    try:
+        raw = part.encode()
+    except UnicodeEncodeError:
+        raw = b""
+    if not 0 < len(raw) <= MAX_IDENTITY_BYTES or b"\0" in raw:
+        limit = f"1 to {MAX_IDENTITY_BYTES} bytes of UTF-8, without NUL"
+        raise IdentityError(f"The identity {part[:20]!r} cannot be used; send one of {limit}.")
+    # `quote` leaves periods and `~` as they are.
+    return quote(raw, safe="@+").replace("~", "~7E").replace(".", "~2E").replace("%", "~")
+
+
+def part_of(text: str) -> str:
+    """The inverse of `label`. Raises `ValueError` for a text that `label` never made."""
+    part = unquote_to_bytes(text.replace("~", "%")).decode()
+    try:
+        made = label(part)
+    except IdentityError:
+        made = ""
+    if not text or made != text:
+        raise ValueError(f"{text[:80]!r} is not a namespace label of this deployment.")
+    return part
+
+
+def check_person(actor: Actor) -> None:
+    """Raise `IdentityError` for a person who cannot have namespaces."""
+    label(actor.org_id)
+    label(actor.user_id)

@@ -1,0 +1,111 @@
+"""Every namespace of the store. The writer and the reader of an item both take its namespace from here."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Literal, get_args
+
+from lasting_memory.people.identity import Actor, label, part_of
+from lasting_memory.settings import Settings
+
+Namespace = tuple[str, ...]
+
+
+def memories(actor: Actor, assistant_id: str, settings: Settings) -> Namespace:
+    """Namespace of `/memories/`, as `MEMORY_SCOPE` lays it out. None lies below it, so a prefix search finds only itself."""
+    if settings.memory_scope == "assistant":
+        return ("memories", f"{label(assistant_id)}:{label(actor.org_id)}")
+    assistant = f"{label(assistant_id)}:" if settings.memory_scope == "user+assistant" else ""
+    return ("memories", assistant + person_label(actor))
+
+
+def skills(assistant_id: str) -> Namespace:
+    """Namespace of `/skills/`: the assistant's, shared by its users."""
+    return ("skills", label(assistant_id))
+
+
+def policies(org_id: str) -> Namespace:
+    """Namespace of `/policies/`: the organization's."""
+    return ("policies", label(org_id))
+
+
+def person_label(actor: Actor) -> str:
+    """The label of a person in an organization."""
+    return f"{label(actor.org_id)}:{label(actor.user_id)}"
+
+
+def _of_person(name: str) -> Callable[[Actor], Namespace]:
+    return lambda actor: (name, person_label(actor))
+
+
+# How far consolidation has read each of a person's conversations; keys are thread ids.
+positions = _of_person("consolidation")
+# What consolidation did for a person; keys are times, with the run's id.
+run_records = _of_person("consolidations")
+# Namespace and key of when the last sweep that ended began.
+LAST_SWEEP: tuple[Namespace, str] = ("sweep",), "last"
+# With which assistants a person has memory, under `user+assistant`; keys are the assistants. `noted` says who puts them.
+assistants = _of_person("assistants")
+# Whether a person paused memory or reviews changes; keys are the names in `memory/controls/`.
+controls = _of_person("controls")
+# The time before which nothing of a person is due; keys are assistants, or "all".
+reading = _of_person("reading")
+# Changes that wait for a person's decision, and what was declined; keys are their ids.
+proposals = _of_person("proposals")
+# The time at which a person was forgotten last. It stays, so that writes of older runs are refused.
+forgotten = _of_person("forgotten")
+FORGOTTEN = "last"  # its key
+# A person's tokens by day and run. It stays when they are forgotten: otherwise forgetting would renew the day's budget.
+usage = _of_person("usage")
+
+
+def noted(files: Namespace) -> tuple[Namespace, str] | None:
+    """Under which item of `assistants` a namespace of files is noted, if it is one person's with one assistant.
+
+    The journal puts it with a file's first revision, `auth.py` with what comes over the store API: so nobody has to look
+    through everybody's namespaces for one person's.
+    """
+    assistant, _, person = files[1].partition(":") if len(files) == 2 and files[0] == "memories" else ("", "", "")  # noqa: PLR2004
+    try:
+        part_of(assistant)
+    except ValueError:  # an operator put it, and no assistant has such a label
+        return None
+    return (("assistants", person), assistant) if ":" in person else None
+
+
+def journals(files: Namespace) -> Namespace:
+    """Namespace under which the logs of all files of a namespace are."""
+    return ("journal", *files)
+
+
+def journal(files: Namespace, key: str) -> Namespace:
+    """Namespace of one file's log. It holds a digest of the key: a whole key would not fit a Postgres index entry."""
+    return (*journals(files), hashlib.sha256(key.encode()).hexdigest()[:32])
+
+
+RecallPart = Literal["documents", "new", "segments", "texts"]
+RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
+
+
+def recall(actor: Actor, part: RecallPart) -> Namespace:
+    """Namespaces of the index of a person's past conversations (`memory/recall/index.py` says what each part holds)."""
+    return (f"recall_{part}", person_label(actor))
+
+
+def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
+    """Every namespace, or prefix of one, that is deleted when a person is forgotten: all of theirs but `forgotten` and `usage`.
+
+    A new namespace of a person must be added here, before `assistants`, which leads to the others. `files` are the namespaces
+    of their memory files.
+    """
+    of_files = [part for namespace in files for part in (namespace, journals(namespace))]
+    index = [recall(actor, part) for part in RECALL_PARTS]
+    of_consolidation = [of(actor) for of in (positions, reading, proposals, run_records)]
+    return [*of_files, *index, *of_consolidation, controls(actor), assistants(actor)]
+
+
+def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
+    """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
+    if settings.memory_scope == "user+assistant" and (found := noted(namespace)):
+        return found[0] == assistants(actor) and bool(found[1])
+    own = ("memories", person_label(actor)) if settings.memory_scope == "user" else None
+    return namespace in (own, policies(actor.org_id))

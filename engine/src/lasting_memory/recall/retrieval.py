@@ -1,0 +1,243 @@
+"""A search of a person's past conversations, and its answer as text for the model.
+
+Candidates come from the index, are ranked exactly, and are read from their threads when they are shown. It reads the headers of
+a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads it shows.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from langgraph.store.base import BaseStore, GetOp
+
+from lasting_memory import journal
+from lasting_memory.people import identity, namespaces
+from lasting_memory.recall import lexical, ranking, semantic
+from lasting_memory.recall.conversations import Conversation, Threads
+from lasting_memory.recall.documents import Bucket, DamagedError, Document, key_of, placed, read_document, together
+from lasting_memory.recall.index import Index, catch_up, document_key, drop, forget, read_buckets, read_conversations
+from lasting_memory.settings import MAX_SEARCH_RESULT_CHARS
+
+# Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
+# of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
+DEFAULT_LIMIT = 12
+# Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
+CANDIDATES = 48
+# Attempts of a search whose index is merged or damaged.
+_TRIES = 3
+# Unindexed conversations that one search reads and indexes at most, newest first.
+MAX_CATCH_UP = 100
+# Weight of similarity in meaning beside words. With vectors of a person's own words only (LSA) it finds as many conversations
+# as words alone on each development set, and quotes 0.3 points fewer turns on one. A higher weight is worse.
+DENSE_WEIGHT = 0.2
+PAGE_TURNS = 20
+# Characters of a turn among many. Most turns are shorter.
+_TURN_CHARS = 250
+# The best conversations, whose best turn is always quoted. All other turns compete.
+_QUOTED_FIRST = 3
+# A shorter excerpt is not worth its line.
+_LEAST_CHARS = 60
+# Characters of a conversation's head, of a speaker's name, and of a query.
+_HEAD_CHARS, _NAME_CHARS, _QUERY_CHARS = 64, 40, 4_000
+# Turns of one conversation that a search shows a person.
+_EXCERPTS = 2
+# Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
+_LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A matching conversation, and its matching turns, best first, each with its score."""
+
+    conversation: Conversation
+    turns: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Matching conversations, best first; the number of searched ones, and of those that are not indexed yet."""
+
+    matches: list[Match]
+    searched: int
+    outstanding: int
+
+
+async def search(
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    query: str,
+    limit: int,
+    *,
+    alternatives: Sequence[str] = (),
+    current: str | None = None,
+    today: date | None = None,
+    began: journal.Began | None = None,
+) -> Results:
+    """The person's own past conversations that match a query, at most `limit`, without the thread `current`.
+
+    `alternatives` are other words that people may have used: they count less. `today` (default: UTC's) follows "yesterday".
+    `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
+    """
+    tries, own = 0, key_of(str(current))
+    while True:
+        index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP, began=began)
+        languages = {name for part in index.parts for name in part.languages}
+        asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives)
+        try:
+            buckets = await read_buckets(store, actor, index.parts, {hashed for group in asked.groups for hashed in group})
+            keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
+            near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
+            near.pop(own, None)
+            items = await store.abatch(
+                [GetOp(namespaces.recall(actor, "documents"), document_key(key)) for key in dict.fromkeys([*keys, *near])]
+            )
+            documents = [read_document(getattr(item, "value", {})) for item in items]
+            break
+        except DamagedError:  # a segment was merged meanwhile; if not, an item cannot be read
+            if tries:
+                await forget(store, actor)
+            if (tries := tries + 1) == _TRIES:
+                raise
+    ranked = await asyncio.to_thread(_ranked, asked, frequencies, near, documents)
+    matches = await _shown(store, threads, actor, ranked[:limit], began)
+    return Results(matches, frequencies.total, index.outstanding)
+
+
+def _matching(
+    index: Index, buckets: Sequence[Sequence[Bucket]], asked: ranking.Question, leave_out: int
+) -> tuple[list[int], ranking.Frequencies]:
+    """Numbers of the conversations that match best as a whole, and the frequency of each word of the question."""
+    (keys, versions, lengths), newest = together(index.parts)
+    live, groups, words = newest & (versions > 0), asked.groups, len(asked.words)
+    counts = np.zeros((len(groups), len(live)), np.float32)
+    pairs = sorted({(hashed, number) for number, group in enumerate(groups) for hashed in group})
+    hashes = np.array([hashed for hashed, _ in pairs], "<u4")
+    for terms, places, passages in placed(index.parts, buckets):
+        lows, highs = np.searchsorted(terms, hashes), np.searchsorted(terms, hashes, "right")
+        for hit in np.flatnonzero(highs > lows):
+            run = slice(lows[hit], highs[hit])
+            counts[pairs[hit][1], places[run]] += passages[run]
+    counts[:, ~live | (keys == leave_out)] = 0
+    frequencies = ranking.Frequencies((counts > 0).sum(axis=1), counts.sum(axis=1), int(live.sum()))
+    weights = ranking.inverse_frequency(frequencies.conversations, frequencies.total)
+    weights[:words] *= asked.weights
+    weights[words:] = ranking.TIME_WEIGHT * (weights[: asked.own].mean() if asked.own else 1.0)
+    counts[:words] = ranking.saturated(counts[:words], lengths, float(lengths[live].mean()) if live.any() else 1.0)
+    scores = weights @ np.minimum(counts, 1)
+    # The newest, which are last, win ties.
+    best = np.lexsort((-np.arange(len(scores)), -scores))[:CANDIDATES]
+    return [int(keys[place]) for place in best if scores[place] > 0], frequencies
+
+
+def _ranked(
+    asked: ranking.Question, frequencies: ranking.Frequencies, near: dict[int, tuple[float, int]], documents: Sequence[Document]
+) -> list[ranking.Scored]:
+    """Candidates ranked by words, and by meaning where there is an index of it."""
+    scored = {key_of(item.document.thread_id): item for item in ranking.score(asked, documents, frequencies)}
+    by_key = {key_of(document.thread_id): document for document in documents}
+    dense = {key: similarity for key, (similarity, _) in near.items() if key in by_key}
+    for key, score in fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT).items():
+        item = scored[key] if key in scored else ranking.Scored(by_key[key], 0.0, ((near[key][1], 1.0),))
+        scored[key] = replace(item, score=score)
+    return sorted(scored.values(), key=lambda item: -item.score)
+
+
+def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], weight: float) -> dict[int, float]:
+    """Weighted sum of both, each scaled to 0 to 1 first. Measured: rank fusion with equal votes is worse than either."""
+    best = max(lexical_scores.values(), default=0.0) or 1.0
+    low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)
+    dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
+    scores = {key: value / best for key, value in lexical_scores.items()}
+    return scores | {key: scores.get(key, 0.0) + weight * value for key, value in dense.items()}
+
+
+async def _shown(
+    store: BaseStore, threads: Threads, actor: identity.Actor, ranked: Sequence[ranking.Scored], began: journal.Began | None
+) -> list[Match]:
+    """The candidates that still exist, with their present text. Those that do not are dropped from the index."""
+    wanted = [item.document.thread_id for item in ranked]
+    there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, wanted)} if wanted else {}
+    await drop(store, actor, {*wanted} - there.keys(), began)
+    return [Match(talk, item.turns) for item in ranked if (talk := there.get(item.document.thread_id))]
+
+
+def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
+    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order."""
+    matches, words = results.matches, _stems(" ".join([query[:_QUERY_CHARS], *alternatives]))
+    left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
+    if not matches:
+        return f"Nothing found in {results.searched} earlier conversations.{left}"
+    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(matches)
+    # Where few conversations match, excerpts may be long.
+    most = max(_TURN_CHARS, room // len(matches) // 4)
+    chosen: list[dict[int, str]] = [{} for _ in matches]
+    matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
+    best = [(0.0, number, item.turns[0][0] if item.turns else 0) for number, item in enumerate(matches[:_QUOTED_FIRST])]
+    for _, number, turn in [*best, *sorted(matching, key=itemgetter(0))]:
+        turns = matches[number].conversation.turns
+        if turn in chosen[number] or not 0 <= turn < len(turns):
+            continue
+        name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
+        start = f"\n  {turn + 1}. {name or turns[turn].speaker}: "
+        chars = min(most, room - len(start))
+        if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
+            chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, chars)
+            room -= len(line)
+    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
+    texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
+    return "\n\n".join(texts)[: MAX_SEARCH_RESULT_CHARS - len(left)] + left
+
+
+def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
+    """The best turns of a matching conversation, in their order: number, speaker, and at most `chars` of the text."""
+    words, turns = _stems(query), match.conversation.turns
+    best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS] if turn < len(turns))
+    texts = {turn: _excerpt(turns[turn].text, words, chars) for turn in best}
+    return [{"number": turn + 1, "speaker": turns[turn].speaker, "text": text} for turn, text in texts.items()]
+
+
+def _stems(query: str) -> list[str]:
+    query = query[:_QUERY_CHARS]
+    return lexical.stems(query, lexical.language(query))
+
+
+def page_text(talk: Conversation, around: int | None) -> str:
+    """Numbered turns of a conversation: the wanted one (default: the last), and as many around it as fit."""
+    total = len(talk.turns)
+    if not total:
+        return f"Conversation {talk.thread_id} has no text."
+    middle = min(max(around or total, 1), total) - 1
+    head = f"{talk.date} thread_id={talk.thread_id}, turns of {total}; more with around=<number>"
+    room = MAX_SEARCH_RESULT_CHARS - len(head)
+    lines: dict[int, str] = {}
+    for turn in sorted(range(total), key=lambda turn: (abs(turn - middle), turn))[:PAGE_TURNS]:
+        share = room // 2 if turn == middle else room // 4
+        line = f"\n{turn + 1}. {talk.turns[turn].speaker}: {_excerpt(talk.turns[turn].text, [], share)}"
+        if len(line) > room:
+            break
+        lines[turn], room = line, room - len(line)
+    return head + "".join(lines[turn] for turn in sorted(lines))
+
+
+def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
+    """At most `chars` characters of a text, from a little before the place with most of these stems on."""
+    flat = " ".join(text[:_LOOKED_AT_CHARS].split())
+    if len(flat) <= chars:
+        return flat
+    chars = max(0, chars - 2)
+    low = flat.lower()
+    # The end of a stem may differ from the word's: "happi".
+    asked = dict.fromkeys(stem[: max(3, len(stem) - 1)] for stem in stems)
+    words = [word for word in islice(asked, _LOOKED_FOR) if word in low]
+    hits = (islice(re.finditer(re.escape(word), low), _PLACES) for word in words)
+    places = sorted({hit.start() for of_word in hits for hit in of_word})[:500]
+    starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
+    start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
+    return f"{'…' if start else ''}{flat[start : start + chars]}…"

@@ -1,0 +1,67 @@
+"""The model's tools to search and read past conversations. `agent.py` can do without them."""
+
+import asyncio
+from uuid import UUID
+
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, tool
+from langgraph_sdk import get_client
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity
+from lasting_memory.recall.index import read_conversations
+from lasting_memory.recall.retrieval import DEFAULT_LIMIT, page_text, results_text, search
+
+MAX_LIMIT = 20
+# The other words that the model may give with a query: their number, and characters of each.
+_MAX_ALTERNATIVES, _ALTERNATIVE_CHARS = 20, 60
+_NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
+
+
+def build_episode_tools(deployment: Deployment) -> list[BaseTool]:
+    """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
+
+    @tool
+    async def search_past_conversations(
+        query: str, runtime: ToolRuntime[identity.Context], alternatives: list[str] | None = None, limit: int = DEFAULT_LIMIT
+    ) -> str:
+        """Search earlier conversations with this user for what was said in them. Those named without a quote match less.
+
+        Args:
+            query: what it was about, in the words that were probably used; a time helps ("last week", "in May 2023").
+            alternatives: 4 to 10 other words in which people may have said it, each a word or two. Always give them: words find
+                only what was said in the same words. For "Where does my sister work?": ["job", "office", "company", "hired",
+                "colleagues", "career"].
+            runtime: given by the platform.
+            limit: how many conversations to name, at most 20.
+        """
+        if not identity.on_server() or runtime.store is None:
+            return _NO_SERVER
+        actor, threads, most = identity.current_actor(deployment.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
+        current = str(runtime.config.get("configurable", {}).get("thread_id"))
+        others = [words[:_ALTERNATIVE_CHARS] for words in (alternatives or [])[:_MAX_ALTERNATIVES]]
+        results = await search(runtime.store, threads, actor, query, most, alternatives=others, current=current)
+        return await asyncio.to_thread(results_text, query, results, others)
+
+    @tool
+    async def read_conversation(thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None) -> str:
+        """Read a page of an earlier conversation with this user.
+
+        Args:
+            thread_id: as named by search_past_conversations.
+            runtime: given by the platform.
+            around: number of a turn to read around; the end of the conversation if left out.
+        """
+        if not identity.on_server():
+            return _NO_SERVER
+        try:
+            thread = str(UUID(thread_id))
+        except ValueError:
+            return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
+        # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
+        talks = await read_conversations(get_client().threads, identity.current_actor(deployment.settings), [thread])
+        if not talks:
+            return f"There is no conversation {thread_id[:80]!r}."
+        return await asyncio.to_thread(page_text, talks[0], around)
+
+    return [search_past_conversations, read_conversation]

@@ -1,0 +1,226 @@
+"""Put policies, skills, first memories and the consolidation cron into a deployment. Safe to repeat.
+
+    python -m seeds [--url URL] [--prune] [policies|skills|memories|cron|all]
+
+A deployment on LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none. Either way the command acts
+as an operator. All files are checked before any is written. Folder names of organizations and people may be percent-encoded.
+"""
+
+import argparse
+import asyncio
+import base64
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+from deepagents.backends.utils import create_file_data
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory import validation
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Author, IdentityError
+from lasting_memory.settings import (
+    CONSOLIDATION_GRAPH,
+    PROJECT,
+    SettingsError,
+    check_server,
+    dev_address,
+    load_settings,
+    local_environ,
+    unanswered,
+)
+
+PARTS = ("policies", "skills", "memories", "cron")
+# Marks the cron that this command owns. It leaves other crons alone.
+CRON_MARK = {"created_by": "seeds"}
+_PAGE = 100
+
+Files = dict[str, dict[str, Any]]  # by store key
+Change = tuple[str, Callable[[], Awaitable[Any]]]
+
+
+class SeedError(ValueError):
+    """A file that cannot be seeded. The message names it and the fault."""
+
+
+def policies(root: Path) -> dict[str, Files]:
+    """The files of each organization, from `policies/<org>/**/*.md`."""
+    return {unquote(org.name): _files(org, "**/*.md", "/policies") for org in _folders(root / "policies")}
+
+
+def skills(root: Path) -> Files:
+    """The files in `seeds/skills/<name>/`. Each of these folders needs a SKILL.md with valid front matter."""
+    found: Files = {}
+    for folder in _folders(root / "seeds" / "skills"):
+        if not (folder / "SKILL.md").is_file():
+            raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
+        found |= {f"/{folder.name}{key}": value for key, value in _files(folder, "**/*", f"/skills/{folder.name}").items()}
+    return found
+
+
+def memories(root: Path, deployment: Deployment) -> dict[Actor, Files]:
+    """First memories of each person that `seeds/memories/<org>/<identity>/` names.
+
+    Files at the top of `seeds/memories/` are for everyone. Named people get them too, unless their own folder has a file of
+    that name; others get them with their first conversation.
+
+    Where memory is shared, which one person's files must not reach: those of `_assistant/` for each known organization.
+    """
+    root = root / "seeds" / "memories"
+    everyone = _files(root, "*.*", "/memories")
+    people = {
+        Actor(unquote(person.name), unquote(org.name)): {**everyone, **_files(person, "**/*", "/memories")}
+        for org in _folders(root)
+        for person in _folders(org)
+    }
+    top = _files(root / "_assistant", "*.*", "/memories")
+    shared = {unquote(org.name): _files(org, "**/*", "/memories") for org in _folders(root / "_assistant")}
+    if deployment.settings.memory_scope != "assistant":
+        return people
+    orgs = {*shared, *policies(root.parent.parent), deployment.settings.default_org}
+    return {Actor("", org): {**top, **shared.get(org, {})} for org in orgs}
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    paths = sorted(path.iterdir()) if path.is_dir() else []
+    return (folder for folder in paths if folder.is_dir() and not folder.name.startswith((".", "_")))
+
+
+def _files(folder: Path, pattern: str, route: str) -> Files:
+    """The files of a folder, checked for writing under `route`."""
+    paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
+    return {key: _value(path, f"{route}{key}") for path in paths if (key := f"/{path.relative_to(folder).as_posix()}")}
+
+
+def _value(path: Path, target: str) -> dict[str, Any]:
+    raw = path.read_bytes()
+    try:
+        value: dict[str, Any] = {**create_file_data(raw.decode())}
+    except UnicodeDecodeError:
+        if path.suffix == ".md" or not target.startswith("/skills/"):
+            raise SeedError(f"{path} is not UTF-8 text; save it as UTF-8.") from None
+        value = {**create_file_data(base64.b64encode(raw).decode(), encoding="base64")}
+    try:
+        if target.startswith("/policies/"):
+            validation.check_policy(target.removeprefix("/policies"), value)
+        else:
+            validation.check_path(target)
+            validation.before_write(target, value["content"], Author("seed"))
+    except validation.RefusedWriteError as error:
+        raise SeedError(f"{path} cannot be seeded. {error}") from None
+    return value
+
+
+async def wanted(
+    client: LangGraphClient, parts: Sequence[str], deployment: Deployment, root: Path, *, prune: bool
+) -> dict[namespaces.Namespace, Files]:
+    """What the namespaces of these parts shall hold. Raises `SeedError` for a file that cannot be seeded."""
+    agents = [assistant for assistant, graph in (await _assistants(client)).items() if graph != CONSOLIDATION_GRAPH]
+    want: dict[namespaces.Namespace, Files] = {}
+    if "policies" in parts:
+        there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
+        want |= {tuple(namespace): {} for namespace in there}
+        want |= {namespaces.policies(org): files for org, files in policies(root).items()}
+    if "skills" in parts:
+        want |= dict.fromkeys(map(namespaces.skills, agents), skills(root))
+    if "memories" in parts:
+        first = memories(root, deployment).items()
+        want |= {namespaces.memories(actor, agent, deployment.settings): files for agent in agents for actor, files in first}
+    return want
+
+
+async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace, files: Files, *, prune: bool) -> list[Change]:
+    """The changes after which a namespace holds these files. Memories that are there stay as they are."""
+    where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
+    stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
+    is_ours = namespace[0] != "memories"
+    for key, value in files.items():
+        old = stored.get(key)
+        if old is None or (is_ours and any(old.get(name) != value[name] for name in ("content", "encoding"))):
+            changes.append((f"{where}{key}: {'updated' if old else 'added'}", partial(put, namespace, key, value)))
+    gone = sorted(stored.keys() - files) if prune and is_ours else []
+    return changes + [(f"{where}{key}: deleted", partial(delete, namespace, key)) for key in gone]
+
+
+async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[Change]:
+    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty, or consolidation is taken off."""
+    crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
+    ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
+    consolidates = CONSOLIDATION_GRAPH in (await _assistants(client)).values()
+    schedule = deployment.settings.consolidation_schedule if consolidates else None
+    kept = [cron for cron in ours if cron["schedule"] == schedule][:1]
+    changes: list[Change] = [
+        (f"cron {cron['cron_id']}: deleted, {cron['schedule']}", partial(client.crons.delete, cron["cron_id"]))
+        for cron in ours
+        if cron not in kept
+    ]
+    if schedule and not kept:
+        create = partial(client.crons.create, schedule=schedule, input={"messages": []}, metadata=CRON_MARK)
+        changes.append((f"cron: created, {schedule}", partial(create, CONSOLIDATION_GRAPH)))
+    return changes
+
+
+async def _assistants(client: LangGraphClient) -> dict[str, str]:
+    """The graph of every assistant, by id."""
+    return {str(found["assistant_id"]): found["graph_id"] for found in await _pages(client.assistants.search)}
+
+
+async def _pages(search: Callable[..., Awaitable[Any]], part: str | None = None, **asked: Any) -> list[Any]:
+    """All that a search of the platform finds; `part` names the list in its answers, which are lists otherwise."""
+    found = list[Any]()
+    while page := await search(limit=_PAGE, offset=len(found), **asked):
+        if not (listed := page[part] if part else page):
+            break
+        found += listed
+    return found
+
+
+async def seed(
+    client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool, folder: Path = PROJECT
+) -> list[str]:
+    """Bring a deployment into the repository's state; prints and returns one line a change.
+
+    `prune` also deletes policies and skills that the repository, `folder`, no longer has. Memories are never deleted. Raises
+    `SeedError` for an invalid file, before the first write.
+    """
+    changes = list[Change]()
+    for namespace, files in (await wanted(client, parts, deployment, folder, prune=prune)).items():
+        changes += await file_changes(client, namespace, files, prune=prune)
+    if "cron" in parts:
+        changes += await cron_changes(client, deployment)
+    for line, apply in changes:
+        await apply()
+        print(line, flush=True)
+    return [line for line, _ in changes]
+
+
+async def _main(folder: Path = PROJECT) -> str | None:
+    """The command. Returns the reason in one line if the deployment has not the repository's state."""
+    parser = argparse.ArgumentParser(prog="python -m seeds", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all")
+    parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: the one `make dev` started)")
+    parser.add_argument("--prune", action="store_true", help="delete policies and skills the repository no longer has")
+    args = parser.parse_args()
+    parts = PARTS if args.part == "all" else (args.part,)
+    try:
+        check_server(args.url)
+        deployment = Deployment(folder, load_settings(local_environ()))
+        async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
+            changes = await seed(client, parts, deployment, prune=args.prune, folder=folder)
+    except (SeedError, SettingsError, IdentityError) as error:
+        return f"{error} Nothing was written."
+    except (httpx.TransportError, httpx.HTTPStatusError) as error:
+        return unanswered(error)
+    print(f"{len(changes)} changes." if changes else f"Nothing to change: {', '.join(parts)} are as the repository has them.")
+    return None
+
+
+def main() -> None:
+    """The command `python -m seeds`. Exits with the reason in one line if the deployment has not the folder's state."""
+    sys.exit(asyncio.run(_main()))

@@ -1,0 +1,264 @@
+"""Runs the real `langgraph dev` as a subprocess, for tests that go through the platform."""
+
+import atexit
+import gc
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+import httpx
+from langgraph_sdk import get_client
+from langgraph_sdk.client import LangGraphClient
+from langsmith.utils import get_env_var
+
+from lasting_memory.dev.server import APP
+from lasting_memory.settings import PROJECT
+from lasting_memory.testing.people import Person, dev_token
+
+__all__ = ["PROJECT", "START_SECONDS", "STOP_SECONDS", "DevServer", "dev_token", "run_turn"]
+
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+
+# A developer's own settings, keys and tracing must not reach the server under test.
+# fmt: off
+_DROPPED_PREFIXES = (
+    "AUTH_", "AGENT_", "CONSOLIDAT", "MEMORY_", "SHARED_WRITES", "OPERATORS", "DEFAULT_ORG", "DEV_TOKENS",
+    "ANTHROPIC_", "OPENAI_", "LANGSMITH_", "LANGCHAIN_", "LANGGRAPH_", "LANGSERVE_", "POSTGRES_", "OTEL_", "DD_",
+)
+# fmt: on
+# A server is forked from a process that has imported, once, what takes three of the five seconds of its start: other
+# people's packages that read no environment.
+_FORKS = multiprocessing.get_context("forkserver")
+# fmt: off
+_FORKS.set_forkserver_preload([
+    "deepagents", "langchain_anthropic", "langgraph.store.postgres.aio", "langgraph_cli.cli", "bm25s", "sse_starlette",
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter", "jwt", "grpc", "croniter",
+    "prometheus_client", "structlog", "uvicorn",
+])
+# fmt: on
+_SERVER_ENV = {
+    # No model of a fork's, and none that a fork may have taken off.
+    "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
+    "ANTHROPIC_API_KEY": "test",
+    # Tests ask for consolidation themselves: the scripted model counts every call.
+    "CONSOLIDATE_AFTER_SECONDS": "0",
+    "LANGSMITH_TRACING": "false",
+    "LANGGRAPH_CLI_NO_ANALYTICS": "1",
+    "LANGGRAPH_NO_VERSION_CHECK": "true",
+    "LOG_COLOR": "false",
+}
+
+
+class DevServer:
+    """Context manager around `langgraph dev` of the project, working in `folder`.
+
+    The server keeps its state in folder/.langgraph_api, so a restart in the same folder keeps everything and two
+    servers need two folders. `env` is added to a cleaned environment; `config` is deep-merged over the project's
+    langgraph.json. `options` are further ones of the command. The port stays the same across restarts, so clients do too.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        env: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
+        self.folder = folder.resolve()
+        self._env = dict(env or {})
+        self._config = dict(config or {})
+        self._options = tuple(options)
+        # Bound but never listening: keeps the port from others, while SO_REUSEADDR lets the server bind it as well.
+        self._reservation = socket.socket()
+        self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reservation.bind(("127.0.0.1", 0))
+        self.port: int = self._reservation.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._clients: list[LangGraphClient | httpx.AsyncClient] = []
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._reservation.close()
+
+    @property
+    def group(self) -> int:
+        """The process group of the running server."""
+        if self._process is None or self._process.pid is None:
+            raise RuntimeError("The server does not run.")
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything the server has printed, over all its starts."""
+        path = self.folder / "server.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self) -> None:
+        """Start the server and wait until it answers.
+
+        Raises RuntimeError with the end of the log when it exits first or is not up within START_SECONDS.
+        """
+        command, env = self.command()
+        self._process = _FORKS.Process(target=_serve, args=(self.folder, command, env))
+        self._process.start()
+        deadline = time.monotonic() + START_SECONDS
+        while not self.answers():
+            code = self._process.exitcode
+            if code is not None or time.monotonic() > deadline:
+                self.kill()
+                tail = "\n".join(self.log.splitlines()[-40:])
+                state = f"not up after {START_SECONDS} s" if code is None else f"exited with {code}"
+                raise RuntimeError(f"langgraph dev {state}:\n{tail}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stop with SIGINT, which flushes the state to disk; SIGKILL after STOP_SECONDS."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """SIGKILL: data that the server has not flushed yet is lost (it flushes every 10 s)."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop, then start again with the same folder, port and settings."""
+        self.stop()
+        self.start()
+
+    def client(self, token: str | None) -> LangGraphClient:
+        """An SDK client that sends `token` as its bearer token, or no authorization at all."""
+        return self._client({"Authorization": f"Bearer {token}"} if token else {})
+
+    def as_user(self, identity: str, org: str = "acme") -> LangGraphClient:
+        """An SDK client with the dev token of `identity` in `org`."""
+        return self.client(dev_token(org, identity))
+
+    def as_operator(self) -> LangGraphClient:
+        """An SDK client that comes in the way Studio does."""
+        return self._client({"x-auth-scheme": "langsmith"})
+
+    def _client(self, headers: Mapping[str, str]) -> LangGraphClient:
+        client = get_client(url=self.url, api_key=None, headers=headers)
+        self._clients.append(client)
+        return client
+
+    def person(self, identity: str, org: str = "acme", **options: Any) -> Person:
+        """Somebody with a dev token who sends bare requests; `options` are the client's."""
+        person = Person(self.url, identity, org, **options)
+        self._clients.append(person.http)
+        return person
+
+    async def close_clients(self) -> None:
+        """Close every client given out so far; to be called in the event loop that used them."""
+        clients, self._clients = self._clients, []
+        for client in clients:
+            await client.aclose()
+
+    def command(self) -> tuple[list[str], dict[str, str]]:
+        """Arguments of `python -m langgraph_cli` in the folder, where its configuration is written, and the environment."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        config = self.folder / "langgraph.json"
+        config.write_text(json.dumps(_project_config(self._config), indent=2))
+        options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
+        return ["dev", "--config", str(config), *options], _environment(self._env)
+
+    def answers(self) -> bool:
+        """Whether the server is up."""
+        try:
+            return httpx.get(f"{self.url}/ok", timeout=2, trust_env=False).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def _end(self, signum: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None or process.pid is None:
+            return
+        if process.is_alive():
+            os.killpg(process.pid, signum)
+        process.join(STOP_SECONDS)
+        if process.is_alive():
+            os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+
+
+def _serve(folder: Path, command: list[str], env: dict[str, str]) -> None:
+    """`python -m langgraph_cli`, with the constants that tests are written for, in a process of its own."""
+    gc.freeze()  # what it was forked with stays
+    os.setpgid(0, 0)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(env)
+    log = os.open("server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    sys.path[:0] = [path for path in env["PYTHONPATH"].split(os.pathsep) if path not in sys.path]
+
+    from langgraph_cli.cli import cli  # noqa: PLC0415  # it reads the environment
+
+    import lasting_memory.testing.constants  # noqa: F401, PLC0415  # before anything reads them
+
+    get_env_var.cache_clear()  # type: ignore[attr-defined]  # of lru_cache, which an overload hides
+    try:
+        cli(command)
+    finally:  # multiprocessing leaves it out
+        atexit._run_exitfuncs()
+
+
+async def run_turn(
+    client: LangGraphClient, thread_id: str, text: str, assistant: str = "agent", **kwargs: Any
+) -> dict[str, Any]:
+    """Send one user message, wait for the run and give the thread's final values.
+
+    `kwargs` go to `client.runs.wait`. Raises the SDK's error when the run fails.
+    """
+    message: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
+    return cast(dict[str, Any], await client.runs.wait(thread_id, assistant, input=message, **kwargs))
+
+
+def _project_config(overrides: Mapping[str, Any]) -> Any:
+    config = json.loads((PROJECT / "langgraph.json").read_text())
+    config.pop("env", None)
+    config["dependencies"] = [str(PROJECT)]
+    config["http"]["app"] = APP
+    return _absolute(_merged(config, overrides))
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    nested = {
+        key: _merged(base[key], value)
+        for key, value in over.items()
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+    }
+    return {**base, **over, **nested}
+
+
+def _absolute(value: Any) -> Any:
+    """The value with every "file:name" in it that names a file of the project made absolute."""
+    if isinstance(value, dict):
+        return {key: _absolute(item) for key, item in value.items()}
+    if isinstance(value, str) and ":" in value:
+        file, name = value.rsplit(":", 1)
+        return f"{(PROJECT / file).resolve()}:{name}" if (PROJECT / file).is_file() else value
+    return value
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)}
+    path = os.pathsep.join(filter(None, (str(PROJECT), kept.get("PYTHONPATH"))))
+    return {**kept, **_SERVER_ENV, "PYTHONPATH": path, **extra}

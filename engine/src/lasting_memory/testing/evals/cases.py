@@ -1,0 +1,193 @@
+"""The cases of `cases.yaml`, and what it means that one is met. No model, no server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from lasting_memory.agent.blocks import shown
+
+Category = Literal["keep", "update", "drop", "never_store", "taken_back"]
+Turns = list[dict[Literal["user", "assistant"], str]]
+# Text by path as the agent sees it.
+Files = Mapping[str, str]
+# What a line says that keeps how it was before.
+_PAST = (
+    r"\b(was|were|until|before|former|formerly|previously|earlier|used to|no longer|moved|changed|replaced|cut|stopped|instead"
+    r"|bis|früher|vorher|nicht mehr|statt|avant|auparavant|antes)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A conversation as it was stored: its id and ISO day."""
+
+    thread_id: str
+    day: str
+
+
+def filled(text: str, threads: Sequence[Thread]) -> str:
+    """A text with the day and the thread ids of a run in place of `{today}` and `{thread:0}`."""
+    for number, thread in enumerate(threads):
+        text = text.replace(f"{{thread:{number}}}", thread.thread_id)
+    return text.replace("{today}", threads[-1].day)
+
+
+class Check(BaseModel):
+    """One expectation. Exactly one of its kinds is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    place: Annotated[str, Field(alias="in", pattern=r"^/memories/")]
+    has: str | None = None
+    lacks: str | None = None
+    once: str | None = None
+    replaced: str | None = None
+    by: str = ""
+    field: Literal["name", "role", "language", "timezone", "units"] | None = None
+    value: Annotated[str, Field(alias="is")] = ""
+    same: Literal[True] | None = None
+    gone: Literal[True] | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Check:
+        kinds = [
+            kind for kind in ("has", "lacks", "once", "replaced", "field", "same", "gone") if getattr(self, kind) is not None
+        ]
+        if len(kinds) != 1 or bool(self.replaced) != bool(self.by) or bool(self.field) != bool(self.value):
+            raise ValueError(
+                f"an expectation about {self.place} has {kinds or 'no kind'}; give one, with `by` or `is` if it needs it"
+            )
+        for pattern in (self.has, self.lacks, self.once, self.replaced, self.by, self.value):
+            re.compile(pattern or "")
+        return self
+
+    def problem(self, start: Files, now: Files, threads: Sequence[Thread]) -> str | None:
+        """What is wrong with the files, or None.
+
+        Args:
+            start: the files before.
+            now: the files after.
+            threads: the conversations, for `{today}` and `{thread:0}` in patterns.
+        """
+        lines = _lines(now, self.place)
+
+        def matching(pattern: str) -> list[str]:
+            return [line for line in lines if re.search(filled(pattern, threads), line, re.IGNORECASE)]
+
+        wrong: str | None = None
+        if self.has is not None and not matching(self.has):
+            wrong = f"nothing matches {self.has!r}"
+        elif self.lacks is not None:
+            lines += [path for path in now if path.startswith(self.place)]  # a name tells something, too
+            wrong = next((f"{line!r} matches {self.lacks!r}" for line in matching(self.lacks)), None)
+        elif self.once is not None and (times := len(matching(self.once))) != 1:
+            wrong = f"{times} lines match {self.once!r}, not one"
+        elif self.replaced is not None:
+            new = matching(self.by)
+            held = [line for line in matching(self.replaced) if line not in new and not re.search(_PAST, line, re.IGNORECASE)]
+            wrong = f"{held[0]!r} stands as if it still held" if held else None if new else f"nothing matches {self.by!r}"
+        elif self.field is not None and not re.fullmatch(self.value, known := _profile(now).get(self.field, ""), re.IGNORECASE):
+            wrong = f"{self.field} is {known!r}, not {self.value!r}"
+        elif self.gone and lines:
+            wrong = f"{lines[0]!r} is still there"
+        elif self.same and sorted(lines) != sorted(_lines(start, self.place)):
+            wrong = f"it says {lines}"
+        return f"{self.place}: {wrong}" if wrong else None
+
+
+class Act(BaseModel):
+    """What the person does, or lets happen, once `after` conversations have ended. Exactly one of its kinds is given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    after: Annotated[int, Field(ge=0)]
+    write: Annotated[str | None, Field(pattern=r"^/memories/")] = None
+    text: str = ""
+    undo: Annotated[str | None, Field(pattern=r"^/memories/")] = None
+    delete: Annotated[str | None, Field(pattern=r"^/memories/")] = None
+    propose: Literal[True] | None = None
+    decline: Literal[True] | None = None
+    say: Turns | None = None
+    thread: Annotated[int, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Act:
+        kinds = [kind for kind in ("write", "undo", "delete", "propose", "decline", "say") if getattr(self, kind) is not None]
+        if len(kinds) != 1 or bool(self.write) != bool(self.text):
+            raise ValueError(f"what a person does after {self.after} conversations is {kinds or 'nothing'}; give one kind")
+        return self
+
+
+class Case(BaseModel):
+    """Conversations, and what should be remembered afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    category: Category
+    conversations: Annotated[list[Turns], Field(min_length=1)]
+    memory: dict[str, str] = {}
+    person: list[Act] = []
+    policies: str | None = None
+    expect: Annotated[list[Check], Field(min_length=1)]
+    right: dict[str, str] = {}
+
+    def problems(self, now: Files, threads: Sequence[Thread]) -> list[str]:
+        """Every expectation that the files do not meet."""
+        return [problem for check in self.expect if (problem := check.problem(self.start(), now, threads))]
+
+    def start(self) -> dict[str, str]:
+        """The files that consolidation finds: `memory` after what the person did to it."""
+        files, earlier = dict(self.memory), dict[str, str]()
+        for act in self.person:
+            if path := act.write or act.undo or act.delete:
+                text = act.text if act.write else earlier.get(path, "") if act.undo else ""
+                earlier[path] = files.get(path, "")
+                files[path] = text
+        return {path: text for path, text in files.items() if text}
+
+    def answer(self, threads: Sequence[Thread]) -> dict[str, str]:
+        """The files as a good answer leaves them."""
+        files = {**self.start(), **{path: filled(text, threads) for path, text in self.right.items()}}
+        return {path: text for path, text in files.items() if text}
+
+    def messages(self) -> list[list[dict[str, str]]]:
+        """The conversations as the platform takes messages."""
+        return list(map(messages, self.conversations))
+
+
+def messages(turns: Turns) -> list[dict[str, str]]:
+    """Turns as the platform takes messages."""
+    return [{"role": role, "content": text} for turn in turns for role, text in turn.items()]
+
+
+def load_cases() -> list[Case]:
+    """All cases.
+
+    Raises:
+        ValidationError: one is not well-formed.
+    """
+    return TypeAdapter(list[Case]).validate_python(yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text("utf-8")))
+
+
+def _lines(files: Files, place: str) -> list[str]:
+    """What a file says, or all files of a folder: lines without headings and comments."""
+    texts = [text for path, text in sorted(files.items()) if path == place or (place.endswith("/") and path.startswith(place))]
+    lines = [line.strip() for text in texts for line in shown(text).splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _profile(files: Files) -> dict[str, str]:
+    try:
+        profile = json.loads(files.get("/memories/profile.json") or "{}")
+    except ValueError:
+        return {}
+    return {name: str(value) for name, value in profile.items()} if isinstance(profile, dict) else {}

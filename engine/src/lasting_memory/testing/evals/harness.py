@@ -1,0 +1,100 @@
+"""Runs a case: its memory into the store, its conversations into threads, between them what the person does over HTTP, as the
+page would; then consolidation over all of it, and the files back.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from deepagents.backends.utils import create_file_data
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory.people import identity, namespaces
+from lasting_memory.settings import MAX_MEMORY_FILES
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
+
+PERSON = "person@example.com"
+_LOG_LINES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left behind: the person's files by path, and the conversations it read."""
+
+    files: dict[str, str]
+    threads: list[Thread]
+
+
+async def run_case(server: DevServer, case: Case) -> Outcome:
+    """Consolidate a case's conversations for a person in an organization of their own.
+
+    Raises:
+        RuntimeError: the run failed; with the end of the server's log, because the platform masks why.
+    """
+    org = f"eval-{uuid.uuid4().hex[:12]}"
+    namespace = list(namespaces.memories(identity.Actor(PERSON, org), identity.DEFAULT_AGENT_ASSISTANT, deployed().settings))
+    client, operator = server.as_user(PERSON, org), server.as_operator()
+    for path, text in case.memory.items():
+        await operator.store.put_item(namespace, path.removeprefix("/memories"), {**create_file_data(text)})
+    if case.policies:
+        await operator.store.put_item(list(namespaces.policies(org)), "/policy.md", {**create_file_data(case.policies)})
+    threads: list[Thread] = []
+    for number in range(len(case.conversations) + 1):
+        if number:
+            said, at = case.messages()[number - 1], (await client.threads.create(graph_id="agent"))["thread_id"]
+            await _say(server, client, at, org, said)
+            threads.append(Thread(at, str((await client.threads.get(at))["updated_at"])[:10]))
+        for act in case.person:
+            if act.after == number:
+                await _do(server, client, act, threads, org)
+    await _consolidate(server, client)
+    items = (await operator.store.search_items(namespace, limit=MAX_MEMORY_FILES))["items"]
+    return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads)
+
+
+async def _consolidate(server: DevServer, client: LangGraphClient) -> None:
+    try:
+        thread = await client.threads.create()
+        await client.runs.wait(thread["thread_id"], "consolidation_agent", input={"messages": []})
+    except Exception as error:
+        log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
+        raise RuntimeError(f"Consolidation failed ({error}). The end of the server's log:\n{log}") from error
+
+
+async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: list[Thread], org: str) -> None:
+    """What a person does, by the routes that the page calls. Raises `httpx.HTTPStatusError` if one of them refuses."""
+    if act.write:
+        await _call(client, "PUT", "/memory/file", {"path": act.write}, {"content": act.text})
+    elif act.delete:
+        await _call(client, "DELETE", "/memory/file", {"path": act.delete})
+    elif act.undo:
+        _, before = (await _call(client, "GET", "/memory/history", {"path": act.undo}))["revisions"][:2]
+        await _call(client, "POST", "/memory/undo", {}, {"path": act.undo, "revision": before["revision"]})
+    elif act.propose:
+        await _call(client, "PUT", "/memory/controls", {}, {"review": True})
+        await _consolidate(server, client)
+        await _call(client, "PUT", "/memory/controls", {}, {"review": False})
+    elif act.decline:
+        for proposal in (await _call(client, "GET", "/memory/proposals"))["proposals"]:
+            await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": False})
+    elif act.say:
+        await _say(server, client, threads[act.thread].thread_id, org, messages(act.say))
+
+
+async def _call(
+    client: LangGraphClient, method: str, path: str, parameters: dict[str, str] | None = None, body: Any = None
+) -> Any:
+    options = {} if body is None else {"json": body}
+    response = await client.http.client.request(method, path, params=parameters, **options)
+    return response.raise_for_status().json()
+
+
+async def _say(server: DevServer, client: LangGraphClient, thread_id: str, org: str, said: Any) -> None:
+    """Turns of a conversation with the agent. They reach it in a run, which stops before it calls a model."""
+    context: Any = {"user_id": PERSON, "org_id": org}
+    await server.as_operator().runs.wait(thread_id, "agent", input={"messages": said}, context=context, interrupt_before="*")
+    await client.threads.update_state(thread_id, None, as_node="__end__")

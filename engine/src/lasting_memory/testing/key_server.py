@@ -1,0 +1,84 @@
+"""An identity provider's keys, and the server that publishes them, which may be slow or wrong."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
+
+RSA_KEYS = {kid: rsa.generate_private_key(public_exponent=65537, key_size=2048) for kid in ("one", "two", "never served")}
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+DRIP_SECONDS = 0.05
+
+
+def jwk(kid: Any = "one", **changes: Any) -> dict[str, Any]:
+    """The RSA key "one" as a JSON web key, under this id."""
+    key = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(RSA_KEYS[kid if kid in list(RSA_KEYS) else "one"].public_key()))
+    return {**key, "kid": kid, "use": "sig", **changes}
+
+
+class KeyServer(LoopbackServer):
+    """An identity provider's key set on loopback.
+
+    `answer` is what it serves, or None for a hung up connection; `drips` ("head" or "body") comes byte by byte, for ever, until
+    it is empty again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_KeyHandler)
+        self.url += "/jwks.json"
+        self.answer: bytes | None = None
+        self.status, self.headers = 200, dict[str, str]()
+        self.drips = ""
+        self.asked = 0
+
+    def serve(self, *kids: str) -> None:
+        curve = {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC_KEY.public_key())), "kid": "curve", "use": "sig"}
+        self.serve_keys(*map(jwk, kids), curve)
+
+    def serve_keys(self, *keys: Any) -> None:
+        self.answer = json.dumps({"keys": keys}).encode()
+
+
+class _KeyHandler(QuietHandler):
+    server: KeyServer
+
+    def do_GET(self) -> None:
+        self.server.asked += 1
+        if self.server.answer is None:
+            return
+        if self.server.drips == "head":
+            self.wfile.write(b"HTTP/1.0 200 OK\r\nx: ")
+            self._drip(b"x")
+            return
+        self.send_response(self.server.status)
+        for name, value in self.server.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.server.drips == "body":
+            self._drip(b" ")
+        self.wfile.write(self.server.answer)
+
+    def _drip(self, byte: bytes) -> None:
+        pause = threading.Event()
+        try:
+            while self.server.drips:
+                self.wfile.write(byte)
+                pause.wait(DRIP_SECONDS)
+        except OSError:  # the client has gone
+            pass
+
+
+@contextmanager
+def key_server() -> Iterator[KeyServer]:
+    """A server that publishes no keys yet."""
+    with KeyServer() as keys:
+        yield keys
+        keys.drips = ""

@@ -1,0 +1,196 @@
+"""The part of the platform's client that is used here, in memory: for tests of hours, or of 100,000 people."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any, Self
+from uuid import UUID
+
+import httpx
+from langgraph_sdk.errors import NotFoundError
+
+from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
+from lasting_memory.people.identity import Actor
+
+Thread = dict[str, Any]
+Run = dict[str, Any]
+
+
+class Platform:
+    """Conversations of any number of people, and runs. It is a client as `get_client()` gives one, which is everybody's.
+
+    Time stands still unless `now` is set. `calls` counts requests by name ("threads.search"), `messages` those in results.
+    With `as_json` results are parsed from JSON, as the real client's are. `before` is called with each request's name and
+    arguments, and `after` with its name once it was carried out: they may raise, or change what there is.
+    """
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.kept: dict[str, Thread] = {}
+        self.calls, self.messages, self.as_json = Counter[str](), 0, False
+        self.before: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
+        self.after: Callable[[str], Awaitable[None]] | None = None
+        self.runs = Runs(self)
+        self._ids = itertools.count(1)
+        self._order: list[str] | None = None  # ids, newest first
+
+    @property
+    def threads(self) -> Self:
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    def next_id(self) -> str:
+        """A new id; those given later are larger."""
+        return str(UUID(int=next(self._ids)))
+
+    def put(
+        self,
+        actor: Actor,
+        thread_id: str,
+        updated_at: str,
+        messages: Sequence[Mapping[str, Any]] = (),
+        assistant: str = AGENT,
+        **more: Any,
+    ) -> Thread:
+        """A conversation of the actor's with the assistant; `more` are further fields of the thread."""
+        created_at = self.kept.get(thread_id, {}).get("created_at", updated_at)
+        metadata = {"graph_id": "agent", "user_id": actor.user_id, "org_id": actor.org_id, "assistant_id": assistant}
+        thread = {"thread_id": thread_id, "created_at": created_at, "updated_at": updated_at, "status": "idle"}
+        self.kept[thread_id] = {**thread, "metadata": metadata, "values": {"messages": list(messages)}, **more}
+        self._order = None
+        return self.kept[thread_id]
+
+    def talk(self, user: str, org: str = "acme", *, assistant: str = AGENT, thread_id: str | None = None) -> Thread:
+        """A conversation that changes now: a new one, or the one with this id."""
+        return self.put(Actor(user, org), thread_id or self.next_id(), self.now.isoformat(), assistant=assistant)
+
+    def remove(self, thread_id: str) -> None:
+        """As if its owner had deleted it."""
+        del self.kept[thread_id]
+        self._order = None
+
+    async def called(self, name: str, **options: Any) -> None:
+        """To be called by each request before it is carried out."""
+        self.calls[name] += 1
+        if self.before:
+            await self.before(name, options)
+
+    async def search(
+        self,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        ids: Sequence[str] | None = None,
+        status: str | None = None,
+        limit: int = 10,
+        offset: int = 0,
+        sort_by: str = "updated_at",
+        sort_order: str = "desc",
+        select: Sequence[str] = (),
+    ) -> list[Thread]:
+        assert limit <= 1_000, "the platform refuses more"
+        await self.called("threads.search", metadata=metadata, ids=ids, limit=limit, offset=offset)
+        if ids is not None:
+            threads: Iterable[Thread] = [self.kept[thread_id] for thread_id in ids if thread_id in self.kept]
+        elif (sort_by, sort_order) != ("updated_at", "desc"):
+            threads = sorted(self.kept.values(), key=lambda thread: str(thread[sort_by]), reverse=sort_order == "desc")
+        else:
+            if self._order is None:
+                self._order = sorted(self.kept, key=lambda key: str(self.kept[key]["updated_at"]), reverse=True)
+            # Lazily, so that the first page does not cost a scan, as in a database with an index.
+            threads = (self.kept[thread_id] for thread_id in self._order)
+        wanted = (metadata or {}).items()
+        found = (thread for thread in threads if wanted <= thread["metadata"].items() and status in (None, thread["status"]))
+        page = list(islice(found, offset, offset + limit))
+        if not select or "values" in select:
+            self.messages += sum(len(thread["values"]["messages"]) for thread in page)
+        chosen = [{name: thread[name] for name in select or thread} for thread in page]
+        if self.after:
+            await self.after("threads.search")
+        return json.loads(json.dumps(chosen)) if self.as_json else chosen
+
+    async def delete(self, thread_id: str) -> None:
+        await self.called("threads.delete", thread_id=thread_id)
+        if thread_id not in self.kept:
+            raise _not_found()
+        self.remove(thread_id)
+
+    async def prune(self, ids: Sequence[str]) -> dict[str, int]:
+        await self.called("threads.prune", ids=ids)
+        there = [thread_id for thread_id in ids if thread_id in self.kept]
+        for thread_id in there:
+            self.remove(thread_id)
+        return {"pruned_count": len(there)}
+
+
+class Runs:
+    """Its runs, by the thread they are of. One may begin when its `created_at` has come, as the platform counts it."""
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self.kept: defaultdict[str, list[Run]] = defaultdict(list)
+
+    def all(self, status: str | None = None) -> list[Run]:
+        """Runs of all threads in the order of their creation."""
+        chosen = [run for runs in self.kept.values() for run in runs if status in (None, run["status"])]
+        return sorted(chosen, key=lambda run: str(run["run_id"]))
+
+    def begin(self) -> list[Run]:
+        """Let the runs begin whose time has come, one a thread."""
+        begun = []
+        for runs in self.kept.values():
+            due = [run for run in runs if run["status"] == "pending" and run["created_at"] <= self._platform.now.isoformat()]
+            if due and not any(run["status"] == "running" for run in runs):
+                due[0]["status"] = "running"
+                begun.append(due[0])
+        return begun
+
+    async def list(self, thread_id: str, *, status: str | None = None, limit: int = 10, offset: int = 0, **_: Any) -> list[Run]:
+        await self._platform.called("runs.list", thread_id=thread_id)
+        if thread_id not in self.kept and thread_id not in self._platform.kept:
+            raise _not_found()
+        newest_first = [dict(run) for run in reversed(self.kept[thread_id]) if status in (None, run["status"])]
+        return newest_first[offset : offset + limit]
+
+    async def create(
+        self, thread_id: str, assistant: str, *, multitask_strategy: str = "enqueue", after_seconds: float = 0, **options: Any
+    ) -> Run:
+        given = {"assistant": assistant, "multitask_strategy": multitask_strategy, "after_seconds": after_seconds, **options}
+        await self._platform.called("runs.create", thread_id=thread_id, **given)
+        if thread_id not in self._platform.kept:  # it takes the run's metadata
+            owner = Actor(options["context"]["user_id"], options["context"]["org_id"])
+            thread = self._platform.put(owner, thread_id, self._platform.now.isoformat())
+            thread["metadata"] |= {**options["metadata"], "graph_id": assistant}
+        runs = self.kept[thread_id]
+        if multitask_strategy == "rollback":  # those that wait are gone, and the one that runs is cancelled
+            runs[:] = [
+                {**run, "status": "error"} if run["status"] == "running" else run for run in runs if run["status"] != "pending"
+            ]
+        begins = (self._platform.now + timedelta(seconds=after_seconds)).isoformat()
+        run = {"run_id": self._platform.next_id(), "thread_id": thread_id, "status": "pending", "created_at": begins, **given}
+        runs.append(run)
+        return dict(run)
+
+    async def cancel(self, thread_id: str, run_id: str, *, action: str = "interrupt", **_: Any) -> None:
+        await self._platform.called("runs.cancel", thread_id=thread_id, run_id=run_id)
+        run = next((run for run in self.kept[thread_id] if run["run_id"] == run_id), None)
+        if run is None:
+            raise _not_found()
+        if action == "rollback":
+            self.kept[thread_id].remove(run)
+        else:
+            run["status"] = "interrupted"
+
+
+def _not_found() -> NotFoundError:
+    response = httpx.Response(404, request=httpx.Request("GET", "http://platform"))
+    return NotFoundError("not found", response=response, body=None)

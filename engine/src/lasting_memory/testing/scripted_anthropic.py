@@ -1,0 +1,280 @@
+"""A scripted server that speaks the Anthropic Messages protocol on loopback, for tests without a model."""
+
+import json
+import logging
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
+
+MAX_DELAY_SECONDS = 60.0
+DELTA_CHARACTERS = 16
+MAX_DELTAS = 200  # about: a long text comes in longer pieces, and a tool's long input whole
+
+Body = dict[str, Any]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text block the model says."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A tool_use block the model says: the tool's name and its arguments."""
+
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error answer: HTTP status, Anthropic error type (such as "overloaded_error") and message, and a Retry-After header.
+
+    The Anthropic SDK retries 408, 409, 429 and 5xx (twice by default), and every retry takes the next reply.
+    """
+
+    status: int
+    type: str
+    message: str
+    retry_after: str = ""
+
+
+@dataclass(frozen=True)
+class Slow:
+    """An answer held back for `seconds` (at most MAX_DELAY_SECONDS), or until the server closes."""
+
+    seconds: float
+    reply: "Answer"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A streamed answer that goes wrong: `change` takes its events, and gives the events that are sent instead.
+
+    A number is a pause in seconds (at most MAX_DELAY_SECONDS, or until the server closes). The connection then closes.
+    """
+
+    reply: "Reply"
+    change: Callable[[list[bytes]], Iterable[bytes | float]]
+
+
+Reply = Sequence[Text | ToolCall]
+Answer = Reply | Failure | Changed | Slow | Callable[[Body], "Answer"]
+Match = str | Callable[[Body], bool]
+
+
+def after(event: threading.Event, reply: Reply) -> Callable[[Body], Reply]:
+    """A reply that is given once the event is set, or after MAX_DELAY_SECONDS."""
+
+    def wait(_: Body) -> Reply:
+        event.wait(MAX_DELAY_SECONDS)
+        return reply
+
+    return wait
+
+
+class ScriptedAnthropic(LoopbackServer):
+    """Context manager serving POST /v1/messages (JSON and SSE) on 127.0.0.1, with answers set by `script`.
+
+    `requests` holds the JSON bodies it was shown, in order of arrival. A scripted callable that raises is answered
+    with a 400 that names the exception, which the SDK does not retry.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[Body] = []
+        self._rules: list[tuple[Match, deque[Answer]]] = []
+        self._lock = threading.RLock()  # a predicate may call requests_for
+        self._closing = threading.Event()
+        super().__init__(_Handler)
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        super().__exit__()
+
+    def script(self, match: Match, *replies: Answer) -> None:
+        """Answer the requests that match, one reply each; when they run out the rule no longer matches.
+
+        `match` is a string looked for in `last_user_text`, or a predicate over the body. The newest rule is tried
+        first; a request that no rule matches is answered with Text("ok").
+        """
+        with self._lock:
+            self._rules.insert(0, (match, deque(replies)))
+
+    def requests_for(self, text: str) -> list[Body]:
+        """The recorded bodies whose JSON contains `text`."""
+        needle = _dumps(text)[1:-1]
+        with self._lock:
+            return [body for body in self.requests if needle in _dumps(body)]
+
+    def clear(self) -> None:
+        """Drop all rules and records."""
+        with self._lock:
+            self.requests.clear()
+            self._rules.clear()
+
+    def answer(self, body: Body) -> Reply | Failure | Changed:
+        """Record a request and give its answer, once any delay is over."""
+        reply = self._next(body)
+        while isinstance(reply, Slow) or callable(reply):
+            if isinstance(reply, Slow):
+                self.pause(reply.seconds)
+                reply = reply.reply
+            else:
+                reply = reply(body)
+        return reply
+
+    def pause(self, seconds: float) -> bool:
+        """Wait, at most MAX_DELAY_SECONDS; True once the server closes."""
+        return self._closing.wait(min(seconds, MAX_DELAY_SECONDS))
+
+    def _next(self, body: Body) -> Answer:
+        text = last_user_text(body)
+        with self._lock:
+            self.requests.append(body)
+            for match, replies in self._rules:
+                if replies and (match in text if isinstance(match, str) else match(body)):
+                    return replies.popleft()
+        return (Text("ok"),)
+
+
+def system_text(body: Body) -> str:
+    """The whole system prompt of a request ("" when there is none)."""
+    return _text(body.get("system", ""))
+
+
+def last_user_text(body: Body) -> str:
+    """The text of the last user message that has any; tool results are not text."""
+    texts = (_text(message["content"]) for message in reversed(body["messages"]) if message["role"] == "user")
+    return next(filter(None, texts), "")
+
+
+def tool_results(body: Body) -> list[str]:
+    """The texts of the tool_result blocks in the last user message."""
+    content: Any = next((m["content"] for m in reversed(body["messages"]) if m["role"] == "user"), "")
+    return [_text(block.get("content", "")) for block in content if _is_block(block, "tool_result")]
+
+
+def cache_breakpoints(body: Body) -> int:
+    """How many cache_control markers a request has in its system prompt, tools, messages and top level."""
+
+    def count(value: Any) -> int:
+        if isinstance(value, dict):
+            marker = value.get("cache_control")
+            return int(_is_block(marker, "ephemeral")) + sum(map(count, value.values()))
+        return sum(map(count, value)) if isinstance(value, list) else 0
+
+    return count(body)
+
+
+def _text(content: str | list[Any]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content if _is_block(block, "text"))
+
+
+def _is_block(value: object, kind: str) -> bool:
+    return isinstance(value, dict) and value.get("type") == kind
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _message(body: Body, reply: Reply) -> Body:
+    content: list[Body] = [
+        {"type": "text", "text": block.text}
+        if isinstance(block, Text)
+        else {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": block.name, "input": block.args}
+        for block in reply
+    ]
+    return {
+        "id": f"msg_{uuid.uuid4().hex}",
+        "type": "message",
+        "role": "assistant",
+        "model": body.get("model", "scripted"),
+        "content": content,
+        "stop_reason": "tool_use" if any(isinstance(block, ToolCall) for block in reply) else "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": len(_dumps(body)) // 4,
+            "output_tokens": len(_dumps(content)) // 4,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+        },
+    }
+
+
+def _events(message: Body) -> Iterator[Body]:
+    opening = {**message, "content": [], "stop_reason": None, "usage": {**message["usage"], "output_tokens": 1}}
+    yield {"type": "message_start", "message": opening}
+    for index, block in enumerate(message["content"]):
+        is_text = block["type"] == "text"
+        empty = {**block, "text": ""} if is_text else {**block, "input": {}}
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        whole = block["text"] if is_text else _dumps(block["input"])
+        size = DELTA_CHARACTERS
+        if len(whole) > size * MAX_DELTAS:  # a client parses a piece of JSON in a time that grows with the piece's square
+            size = len(whole) // MAX_DELTAS if is_text else len(whole)
+        for start in range(0, len(whole), size):
+            part = whole[start : start + size]
+            delta = {"type": "text_delta", "text": part} if is_text else {"type": "input_json_delta", "partial_json": part}
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    end = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": end, "usage": message["usage"]}
+    yield {"type": "message_stop"}
+
+
+class _Handler(QuietHandler):
+    server: ScriptedAnthropic
+
+    def do_POST(self) -> None:
+        content = self.body()
+        path = urlsplit(self.path).path
+        if path == "/v1/messages/count_tokens":
+            self.send(200, b'{"input_tokens": 1}')
+        elif path == "/v1/messages":
+            self._answer(content)
+        else:
+            self.do_GET()
+
+    def do_GET(self) -> None:
+        self._fail(Failure(404, "not_found_error", self.path))
+
+    def _answer(self, content: bytes) -> None:
+        try:
+            body = json.loads(content)
+            reply = self.server.answer(body)
+            said = reply.reply if isinstance(reply, Changed) else reply
+            message = {} if isinstance(said, Failure) else _message(body, said)
+        except Exception as error:
+            _logger.exception("scripted reply failed")
+            body, reply = {}, Failure(400, "invalid_request_error", f"scripted_anthropic: {error!r}")
+        if isinstance(reply, Failure):
+            self._fail(reply)
+        elif body.get("stream"):
+            self.head(200, "text/event-stream")
+            events = [f"event: {event['type']}\ndata: {_dumps(event)}\n\n".encode() for event in _events(message)]
+            for part in reply.change(events) if isinstance(reply, Changed) else events:
+                if isinstance(part, bytes):
+                    self.wfile.write(part)
+                elif self.server.pause(part):
+                    return
+        else:
+            self.send(200, _dumps(message).encode())
+
+    def _fail(self, failure: Failure) -> None:
+        error = {"type": "error", "error": {"type": failure.type, "message": failure.message}}
+        # Where nothing says when to come back, the SDK's retries are quick.
+        wait = {"Retry_After": failure.retry_after} if failure.retry_after else {"retry_after_ms": "10"}
+        self.send(failure.status, _dumps(error).encode(), **wait)

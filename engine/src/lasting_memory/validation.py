@@ -1,0 +1,224 @@
+"""Checks of writes. Every write of a memory file or a skill, by any author, calls one hook: `before_write`.
+
+To add a check, write a function that raises `RefusedWriteError`, and call it in `before_write`.
+"""
+
+import base64
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+from deepagents.backends.protocol import FileData
+from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
+from langgraph.store.base import Item
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lasting_memory.people.identity import Author
+from lasting_memory.settings import MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
+
+PROFILE_PATH = "/memories/profile.json"
+OWN_SKILLS = "/memories/skills/"
+SKILL_FILE = "SKILL.md"
+_SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
+# As deepagents finds it, in linear time.
+_FRONT_MATTER = re.compile(rf"---\r?\n(?=\S)(.{{1,{MAX_FRONT_MATTER_BYTES}}}?)\n---[ \t\r]*\n", re.DOTALL)
+_MAX_DEPTH = 8  # of lists and mappings in it
+# The C parser in PyYAML's wheels is ten times as fast.
+_EVENTS: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+# Credential formats as issuers document or show them. Prefix and full length are required, so prose and placeholders pass. A
+# prefix counts only at the beginning of a word (with hyphens), so the search takes linear time.
+CREDENTIALS = {
+    "an AWS access key": r"(?:AKIA|ASIA)[A-Z2-7]{16}(?!\w)",
+    "an AWS secret key": r"(?i:aws_?secret_?access_?key)\W{1,6}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
+    "an Azure storage key": r"AccountKey=[A-Za-z0-9/+]{86}==",
+    "a Google API key": r"AIza[\w-]{35}(?![\w-])",
+    "an Anthropic API key": r"sk-ant-[a-z]+\d\d-[\w-]{80,}",
+    "an OpenAI API key": r"sk-(?:[\w-]{16,}T3BlbkFJ[\w-]{16,}|(?=[a-zA-Z]*\d)[A-Za-z0-9]{32,64}(?![\w-]))",
+    "a LangSmith API key": r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}(?!\w)",
+    "a GitHub token": r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{60,})",
+    "a GitLab token": r"glpat-[\w-]{20,}",
+    "a Slack token": r"(?:xox[abeoprs]|xapp)-\d[\w-]{20,}",
+    "a Stripe key": r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    "a Hugging Face token": r"hf_[A-Za-z0-9]{34}(?!\w)",
+    "a JSON web token": r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}",
+    "a private key": r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----",
+}
+# One search for all of them, a group each; only the last begins with hyphens itself.
+*_PREFIXED, _PRIVATE_KEY = (f"({shape})" for shape in CREDENTIALS.values())
+_CREDENTIAL = re.compile(rf"(?<![\w-])(?:{'|'.join(_PREFIXED)})|{_PRIVATE_KEY}", re.ASCII)
+# Bounds of the errors and field names in a refusal.
+_ERRORS_TOLD, _FIELD_CHARS = 5, 40
+
+
+class RefusedWriteError(ValueError):
+    """A write that is not allowed or not valid. The message goes to the model and says what to do instead."""
+
+
+class NotAFileError(ValueError):
+    """A value of the store that is no file. Other code may put anything into a namespace."""
+
+
+def before_write(path: str, content: str | None, actor: Author) -> None:
+    """Raise `RefusedWriteError` for content that must not be written at a path (as the agent sees it); None is a deletion."""
+    if content is None:
+        return
+    check_content(path, content)
+    check_credentials(path, content)
+    check_skill(path, content, actor)
+    if path == PROFILE_PATH:
+        check_profile(content)
+
+
+def check_text(value: object) -> None:
+    """Raise `RefusedWriteError` for text, at any depth, with a NUL character or half of one, which Postgres cannot look up."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Mapping):
+            parts += [*part.keys(), *part.values()]
+        elif isinstance(part, list | tuple):
+            parts += part
+        elif isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part)):
+            raise RefusedWriteError(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
+
+
+def check_path(path: str) -> None:
+    """Raise `RefusedWriteError` for a path that is not the normal, printable spelling of a file's path, or is too long."""
+    absolute = path.startswith("/") and not path.startswith("//") and path != "/"
+    # deepagents' file tools read a backslash as a slash.
+    # A decoder puts U+FFFD for bytes that are no text, so two paths would be one.
+    normal = posixpath.normpath(path) == path and path.isprintable() and not {"\\", "\ufffd"} & {*path}
+    if not (absolute and normal) or len(path.encode()) > MAX_PATH_BYTES:
+        wanted = f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
+        raise RefusedWriteError(f"{path[:80]!r} does not name a file; use {wanted}.")
+
+
+def check_content(path: str, content: str) -> None:
+    """Raise `RefusedWriteError` for content that no store can keep, or with more than `MAX_FILE_BYTES`."""
+    if "\x00" in content or _SURROGATE.search(content):
+        raise RefusedWriteError(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
+    if (size := len(content.encode())) > MAX_FILE_BYTES:
+        raise RefusedWriteError(
+            f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it by topic."
+        )
+
+
+def check_credentials(path: str, content: str) -> None:
+    """Raise `RefusedWriteError` for text that holds a credential. The error names its kind, never its value."""
+    if match := _CREDENTIAL.search(content):
+        kind = list(CREDENTIALS)[(match.lastindex or 1) - 1]
+        raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+
+
+def check_skill(path: str, content: str, actor: Author) -> None:
+    """Raise `RefusedWriteError` for a SKILL.md that cannot be read, and for any from consolidation: every prompt shows it."""
+    if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
+        raise RefusedWriteError(f"{path} was not written: skills are made with the person; leave it out.")
+    if _SKILL.fullmatch(path):
+        read_skill(path, content)
+
+
+def read_skill(path: str, content: str) -> SkillMetadata:
+    """A SKILL.md as deepagents' own loader reads it. Blocks for milliseconds. Raises `RefusedWriteError` if it is not valid.
+
+    One person writes it, and every run of everyone who shares it reads it: of YAML only a small part is accepted, because a few
+    hundred bytes of aliases can expand to gigabytes.
+    """
+    folder, front = path.split("/")[-2], _FRONT_MATTER.match(content)
+    try:
+        _check_yaml(front[1] if front else "")
+        skill = _parse_skill_metadata(front[0], path, folder) if front else None
+        check_text(skill)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as the 45th of a month, a number too long to write
+        raise RefusedWriteError(f"{path} is no valid skill: {' '.join(str(error).split())[:200]}.") from None
+    if skill is None or skill["name"] != folder:
+        wanted = f"name, which is its folder's ({folder!r}), and description, in {MAX_FRONT_MATTER_BYTES:,} characters"
+        raise RefusedWriteError(f"{path} is no valid skill: between two lines of --- it needs the fields {wanted}.")
+    return skill
+
+
+def _check_yaml(front: str) -> None:
+    """Raise `YAMLError` for parts of YAML that are not accepted."""
+    depth = 0
+    for event in yaml.parse(front, Loader=_EVENTS):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        named = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None)
+        if named or depth > _MAX_DEPTH:
+            raise yaml.YAMLError("no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !")
+
+
+def check_profile(content: str) -> None:
+    """Raise `RefusedWriteError` for text that is not a `Profile` in JSON. The error names each invalid field."""
+    try:
+        Profile.model_validate_json(content)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_context=False, include_input=False)[:_ERRORS_TOLD]
+        wrong = "; ".join(f"{'.'.join(map(str, part['loc']))[:_FIELD_CHARS] or 'it'}: {part['msg']}" for part in errors)
+        known = ", ".join(Profile.model_fields)
+        raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
+
+
+def is_policy(key: str) -> bool:
+    """Whether every prompt shows this file of an organization."""
+    return key.endswith(".md") and key.count("/") == 1
+
+
+def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
+    """Raise `RefusedWriteError` for a policy that prompts could not show. A value of None deletes the file."""
+    check_path(key)
+    if not key.endswith(".md"):
+        raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
+    if value is not None:
+        if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
+            raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
+        check_content(key, value["content"])
+
+
+def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
+    """Raise `RefusedWriteError` for a file of this size beyond `MAX_MEMORY_FILES` or the quota, unless it shrinks.
+
+    `files` are all present ones.
+    """
+    sizes = {item.key: content_size(item) for item in files}
+    before = sizes.pop(key, None)
+    if before is None and len(sizes) >= MAX_MEMORY_FILES:
+        raise RefusedWriteError(f"There are {len(sizes)} files, and {MAX_MEMORY_FILES} is the limit; merge or delete some.")
+    if size > (before or 0) and (total := sum(sizes.values()) + size) > quota:
+        raise RefusedWriteError(f"All files would have {total:,} bytes of {quota:,}; shorten or delete some.")
+
+
+def content_size(item: Item) -> int:
+    """UTF-8 bytes of a file's content."""
+    return len(str(item.value.get("content", "")).encode(errors="replace"))
+
+
+def stored_file(item: Item) -> FileData:
+    """A store item as a file. Raises `NotAFileError` for another value: other code may put any into a namespace."""
+    content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
+    if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _SURROGATE.search(content):
+        raise NotAFileError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
+    file = FileData(content=content, encoding=encoding)
+    for stamp in ("created_at", "modified_at"):
+        if isinstance(item.value.get(stamp), str):
+            file[stamp] = item.value[stamp]
+    return file
+
+
+def file_bytes(file: FileData) -> bytes:
+    """The content of a file as bytes. Raises `ValueError` for invalid base64."""
+    return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()
+
+
+class Profile(BaseModel):
+    """A person as they describe themselves. A missing field keeps its old value."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = Field(None, max_length=200, description="What to call the person.")
+    role: str | None = Field(None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'.")
+    language: str | None = Field(None, max_length=50, description="The language they want answers in, e.g. 'German'.")
+    timezone: str | None = Field(None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'.")
+    units: str | None = Field(None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'.")

@@ -1,0 +1,362 @@
+"""One person's share of a server, and what every server refuses before it works on a request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, ExitStack
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.exceptions import HTTPException
+
+from lasting_memory.auth.admission import MAX_REQUEST_WAIT_SECONDS, Admission
+from lasting_memory.http.request_bounds import BYTES_A_VALUE, MAX_BATCH, MAX_REQUEST_NESTING, shape
+from lasting_memory.settings import (
+    BYTES_PER_REQUEST,
+    MAX_HISTORY,
+    MAX_IMPORT_BYTES,
+    MAX_INPUT_BYTES,
+    MAX_OPEN_STREAMS,
+    REQUESTS_AT_ONCE,
+    REQUESTS_PER_SECOND,
+)
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
+
+CALLER = ("acme", "alice")
+
+
+class Clock:
+    """Seconds that pass when somebody sleeps."""
+
+    now = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("lasting_memory.auth.admission.monotonic", lambda: clock.now)
+    monkeypatch.setattr("lasting_memory.auth.admission.sleep", clock.sleep)
+    return clock
+
+
+async def test_what_exceeds_a_share_waits_and_others_do_not(clock: Clock) -> None:
+    """Requests and bytes alike; who is sent an answer does not wait for it, but afterwards, and not for long."""
+    admission = Admission()
+    for _ in range(REQUESTS_AT_ONCE):
+        await admission.request(CALLER)
+    assert clock.now == 0
+    for _ in range(2 * REQUESTS_PER_SECOND):
+        await admission.request(CALLER)
+    assert clock.now == pytest.approx(2, abs=0.1)
+    await admission.reading(CALLER, 3 * REQUESTS_PER_SECOND * BYTES_PER_REQUEST)
+    assert clock.now == pytest.approx(5, abs=0.1)
+    admission.charge(CALLER, 1_000 * REQUESTS_AT_ONCE)
+    assert clock.now == pytest.approx(5, abs=0.1)
+    await admission.request(CALLER)
+    assert clock.now == pytest.approx(5 + REQUESTS_AT_ONCE / REQUESTS_PER_SECOND, abs=0.1)
+    before = clock.now
+    await admission.request(("acme", "bob"))
+    await admission.reading(("acme", "an operator, whom nothing admitted"), 10**12)
+    assert clock.now == before
+
+
+async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("lasting_memory.auth.admission.sleep", sleep)  # of many who wait at once
+    admission = Admission()
+    for _ in range(REQUESTS_AT_ONCE + REQUESTS_PER_SECOND * MAX_REQUEST_WAIT_SECONDS):
+        await admission.request(CALLER)
+    for _ in range(3):
+        with pytest.raises(HTTPException) as refusal:
+            await admission.request(CALLER)
+        assert refusal.value.status_code == 429
+    assert waited[-3:] == [MAX_REQUEST_WAIT_SECONDS] * 3
+
+
+async def test_runs_that_come_at_once_are_counted_one_after_the_other() -> None:
+    admission, created = Admission(), 0
+
+    async def create() -> None:
+        nonlocal created
+        async with admission.run(CALLER):
+            if created >= 3:
+                raise HTTPException(429)
+        await asyncio.sleep(0.001)  # the platform takes a while
+        created += 1
+
+    answers = await asyncio.gather(*(create() for _ in range(20)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [type(None)] * 3 + [HTTPException] * 17
+
+
+async def test_as_many_people_are_kept_in_mind_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lasting_memory.auth.admission.PEOPLE", 10)
+    admission = Admission()
+    for number in range(100):
+        await admission.request(("acme", f"{number}"))
+    assert len(admission._shares) == 10
+
+
+def test_a_person_s_streams_are_counted_until_they_end() -> None:
+    admission = Admission()
+    with ExitStack() as streams:
+        for _ in range(MAX_OPEN_STREAMS):
+            streams.enter_context(admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS))
+        with pytest.raises(HTTPException), admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS):
+            pass
+        streams.enter_context(admission.under_way(("acme", "bob"), "stream", MAX_OPEN_STREAMS))
+        streams.enter_context(admission.under_way(CALLER, "export"))
+        streams.enter_context(admission.under_way(CALLER, "import"))
+        with pytest.raises(HTTPException), admission.under_way(CALLER, "export"):
+            pass
+    with admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS), admission.under_way(CALLER, "export"):
+        pass
+
+
+JsonValue = st.recursive(
+    st.none() | st.integers() | st.text('[]{},"\\a\u20ac'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{}"\\a'), inner),
+)
+
+
+@given(JsonValue, st.booleans())
+def test_nesting_is_that_of_the_parsed_value(value: Any, escaped: bool) -> None:
+    def children(of: Any) -> list[Any]:
+        return list(of.values()) if isinstance(of, dict) else of if isinstance(of, list) else []
+
+    def depth(of: Any) -> int:
+        return 1 + max(map(depth, children(of)), default=0) if isinstance(of, dict | list) else 0
+
+    def commas(of: Any) -> int:
+        return max(len(children(of)) - 1, 0) + sum(map(commas, children(of)))
+
+    assert shape(json.dumps(value, ensure_ascii=escaped).encode()) == (depth(value), commas(value))
+
+
+# --- On the real server ----------------------------------------------------------------------------------------------
+
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "capitals": str.upper,
+    "no dashes": lambda thread: thread.replace("-", ""),
+    "braces": lambda thread: f"{{{thread}}}",
+    "a URN": lambda thread: f"urn:uuid:{thread}",
+    "full-width digits": lambda thread: thread.translate({ord(str(digit)): chr(0xFF10 + digit) for digit in range(10)}),
+    "percent-encoded capitals": lambda thread: "".join(f"%{ord(character):x}" for character in thread.upper()),
+}
+STATE = {"values": {"messages": [{"role": "user", "content": "a secret of hers"}]}}
+SUPERSTEPS = [{"updates": [{"values": STATE["values"], "as_node": "__input__"}]}]
+ANEW = httpx.Limits(max_keepalive_connections=0)  # the server ends a connection of which it has not read all
+
+
+@pytest.fixture
+def person(server: DevServer, alice: str) -> Person:
+    return server.person(alice, limits=ANEW, seconds=90)
+
+
+async def talked(person: Person) -> str:
+    thread = await person.thread(graph_id="agent")
+    await person.turn(thread, "hello")
+    return thread
+
+
+def connected(person: Person, thread: str) -> Any:
+    uri = f"{str(person.http.base_url).replace('http', 'ws').rstrip('/')}/threads/{thread}/stream/events"
+    headers = {"authorization": person.http.headers["authorization"]}
+    return websockets.connect(uri, additional_headers=headers, proxy=None, max_size=None)
+
+
+@pytest.mark.server
+async def test_an_id_has_one_spelling(server: DevServer, person: Person) -> None:
+    """In paths, bodies, WebSockets and A2A. What was forgotten is not there for who makes a thread of the same id."""
+    thread = await talked(person)
+    for how, spell in SPELLINGS.items():
+        spelled = spell(thread)
+        requests: list[tuple[str, str, Any]] = [
+            ("POST", f"/threads/{spelled}/state", STATE),
+            ("GET", f"/threads/{spelled}/state", None),
+            ("DELETE", f"/threads/{spelled}", None),
+        ]
+        if "percent" not in how:
+            body = {"thread_id": spelled, "metadata": {"graph_id": "agent"}, "supersteps": SUPERSTEPS}
+            requests += [("POST", "/threads", body), ("POST", "/threads/prune", {"thread_ids": [spelled]})]
+            escaped = json.dumps(body).replace("thread_id", "thread\\u005fid")
+            assert (await person.http.post("/threads", content=escaped)).status_code == 422
+        for method, path, sent in requests:
+            answer = await person.ask(method, path, sent)
+            assert (answer.status_code, thread in answer.text) == (422, True), (how, method, path, answer.text)
+    run = (await person.made("GET", f"/threads/{thread.replace('-', '%2d')}/runs"))[0]
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": f"{thread.upper()}:{run['run_id']}"}}
+    assert "result" not in (await person.ask("POST", f"/a2a/{run['assistant_id']}", call)).json()
+    async with connected(person, thread):
+        pass
+    with pytest.raises(websockets.InvalidStatus) as refusal:
+        async with connected(person, thread.upper()):
+            pass
+    assert refusal.value.response.status_code == 422
+    await person.made("DELETE", "/memory")
+    other = server.person(f"other-{person.name}")
+    await other.made("POST", "/threads", {"thread_id": thread, "metadata": {"graph_id": "agent"}})
+    for spelled in (thread, *(spell(thread) for spell in SPELLINGS.values())):
+        assert "hello" not in (await other.ask("GET", f"/threads/{spelled}/state")).text
+
+
+DEEP = "[" * MAX_REQUEST_NESTING + "]" * MAX_REQUEST_NESTING
+MANY = "[" + "[]," * (MAX_INPUT_BYTES // BYTES_A_VALUE + 1) + "[]]"
+LONG = 'x" ' + "x" * MAX_INPUT_BYTES
+BAD_BODIES: list[tuple[str, str, set[int]]] = [
+    *((f"POST {path}", LONG, {413}) for path in ("/threads/<thread>/state", "/threads/search", "/runs/batch", "/mcp")),
+    ("PUT /memory/file?path=/memories/x.md", LONG, {413}),
+    ("POST /threads/<thread>/commands", '{"method": "run.start", "params": {}, "id": ' + DEEP + "}", {422}),
+    ("POST /mcp", "[" * 3_000, {422}),
+    ("POST /threads/search", "[" * (MAX_INPUT_BYTES - 1), {422}),
+    ("POST /threads/search", '{"input": {"messages": ' + MANY + "}}", {422}),
+    ("POST /runs/batch", json.dumps([{}] * (MAX_BATCH + 1)), {422}),
+    ("POST /threads/<thread>/history", json.dumps({"limit": MAX_HISTORY + 1}), {422}),
+    (f"GET /threads/<thread>/history?limit={MAX_HISTORY + 1}", "", {422}),
+    ("GET /threads/<thread>/history?limit=1e9", "", {422}),
+    ("POST /memory/import", '{"version":1,"files":[' + "{}," * (MAX_IMPORT_BYTES // 3 - 20) + "{}]}", {422}),
+    ("PUT /memory/file?path=/memories/x.md", '{"content":' + "[" * 300_000 + "]" * 300_000 + "}", {422}),
+]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("route", "body", "statuses"), BAD_BODIES, ids=range(len(BAD_BODIES)))
+async def test_a_body_out_of_bounds_is_refused_before_it_is_parsed(
+    server: DevServer, person: Person, route: str, body: str, statuses: set[int]
+) -> None:
+    method, path = route.replace("<thread>", await person.thread(graph_id="agent")).split(" ")
+    sent: dict[str, Any] = {"content": body, "headers": {"content-type": "application/json"}} if body else {}
+    answer = await person.http.request(method, path, **sent)
+    assert answer.status_code in statuses, answer.text[:300]
+    if body:
+        nobody = await server.person("", headers={}).http.request(method, path, **sent)
+        assert nobody.status_code == 401, "nobody is told of bounds before they are signed in"
+
+
+@pytest.mark.server
+async def test_a_body_within_bounds_is_taken(person: Person) -> None:
+    thread = await talked(person)
+    at_most = '{"values": {}, "x": "' + "x" * (MAX_INPUT_BYTES - 23) + '"}'
+    assert len(at_most) == MAX_INPUT_BYTES
+    assert (await person.http.post(f"/threads/{thread}/state", content=at_most)).is_success
+    assert (await person.ask("POST", "/threads/search", {"metadata": {"title": "," * 100_000}})).status_code in (200, 422)
+    await person.turn(thread, '"[{\\' * 1_000)
+    for body in ({"limit": MAX_HISTORY}, {}):
+        assert await person.made("POST", f"/threads/{thread}/history", body)
+
+
+@pytest.mark.server
+async def test_frames_are_requests_of_their_person(person: Person) -> None:
+    """A flood over one connection is as slow as one of requests. A bad frame ends the connection."""
+    thread, began, frames = await talked(person), time.monotonic(), REQUESTS_AT_ONCE + 3 * REQUESTS_PER_SECOND
+    async with connected(person, thread) as connection:
+        for number in range(frames):
+            await connection.send(json.dumps({"id": number, "method": "agent.getTree", "params": {}}))
+        answered = 0
+        while answered < frames:
+            answered += "id" in json.loads(await asyncio.wait_for(connection.recv(), 30))
+    assert time.monotonic() - began > 2
+    for bad in (b"binary", DEEP + "[]" * 100, LONG):
+        async with connected(person, thread) as connection:
+            await connection.send(f"[{bad}]" if isinstance(bad, str) and bad != LONG else bad)
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                await asyncio.wait_for(connection.recv(), 30)
+        assert closed.value.rcvd
+        assert closed.value.rcvd.code == 1008
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("way", ["sent", "answered", "computed"])
+async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(server: DevServer, way: str) -> None:
+    """Whether they are sent, answered, or stand for what is computed."""
+    flooder, other = (server.person(f"{uuid.uuid4().hex}@example.com", seconds=120) for _ in range(2))
+    said = {"messages": [{"role": "user", "content": "y" * 1_000_000}]}
+    steps = [{"updates": [{"values": said, "as_node": "__start__"}]}] if way == "answered" else []
+    made = await flooder.made("POST", "/threads", {"metadata": {"graph_id": "agent"}, "supersteps": steps})
+    mcp = {"accept": "application/json"}
+    ways: dict[str, tuple[int, Callable[[], Awaitable[httpx.Response]]]] = {
+        "sent": (8, lambda: flooder.ask("POST", "/threads/search", {"metadata": {"a": "x" * 1_000_000}})),
+        "answered": (8, lambda: flooder.ask("GET", f"/threads/{made['thread_id']}/state")),
+        "computed": (20, lambda: flooder.http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=mcp)),
+    }
+    requests, send = ways[way]
+    done = asyncio.Event()
+
+    async def watch() -> None:
+        while not done.is_set():
+            assert (await other.http.get("/memory/me", timeout=30)).status_code == 200
+            await asyncio.sleep(0.05)
+
+    watching, began, times = asyncio.create_task(watch()), time.monotonic(), REQUESTS_AT_ONCE // requests + 8
+    for _ in range(times):
+        await send()
+    done.set()
+    await watching
+    # A slow machine takes longer; without the share all of this takes a moment.
+    assert time.monotonic() - began > (times * requests - REQUESTS_AT_ONCE) / REQUESTS_PER_SECOND / 2
+
+
+@pytest.mark.server
+async def test_one_person_has_one_export_and_one_import_at_a_time(person: Person) -> None:
+    document = {"version": 1, "files": [{"path": f"/memories/{number}.md", "content": "- mine\n"} for number in range(100)]}
+    for method, path, body in (("POST", "/memory/import", document), ("GET", "/memory/export", None)):
+        answers = await asyncio.gather(*(person.ask(method, path, body) for _ in range(5)))
+        assert {answer.status_code for answer in answers} == {200, 429}
+    await person.made("GET", "/memory/export")  # what ended holds nothing
+
+
+@pytest.mark.server
+async def test_a_person_has_so_many_streams_open_and_may_open_others_when_they_end(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    over, person = threading.Event(), server.person(alice, seconds=90, limits=httpx.Limits(max_connections=100))
+    model.script(f"slow {alice}", after(over, [Text("done")]))
+    thread = await person.thread()
+    said = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": f"slow {alice}"}]}}
+    run = await person.made("POST", f"/threads/{thread}/runs", said)
+    path = f"/threads/{thread}/runs/{run['run_id']}"
+    async with AsyncExitStack() as streams:
+        opened = [
+            await streams.enter_async_context(person.http.stream("GET", f"{path}/stream")) for _ in range(MAX_OPEN_STREAMS)
+        ]
+        assert {answer.status_code for answer in opened} == {200}
+        assert (await person.ask("GET", f"{path}/stream")).status_code == 429
+        for who in (person, server.person(f"other-{alice}")):
+            assert (await who.ask("GET", "/memory/me")).status_code == 200
+    status = 429
+    async with asyncio.timeout(30):
+        while status != 200:
+            async with person.http.stream("GET", f"{path}/stream") as again:
+                status = again.status_code
+    over.set()
+    await person.ask("GET", f"{path}/join")
+
+
+@pytest.mark.server
+async def test_ordinary_use_never_meets_the_share(person: Person) -> None:
+    """Ten turns, a memory of some size, an export and the import of it: nothing of it is refused."""
+    thread = await person.thread()
+    for number in range(10):
+        await person.turn(thread, f"turn {number} " + "x" * 2_000)
+    for number in range(10):
+        assert (await person.write(f"- fact of some length {number}\n" * 1_000, f"/memories/topics/{number}.md")).is_success
+    await person.made("POST", "/memory/import", await person.made("GET", "/memory/export"))

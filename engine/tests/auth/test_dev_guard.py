@@ -1,0 +1,277 @@
+"""What the development server refuses before any of its routes: other names than this machine's, other websites, wiping it."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import websockets
+
+from lasting_memory.http.dev_guard import DevGuard
+from lasting_memory.settings import PROJECT, load_settings
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from tests.conftest import model_env
+
+STUDIO = "https://smith.langchain.com"
+LOCAL = "http://127.0.0.1:2024"
+STUDIO_ORIGINS = (STUDIO, "https://eu.smith.langchain.com")
+AS_STUDIO = {"x-auth-scheme": "langsmith"}
+FOREIGN_HOSTS = (
+    *("rebound.example", "rebound.example:{port}", "127.0.0.1.rebound.example:{port}", "localhost@rebound.example", ""),
+    *("192.168.1.5:{port}", "0.0.0.0:{port}", "[2001:db8::1]:{port}", "127.0.0.1:{port}, rebound.example", "127.0.0.1:port"),
+)
+OWN_HOSTS = ("127.0.0.1:{port}", "localhost", "LOCALHOST:{port}", "127.1.2.3:80", "[::1]:{port}", "[::1]")
+FOREIGN_ORIGINS = (
+    *("https://attacker.example", "null", "*", "", "http://192.168.1.5:8000", "http://smith.langchain.com"),
+    *("https://smith.langchain.com.attacker.example", "https://attackersmith.langchain.com"),
+)
+WIPING = (
+    *("/internal/truncate", "/internal/truncate/", "/internal/truncate%0A", "/internal/truncate?x=1", "/%69nternal/truncate"),
+    *("//internal/truncate", "/./internal//truncate", "/%2e/internal/truncate", "/internal%2Ftruncate", "/Internal/Truncate"),
+    *("/x/../internal/truncate", "/%2569nternal/truncate", "/%20internal/truncate", "/internal%00/truncate", "/internal"),
+)
+
+
+def raw(port: int, method: str, target: str, *headers: tuple[str, str], version: str = "1.1") -> int:
+    """The status of a request sent as it is written here, with no header but these and what a body needs."""
+    lines = [f"{method} {target} HTTP/{version}", *(f"{name}: {value}" for name, value in headers)]
+    body = "{}" if method == "POST" else ""
+    lines += ["Content-Type: text/plain", f"Content-Length: {len(body)}", "Connection: close", "", body]
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall("\r\n".join(lines).encode("latin-1"))
+        answer = connection.makefile("rb").read()
+    return int(answer.split(b" ", 2)[1])
+
+
+def own(server: DevServer) -> tuple[str, str]:
+    return ("Host", f"127.0.0.1:{server.port}")
+
+
+async def conversation(server: DevServer, identity: str) -> str:
+    """The id of a thread of this person's, with a run on it."""
+    person = server.person(identity)
+    await person.turn(thread := await person.thread(), "hello")
+    return thread
+
+
+# --- On this machine alone -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.server
+async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(server: DevServer, alice: str) -> None:
+    """Nobody wipes it, whatever the spelling, and nobody looks at what it stores."""
+    thread = await conversation(server, alice)
+    for target in WIPING:
+        for headers in ((), tuple(AS_STUDIO.items()), (("Origin", STUDIO),)):
+            assert raw(server.port, "POST", target, own(server), *headers) in (401, 403, 404), target
+    assert raw(server.port, "GET", f"/internal/debug/thread/{thread}", own(server)) == 403
+    assert (await server.as_user(alice).threads.get(thread))["values"], "the conversation is still there"
+
+
+@pytest.mark.server
+def test_only_the_names_of_this_machine_are_answered(server: DevServer) -> None:
+    """Another host, none, or several, are refused before anybody is signed in."""
+    token, studio = ("Authorization", f"Bearer {dev_token('acme', 'alice')}"), tuple(AS_STUDIO.items())
+    for host in FOREIGN_HOSTS:
+        named = ("Host", host.format(port=server.port))
+        for headers in ((), studio, (token,)):
+            for method, target in (("POST", "/threads/search"), ("GET", "/ok"), ("GET", "/deploy"), ("OPTIONS", "/threads")):
+                assert raw(server.port, method, target, named, *headers) == 403, (host, method, target)
+    for host in OWN_HOSTS:
+        assert raw(server.port, "GET", "/ok", ("Host", host.format(port=server.port))) == 200, host
+    assert raw(server.port, "GET", "/ok", version="1.0") == 403
+    assert raw(server.port, "GET", "/ok", own(server), version="1.0") == 200
+    # The server's own parser may be the one that refuses it.
+    assert raw(server.port, "GET", "/ok", own(server), ("Host", "rebound.example")) in (400, 403)
+    assert raw(server.port, "GET", "/ok", ("Host", "rebound.example"), own(server)) in (400, 403)
+
+
+@pytest.mark.server
+def test_no_other_website_sends_it_anything(server: DevServer) -> None:
+    token, studio = ("Authorization", f"Bearer {dev_token('acme', 'alice')}"), tuple(AS_STUDIO.items())
+    preflight = (("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "x-auth-scheme"))
+    for sender in (("Origin", origin) for origin in FOREIGN_ORIGINS):
+        for method, target in (("POST", "/deploy"), ("GET", "/deploy"), ("GET", "/deploy/x/stream"), ("POST", "/threads")):
+            for headers in ((), (token,), studio):
+                assert raw(server.port, method, target, own(server), sender, *headers) == 403, (sender, method, target)
+        assert raw(server.port, "OPTIONS", "/threads/search", own(server), sender, *preflight) == 403, sender
+        assert raw(server.port, "POST", "/threads/search", own(server), ("Origin", STUDIO), sender, *studio) == 403, sender
+
+
+@pytest.mark.server
+def test_deploying_takes_the_origin_of_studio_or_of_this_machine(server: DevServer) -> None:
+    for target in ("/deploy", "/deploy%0A", "//deploy", "/Deploy"):
+        assert raw(server.port, "POST", target, own(server)) == 403
+        assert raw(server.port, "POST", target, own(server), *AS_STUDIO.items()) == 403
+    for origin in (*STUDIO_ORIGINS, "http://localhost:3000", server.url):
+        answer = httpx.get(f"{server.url}/deploy", headers={"origin": origin}, trust_env=False)
+        assert (answer.status_code, "has_api_key" in answer.text) == (200, True)
+    stream = httpx.get(f"{server.url}/deploy/x/stream", headers={"origin": STUDIO}, trust_env=False)
+    assert stream.status_code == 404
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "rebound.example"}, {"Host": "rebound.example", **AS_STUDIO}, {"Origin": "https://attacker.example"}],
+)
+async def test_a_websocket_is_refused_in_the_same_way(server: DevServer, alice: str, headers: dict[str, str]) -> None:
+    thread = await conversation(server, alice)
+    token = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+
+    async def connect(extra: dict[str, str]) -> None:
+        uri = f"ws://{extra.get('Host', '127.0.0.1')}:{server.port}/threads/{thread}/stream/events"
+        rest = {name: value for name, value in extra.items() if name != "Host"}
+        where: dict[str, Any] = {"host": "127.0.0.1", "port": server.port, "proxy": None, "additional_headers": rest}
+        async with websockets.connect(uri, **where) as connection:
+            await connection.send(json.dumps({"id": 1, "method": "subscription.subscribe", "params": {"channels": ["values"]}}))
+            assert json.loads(await connection.recv())["id"] == 1
+
+    await connect(token)
+    await connect({**token, "Origin": STUDIO})
+    with pytest.raises(websockets.InvalidStatus) as refusal:
+        await connect({**token, **headers})
+    assert refusal.value.response.status_code == 403
+    assert b"detail" in (refusal.value.response.body or b"")
+
+
+@pytest.mark.server
+async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server: DevServer, alice: str) -> None:
+    thread = await conversation(server, alice)
+    user = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
+        for path in ("/ok", "/docs", "/openapi.json", "/metrics"):
+            assert (await http.get(path)).status_code == 200, path
+        asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "x-auth-scheme,content-type"}
+        callers = [AS_STUDIO, user, {**user, "Origin": server.url}, {**user, "Origin": f"http://localhost:{server.port}"}]
+        for origin in STUDIO_ORIGINS:
+            preflight = await http.options("/threads/search", headers={"Origin": origin, **asked})
+            assert (preflight.status_code, preflight.headers["access-control-allow-origin"]) == (200, origin)
+            callers.append({"Origin": origin, **AS_STUDIO})
+        for headers in callers:
+            answer = await http.post("/threads/search", json={"ids": [thread]}, headers=headers)
+            assert [one["thread_id"] for one in answer.json()] == [thread], headers
+        assert thread in (await http.get("/memory/export", headers=user)).text, "which calls the server from inside"
+
+
+@pytest.mark.server
+def test_the_log_says_what_was_refused_and_why_in_one_line(server: DevServer) -> None:
+    assert raw(server.port, "GET", "/ok%0Aforged", ("Host", "logged.rebound.example")) == 403
+    (line,) = (line for line in server.log.splitlines() if "logged.rebound.example" in line)
+    assert "forged" in line
+    assert "127.0.0.1" in line
+
+
+# --- Reached from elsewhere ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.server
+def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(shared_model: ScriptedAnthropic, tmp_path: Path) -> None:
+    options = ("--host", "0.0.0.0")  # noqa: S104  # that is the test
+    with DevServer(tmp_path, env=model_env(shared_model), options=options) as server:
+        for host in (f"127.0.0.1:{server.port}", f"192.168.1.5:{server.port}"):
+            named = ("Host", host)
+            for sender in ((), (("Origin", STUDIO),)):
+                assert raw(server.port, "GET", "/ok", named, *sender) == 200
+                assert raw(server.port, "POST", "/threads/search", named, *sender, *AS_STUDIO.items()) == 403
+                assert raw(server.port, "POST", "/internal/truncate", named, *sender) == 403
+                assert raw(server.port, "GET", "/deploy", named, *sender) == 403
+                assert raw(server.port, "POST", "/deploy", named, *sender) == 403
+        assert raw(server.port, "GET", "/ok", ("Host", "rebound.example")) == 403
+        person = ("Authorization", "Bearer dev:acme:alice")
+        assert raw(server.port, "POST", "/threads/search", own(server), person) == 401
+
+
+async def test_where_anybody_may_be_anybody_studio_may_come_too() -> None:
+    for anybody, status in (("anywhere", 200), ("", 403)):
+        async with guarded(LANGGRAPH_API_URL="http://192.168.1.5:2024", DEV_TOKENS=anybody) as http:
+            assert (await http.post("/threads", headers={"host": "192.168.1.5:2024", **AS_STUDIO})).status_code == status
+
+
+def cors(**given: Any) -> str:
+    return json.dumps({"cors": given})
+
+
+def guarded(root_path: str = "", **environ: str) -> httpx.AsyncClient:
+    """A client of the guard around an application that answers 200 to everything."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    settings = load_settings({"LANGSMITH_LANGGRAPH_API_VARIANT": "local_dev", **environ})
+    transport = httpx.ASGITransport(DevGuard(answer, settings), root_path=root_path)
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
+WORDS = "some-words.trycloudflare.com"
+CORS = {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https://.*\.app\.example"}
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "origin", "status"),
+    [
+        # A server that others reach answers to IP addresses and to the name it was started with, and to pages of its own.
+        (f"https://{WORDS}", WORDS, "", 200),
+        (f"https://{WORDS}", "other-words.trycloudflare.com", "", 403),
+        (f"https://{WORDS}", WORDS, f"https://{WORDS}", 200),
+        (f"https://{WORDS}", WORDS, "https://other-words.trycloudflare.com", 403),
+        ("http://workstation.lan:2024", "workstation.lan:2024", "", 200),
+        ("http://192.168.1.5:2024", "workstation.lan:2024", "", 403),
+        ("http://192.168.1.5:2024", "192.168.1.5:2024", "", 200),
+        ("http://[2001:db8::1]:2024", "[2001:db8::1]:2024", "", 200),
+        ("", "rebound.example", "", 403),
+        (LOCAL, WORDS, "", 403),  # a tunnel that came up too late to be known
+        # The websites that may call are those that CORS names.
+        (LOCAL, "127.0.0.1", "https://app.example", 200),
+        (LOCAL, "127.0.0.1", "https://a.app.example", 200),
+        (LOCAL, "127.0.0.1", "https://a.app.example.attacker.example", 403),
+        (LOCAL, "127.0.0.1", "http://127.0.0.1", 200),
+    ],
+)
+async def test_it_answers_to_its_names_and_to_the_websites_that_cors_names(
+    address: str, host: str, origin: str, status: int
+) -> None:
+    async with guarded(LANGGRAPH_API_URL=address, LANGGRAPH_HTTP=cors(**CORS)) as http:
+        headers = {"host": host, **({"origin": origin} if origin else {})}
+        assert (await http.post("/threads", headers=headers)).status_code == status
+
+
+async def test_an_asterisk_names_no_website() -> None:
+    async with guarded(LANGGRAPH_API_URL=LOCAL, LANGGRAPH_HTTP=cors(allow_origins=["*"])) as http:
+        assert (await http.post("/threads", headers={"origin": STUDIO})).status_code == 403
+
+
+async def test_studio_is_among_them_in_our_own_configuration() -> None:
+    config = json.loads((PROJECT / "langgraph.json").read_text())
+    async with guarded(LANGGRAPH_API_URL=LOCAL, LANGGRAPH_HTTP=json.dumps(config["http"])) as http:
+        for origin in STUDIO_ORIGINS:
+            assert (await http.post("/threads", headers={"origin": origin})).status_code == 200
+
+
+@pytest.mark.parametrize("root_path", ["/noauth", "/noauth/prefix", "/prefix", ""])
+@pytest.mark.parametrize("path", ["/internal/truncate", "/Internal/x", "/deploy"])
+async def test_neither_a_prefix_nor_an_in_process_call_reaches_what_is_closed(root_path: str, path: str) -> None:
+    prefix = "" if root_path == "/noauth" else root_path
+    async with guarded(root_path, LANGGRAPH_API_URL=LOCAL) as http:
+        assert (await http.post(prefix + path)).status_code == 403
+        assert (await http.post(prefix + "/threads")).status_code == 200
+
+
+@pytest.mark.parametrize(("root_path", "status"), [("/noauth", 200), ("/noauth/prefix", 200), ("/noauthx", 403), ("", 403)])
+async def test_an_in_process_call_has_no_host_of_this_machine_and_is_let_through(root_path: str, status: int) -> None:
+    async with guarded(root_path, LANGGRAPH_API_URL="") as http:
+        assert (await http.post("/threads", headers={"host": "api", **AS_STUDIO})).status_code == status
+
+
+def test_only_the_development_server_is_guarded() -> None:
+    from lasting_memory.http.app import build_api  # noqa: PLC0415  # it builds itself when imported
+
+    local, served = (repr(build_api(deployed(local_dev=local_dev)).user_middleware) for local_dev in (True, False))
+    assert ("DevGuard" in local, "DevGuard" in served) == (True, False)

@@ -1,0 +1,317 @@
+"""What of a request reaches a run, a thread or the store: only what is listed, whatever the platform's next version adds."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib.util
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph_api import validation  # type: ignore[import-untyped]
+from langgraph_sdk import Auth
+
+from lasting_memory import controls, settings
+from lasting_memory.auth import run_requests
+from lasting_memory.auth.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS
+from lasting_memory.people import identity
+from lasting_memory.settings import MAX_RECURSION_LIMIT
+
+HTTPException = Auth.exceptions.HTTPException
+
+# Every field of a run that is decided about: whoever adds one decided it, and docs/security.md says why.
+KWARGS: dict[str, Any] = {
+    "input": {"messages": []},
+    **dict.fromkeys(("command", "interrupt_before", "interrupt_after", "webhook", "feedback_keys")),
+    "config": {"configurable": {}},
+    "context": {},
+    "stream_mode": ["values"],
+    **dict.fromkeys(("temporary", "subgraphs", "resumable"), False),
+    "checkpoint_during": True,
+    "durability": "async",
+}
+CONFIG = {"tags", "metadata", "recursion_limit", "configurable"}
+CONFIGURABLE = {
+    *("checkpoint_id", "checkpoint_ns", "checkpoint_map"),
+    *("langgraph_auth_user", "langgraph_auth_user_id", "langgraph_auth_permissions", "langgraph_request_id"),
+    *("__event_streaming_v2", "__request_start_time_ms__", "__after_seconds__"),
+    *("__otel_traceparent__", "__otel_tracestate__", "__dd_trace_headers__"),
+}
+OPERATORS_CONFIGURABLE = CONFIGURABLE | {
+    *("cron_id", "__langsmith_project__", "__langsmith_example_id__"),
+    *("langsmith-trace", "langsmith-metadata", "langsmith-tags", "langsmith-project"),
+}
+
+
+def request(**given: Any) -> dict[str, Any]:
+    """What `threads.create_run` is given for a run's fields."""
+    metadata, after_seconds = given.pop("metadata", {}), given.pop("after_seconds", 0)
+    kwargs = {**copy.deepcopy(KWARGS), **copy.deepcopy(given)}
+    kwargs["config"].setdefault("configurable", {})
+    return {"kwargs": kwargs, "metadata": copy.deepcopy(metadata), "after_seconds": after_seconds}
+
+
+def with_context(context: dict[str, Any]) -> dict[str, Any]:
+    """The same for a run with a context: the platform copies it into `configurable`."""
+    return request(context=context, config={"configurable": {**context, "__context_provided__": True}})
+
+
+def refusal(value: dict[str, Any], *, operator: bool) -> tuple[int, str]:
+    with pytest.raises(HTTPException) as refused:
+        run_requests.rebuild_run(value, operator=operator)
+    return refused.value.status_code, str(refused.value.detail)
+
+
+NAMES = st.sampled_from(
+    sorted(
+        {*CONFIG, *OPERATORS_CONFIGURABLE, *run_requests.RESERVED_METADATA, *KWARGS, "__pregel_read", "callbacks", "run_name"}
+        | {"__context_provided__", "max_concurrency", "a2a", "note", "dry_run", "ls_agent_type"}
+    )
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.uuids().map(str)
+BODIES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | st.text(max_size=5), inner, max_size=4),
+    max_leaves=15,
+)
+OBJECTS = st.dictionaries(NAMES | st.text(max_size=5), BODIES, max_size=6)
+METADATA = st.dictionaries(NAMES | st.text(max_size=5), LEAVES, max_size=4) | OBJECTS
+# Often of the type that fits, so that much is accepted.
+CONFIGS = st.fixed_dictionaries(
+    {"configurable": OBJECTS},
+    optional={
+        "tags": st.lists(st.text(max_size=3), max_size=3),
+        "metadata": METADATA | BODIES,
+        "recursion_limit": st.integers(1, 100) | BODIES,
+        "thread_id": BODIES,
+        "assistant_id": BODIES,
+    },
+)
+
+
+@given(config=CONFIGS, metadata=METADATA, context=OBJECTS, operator=st.booleans())
+def test_whatever_is_sent_only_what_is_listed_comes_out(
+    config: dict[str, Any], metadata: dict[str, Any], context: dict[str, Any], operator: bool
+) -> None:
+    """It comes out the same again, in the objects that the platform goes on with."""
+    value = request(config=config, metadata=metadata, context=context)
+    kwargs, kept_config = value["kwargs"], value["kwargs"]["config"]
+    try:
+        run_requests.rebuild_run(value, operator=operator)
+    except HTTPException:
+        return
+    assert value["kwargs"] is kwargs
+    assert kwargs["config"] is kept_config
+    assert set(kept_config) <= CONFIG
+    assert set(kept_config["configurable"]) <= (OPERATORS_CONFIGURABLE if operator else CONFIGURABLE)
+    assert set(kwargs["context"]) <= set(identity.Context.__dataclass_fields__)
+    for stamped in (value["metadata"], kept_config.get("metadata", {})):
+        assert not set(stamped) & run_requests.RESERVED_METADATA
+        assert all(of is None or isinstance(of, (str, int, float, bool)) for key, of in stamped.items() if key != "a2a")
+    before = repr(value)
+    run_requests.rebuild_run(value, operator=operator)
+    assert repr(value) == before
+
+
+def test_what_a_client_may_say_comes_through() -> None:
+    checkpoint = {"checkpoint_id": str(uuid.uuid4()), "checkpoint_ns": "", "checkpoint_map": {"": str(uuid.uuid4())}}
+    config = {"tags": ["a"], "metadata": {"note": "b"}, "recursion_limit": 7, "configurable": checkpoint}
+    metadata = {"title": "c", "stars": 4, "share": 0.5, "open": True, "none": None}
+    command = {"resume": {"id": 1}, "update": {"x": 1}, "goto": "model"}
+    value = request(config=config, metadata=metadata, command=command, feedback_keys=["good"])
+    expected = copy.deepcopy(value)
+    expected["kwargs"]["context"] = {"user_id": None, "org_id": None}
+    run_requests.rebuild_run(value, operator=False)
+    assert value == expected
+
+
+def test_a_context_comes_through_and_configurable_in_its_place() -> None:
+    context = {"user_id": "alice", "org_id": "acme", "assistant_id": "tutor", "dry_run": True}
+    old_style = {"user_id": "alice", "thread_id": "x", "unknown": 1}
+    for value, kept in (
+        (with_context(context), context),
+        (request(config={"configurable": old_style}, context=old_style), {"user_id": "alice", "org_id": None}),
+    ):
+        run_requests.rebuild_run(value, operator=True)
+        assert value["kwargs"]["context"] == kept
+        assert value["kwargs"]["config"] == {"configurable": {}}
+
+
+BAD: dict[str, dict[str, Any]] = {
+    "config.metadata": {"config": {"metadata": [1]}},
+    "metadata": {"metadata": {"x": {"y": 1}}},
+    "metadata.x": {"metadata": {"x": ["y"]}},
+    f"at most {MAX_METADATA_KEYS}": {"metadata": {str(i): i for i in range(MAX_METADATA_KEYS + 1)}},
+    f"at most {MAX_METADATA_CHARS}": {"metadata": {"x": "y" * (MAX_METADATA_CHARS + 1)}},
+    f"most {MAX_METADATA_CHARS}": {"metadata": {"x" * (MAX_METADATA_CHARS + 1): 1}},
+    "metadata.nul": {"metadata": {"nul": "\0"}},
+    "recursion_limit is 0": {"config": {"recursion_limit": 0}},
+    "recursion_limit is 1": {"config": {"recursion_limit": MAX_RECURSION_LIMIT + 1}},
+    "recursion_limit is True": {"config": {"recursion_limit": True}},
+    "config.tags.0": {"config": {"tags": [1]}},
+    "checkpoint_id": {"config": {"configurable": {"checkpoint_id": "x"}}},
+    "checkpoint_map": {"config": {"configurable": {"checkpoint_map": {"": "x"}}}},
+    "__request_start_time_ms__": {"config": {"configurable": {"__request_start_time_ms__": "x"}}},
+    "after_seconds is -1": {"after_seconds": -1},
+    "after_seconds is 1e+300": {"after_seconds": 1e300},
+    "feedback_keys": {"feedback_keys": ["x"] * 11},
+    "context.graph_id": {"context": {"graph_id": "x"}, "config": {"configurable": {"__context_provided__": True}}},
+    "context.user_id": {"context": {"user_id": 5}},
+}
+
+
+@pytest.mark.parametrize("operator", [False, True])
+@pytest.mark.parametrize("reason", BAD)
+def test_what_does_not_fit_is_refused_by_name_for_everybody(reason: str, operator: bool) -> None:
+    status, detail = refusal(request(**BAD[reason]), operator=operator)
+    assert (status, reason in detail, "\n" in detail) == (422, True, False), detail
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"webhook": "https://example.com/x"},
+        {"interrupt_before": ["model"]},
+        {"interrupt_after": "*"},
+        {"command": {"goto": ["model", "model"]}},
+        {"command": {"goto": {"node": "tools", "input": []}}},
+    ],
+)
+def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators(given: dict[str, Any]) -> None:
+    assert refusal(request(**given), operator=False)[0] == 403
+    value = request(**given)
+    run_requests.rebuild_run(value, operator=True)
+    assert given.items() <= value["kwargs"].items()
+
+
+def test_a_new_thread_may_say_that_it_is_a_conversation_and_temporary() -> None:
+    for new, graph, kept in (
+        (True, "agent", {"graph_id": "agent", "temporary": True}),
+        (True, "consolidation_agent", {"temporary": True}),
+        (False, "agent", {}),
+    ):
+        metadata = {"graph_id": graph, "user_id": "x", "assistant_id": "x", "langgraph_host": "x", "temporary": True}
+        run_requests.rebuild_thread_metadata(metadata, new=new)
+        assert metadata == kept
+
+
+def test_only_this_process_says_what_triggered_a_run() -> None:
+    metadata = {"trigger": "idle", "consolidates": "all"}
+    forged, ours = request(metadata=metadata), request(metadata=metadata)
+    run_requests.rebuild_run(forged, operator=True)
+    token = controls.creating_run.set(True)
+    try:
+        run_requests.rebuild_run(ours, operator=False)
+    finally:
+        controls.creating_run.reset(token)
+    assert (forged["metadata"], ours["metadata"]) == ({}, metadata)
+
+
+# --- The platform's code: a field or key that a new version adds fails here until somebody decides about it ---------
+
+
+def _folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    assert spec
+    assert spec.origin
+    return Path(spec.origin).parent
+
+
+# Read, not imported: it takes a server's environment.
+RUN = ast.parse((_folder("langgraph_api") / "models" / "run.py").read_text("utf-8"))
+
+
+def _text(node: ast.AST | None) -> str | None:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def _name(node: ast.AST) -> str:
+    """The last name of what is read from: `metadata` of `thread["metadata"]`, `run.metadata`, `value.get("metadata") or {}`."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(slice=key) | ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[key, *_]):
+            return _text(key) or ""
+        case ast.BoolOp(values=[first, *_]):
+            return _name(first)
+    return ""
+
+
+def _keys_of(tree: ast.AST, of: str) -> set[str]:
+    """Keys by which a module reads, writes or spells out mappings of this name."""
+    fields: set[str | None] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=value, slice=key) if _name(value).endswith(of):
+                fields.add(_text(key))
+            case ast.Call(func=ast.Attribute(value=value, attr="get" | "pop" | "setdefault"), args=[key, *_]) if _name(
+                value
+            ).endswith(of):
+                fields.add(_text(key))
+            case ast.keyword(arg=name, value=ast.Dict(keys=keys)) if name == of:
+                fields |= {_text(key) for key in keys}
+            case ast.Assign(targets=[target, *_], value=ast.Dict(keys=keys)) if _name(target).endswith(of):
+                fields |= {_text(key) for key in keys}
+            case ast.Dict(keys=keys, values=values):
+                inner = [value for key, value in zip(keys, values, strict=True) if _text(key) == of]
+                fields |= {_text(key) for value in inner if isinstance(value, ast.Dict) for key in value.keys}
+    return {key for key in fields if key}
+
+
+def _modules(package: str) -> Iterator[ast.AST]:
+    for file in _folder(package).rglob("*.py"):
+        yield ast.parse(file.read_text("utf-8"))
+
+
+# Metadata that is no run's and no thread's: of a message or its parts, an event, a request to cancel, a tool's schema.
+NOBODY_S_METADATA = {
+    *("a2uiClientCapabilities", "a2uiClientDataModel", "mimeType", "inputSchema", "input_modes", "output_modes"),
+    *("run_ids", "status", "metadata"),
+}
+# Decided: below `a2a` a client may say what it likes about its tasks, on its own threads.
+TYPED_METADATA = {"a2a", "a2ui", "a2ui_active", "a2ui_mime_type"}
+
+
+@pytest.mark.parametrize("package", ["langgraph_api", "langgraph_runtime_inmem"])
+def test_every_key_of_metadata_that_the_platform_knows_is_decided(package: str) -> None:
+    known = set().union(*(_keys_of(tree, "metadata") for tree in _modules(package)))
+    assert {"graph_id", "assistant_id"} <= known
+    open_keys = {key for key in known if not run_requests.reserved(key)}
+    assert open_keys <= NOBODY_S_METADATA | TYPED_METADATA
+
+
+def test_what_the_platform_itself_takes_from_metadata_is_taken_here_too() -> None:
+    assert set(validation.RESERVED_METADATA_KEYS) <= run_requests.RESERVED_METADATA
+
+
+def test_every_field_that_the_platform_hands_to_a_run_is_decided() -> None:
+    (kwargs,) = (
+        {_text(key) for key in node.args[2].keys}
+        for node in ast.walk(RUN)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Runs.put" and isinstance(node.args[2], ast.Dict)
+    )
+    assert kwargs == set(KWARGS)
+
+
+def fields_in_the_docs() -> set[str]:
+    """The fields of a run that docs/security.md decides about: the first column of its table."""
+    text = (settings.PROJECT / "docs" / "security.md").read_text("utf-8")
+    section = text.partition("## Fields of a request that reach a run")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return {field for row in rows for field in re.findall(r"`([^`]+)`", row)}
+
+
+def test_every_field_of_a_run_is_in_the_docs() -> None:
+    (declared,) = (node for node in ast.walk(RUN) if isinstance(node, ast.ClassDef) and node.name == "RunCreateDict")
+    asked = {ast.unparse(line.target) for line in declared.body if isinstance(line, ast.AnnAssign)} | _keys_of(RUN, "payload")
+    for schema in ("RunCreateStateful", "RunCreateStateless"):
+        asked |= set(validation.openapi["components"]["schemas"][schema]["properties"])
+    decided = fields_in_the_docs()
+    assert asked - decided == {"config"}
+    assert {f"config.{name}" for name in CONFIG} <= decided

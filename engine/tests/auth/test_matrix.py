@@ -1,0 +1,339 @@
+"""Every route as every caller: the outcomes that `tests/access/matrix.py` declares, on the real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from lasting_memory.testing.dev_server import DevServer, _environment
+from lasting_memory.testing.parts import needs_consolidation
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
+from tests.auth import matrix
+from tests.auth.forgeries import ASKING, FIRST_RUN, STATE, _body, attempts, smuggled
+from tests.auth.matrix import OF_THE_PAGE, ROWS
+from tests.auth.rules import CALLERS, Cell, Row, signed_in
+from tests.auth.world import Answer, Echo, World, _call, body_of, filled
+from tests.conftest import model_env
+
+pytestmark = pytest.mark.server
+
+AT_ONCE = 12
+OPERATORS = ("studio", "root")
+STRANGERS = CALLERS[:4]
+
+# Lists the routes of the app that `langgraph dev` would serve, in its place, with everything else as it is.
+LIST_ROUTES = """
+import importlib, json, sys, uvicorn
+from langgraph_cli.cli import cli
+
+def routes(of, prefix=""):
+    for route in of:
+        path = prefix + route.path
+        if inner := getattr(route, "routes", None):
+            yield from routes(inner, path)
+        elif "WebSocket" in type(route).__name__:
+            yield "WS " + path
+        elif methods := getattr(route, "methods", None):
+            yield from (f"{method} {path}" for method in methods if method != "HEAD" or "GET" not in methods)
+        else:  # a folder of files
+            yield f"GET {path}/*"
+
+def run(app, **_):
+    module, name = app.split(":")
+    print("ROUTES " + json.dumps(sorted(routes(getattr(importlib.import_module(module), name).routes))))
+
+uvicorn.run = run
+cli()
+"""
+
+
+async def wrong(world: World, row: Row) -> list[str]:
+    """What does not go as the row says, as all its callers; nothing when all does."""
+    await world.furnish()
+    await world.make(row.needs)
+    callers = list(zip(CALLERS[:5], row.rule, strict=False)) + [(operator, row.rule[5]) for operator in OPERATORS]
+    faults, seen = await wrong_for_strangers(world, row)
+    return faults + await wrong_one_by_one(world, row, callers[len(STRANGERS) :], seen)
+
+
+async def wrong_for_strangers(world: World, row: Row) -> tuple[list[str], dict[str, Any]]:
+    """Also what the owner has afterwards."""
+    mine = {caller: await world.own_thread(caller, row) for caller in STRANGERS}
+    before = await world.owned()
+    answers = await asyncio.gather(*(world.send(caller, row, mine=mine[caller]) for caller in STRANGERS))
+    faults = []
+    for caller, cell, answer in zip(STRANGERS, row.rule, answers, strict=False):
+        faults += judged(world, row, caller, cell, answer)
+    after = await world.owned()
+    changes = [f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name]]
+    faults += [f"a stranger changed what the owner has: {change}" for change in changes]
+    if row.method == "GET" and row.rule[0].status == 401:
+        head = await world.http.head(filled(row.at or _call(row), {**world.names, "mine": "x"}))
+        if head.status_code != 401:
+            faults.append(f"HEAD without a token got {head.status_code}")
+    return faults, after
+
+
+async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell]], seen: dict[str, Any] | None) -> list[str]:
+    """For those who succeed, each with something new to succeed on, unless it is only shown.
+
+    Args:
+        seen: what the owner has before the first of them.
+    """
+    faults = []
+    for index, (caller, cell) in enumerate(callers):
+        succeeds = cell.meaning == "yes"
+        if succeeds and index and row.method != "GET":
+            await world.furnish()
+            await world.make(row.needs)
+            seen = None
+        mine = await world.own_thread(caller, row)
+        if row.queues:
+            await world.wait_until_idle()
+        compares = row.changes or row.acts or not succeeds
+        # What was seen after the caller before stands, unless something was made or goes on since.
+        stands = seen is not None and not row.queues and mine in ("", str(world.names.get("thread")))
+        before = (seen if stands else await world.owned()) if compares else {}
+        until = filled("<kept>" if row.acts and caller == "owner" else row.shows, world.names) if succeeds else ""
+        faults += judged(world, row, caller, cell, await world.send(caller, row, mine=mine, until=until))
+        after = await world.owned() if compares else {}
+        seen = after if compares and not succeeds else None
+        if before == after and succeeds and row.changes:
+            faults.append(f"{caller}: nothing has changed")
+        if before != after and not succeeds:
+            faults.append(f"{caller}: changed what the owner has")
+        stamp = None if compares and before == after else await world.stamp()
+        if stamp not in (None, [world.owner, world.org]):
+            faults.append(f"{caller}: the thread is now of {stamp}")
+    return faults
+
+
+def judged(world: World, row: Row, caller: str, cell: Cell, answer: Answer) -> list[str]:
+    """What is wrong with an answer."""
+    faults = []
+    shows = filled(row.shows, world.names)
+    if answer.status != cell.status:
+        faults.append(f"status {answer.status}, not {cell.status}")
+    if cell.meaning in ("yes", "public") and shows not in answer.text:
+        faults.append(f"does not show {shows!r}")
+    if cell.meaning in ("nothing", "refused", "own") and caller != "owner" and shows in world.secrets and shows in answer.text:
+        faults.append(f"shows {shows!r}")
+    if row.acts and (world.names["kept"] in answer.text) != (caller == "owner"):
+        faults.append("acts as somebody else")
+    if cell.meaning == "nothing" and row.instead is not None and body_of(answer) != filled(row.instead, world.names):
+        faults.append("shows more than nothing")
+    if cell.meaning == "nothing" and row.hides and row.hides in answer.text:
+        faults.append(f"shows {row.hides!r}")
+    secrets = list(world.secrets)
+    if cell.meaning == "public":
+        secrets += [
+            world.owner,
+            world.org,
+            *(str(world.names[name]) for name in ("thread", "run") if name in world.names),
+        ]
+    if cell.meaning == "public" or caller in STRANGERS:
+        faults += [f"shows the owner's {secret!r}" for secret in secrets if secret in answer.text]
+    return [f"{caller}: {what}: {answer.text[-600:]}" for what in faults]
+
+
+@pytest.fixture(scope="module")
+def echo() -> Echo:
+    return Echo()
+
+
+@pytest.fixture(scope="module")
+def echoing(echo: Echo) -> Iterator[ScriptedAnthropic]:
+    with ScriptedAnthropic() as model:
+        model.script(lambda _: True, *[echo] * 10_000)
+        yield model
+
+
+@pytest.fixture(scope="module")
+def environment(echoing: ScriptedAnthropic) -> dict[str, str]:
+    return {**model_env(echoing), "OPERATORS": "root", "CONSOLIDATE_AFTER_SECONDS": "0"}
+
+
+@pytest.fixture(scope="module")
+def dev(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    """A server of the matrix's own: rows stop everybody's runs, and the last one wipes it."""
+    with DevServer(tmp_path_factory.mktemp("matrix"), env=environment) as server:
+        yield server
+
+
+@asynccontextmanager
+async def clients(server: DevServer) -> AsyncIterator[httpx.AsyncClient]:
+    # Less than the seconds after which the server closes an idle connection.
+    limits = httpx.Limits(max_connections=200, keepalive_expiry=2)
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False, limits=limits) as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def results(dev: DevServer, request: pytest.FixtureRequest) -> dict[str, list[str]]:
+    """What is wrong with every row that was asked for. They run at the same time, each on an owner of its own."""
+    callspecs = [getattr(item, "callspec", None) for item in request.session.items]
+    asked = [callspec.params.get("row") for callspec in callspecs if callspec]
+    rows = [row for row in ROWS if row in asked]
+
+    async def all_rows() -> dict[str, list[str]]:
+        async with clients(dev) as http:
+            room = asyncio.Semaphore(AT_ONCE)
+
+            async def one(row: Row) -> list[str]:
+                async with room:
+                    return await wrong(World(dev, http), row)
+
+            early, late = ([row for row in rows if row.last is last] for last in (False, True))
+            results = await asyncio.gather(*map(one, early), return_exceptions=True)
+            for row in late:
+                results += await asyncio.gather(one(row), return_exceptions=True)
+            return {row.name: _lines(of) for row, of in zip([*early, *late], results, strict=True)}
+
+    return asyncio.run(all_rows())
+
+
+def _lines(faults: list[str] | BaseException) -> list[str]:
+    return ["".join(traceback.format_exception(faults))] if isinstance(faults, BaseException) else faults
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_caller_gets_what_the_matrix_says_and_nothing_more(results: dict[str, list[str]], row: Row) -> None:
+    assert not results[row.name], "\n".join(results[row.name])
+
+
+@pytest.fixture(scope="module")
+def served(dev: DevServer, environment: dict[str, str]) -> set[str]:
+    """Every route of the app that `langgraph dev` serves, as "METHOD /path"."""
+    command = [sys.executable, "-c", LIST_ROUTES, "dev", "--config", "langgraph.json", "--no-browser", "--no-reload"]
+    done = subprocess.run(command, cwd=dev.folder, env=_environment(environment), capture_output=True, text=True, check=True)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("ROUTES "))
+    return set(json.loads(line.removeprefix("ROUTES ")))
+
+
+def test_every_route_of_the_server_has_a_decision_and_every_decision_a_route(served: set[str]) -> None:
+    decided = {row.route for row in ROWS} - {row.route for row in OF_THE_PAGE}  # middleware answers these
+    assert len(served) > 70
+    assert served - decided == set(), "routes without a row in tests/access/matrix.py: who may call them?"
+    assert decided - served == set(), "rows of tests/access/matrix.py for routes that the server does not have"
+
+
+def test_the_server_s_document_names_no_route_that_there_is_not(dev: DevServer, served: set[str]) -> None:
+    """The document of the running server names no route that the app does not have."""
+    paths = httpx.get(f"{dev.url}/openapi.json", trust_env=False).json()["paths"]
+    documented = {f"{method.upper()} {path.rstrip('/') or '/'}" for path, methods in paths.items() for method in methods}
+    assert len(documented) > 50
+    assert documented - served == set()
+
+
+def test_no_route_but_the_interface_s_files_begins_with_ui(
+    served: set[str],
+) -> None:
+    """No route but the interface's files begins with `/ui`, where the platform asks nobody for a token."""
+    assert {route for route in served if route.startswith("GET /ui")} == {"GET /ui/*"}
+
+
+def test_the_names_of_rows_are_unique() -> None:
+    assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+def test_without_a_token_nothing_is_answered_but_what_says_nothing_of_anybody() -> None:
+    assert [row.name for row in ROWS for cell in row.rule[:2] if cell.status < 400 and cell.meaning != "public"] == []
+
+
+def test_the_page_shows_the_matrix_as_it_is() -> None:
+    assert matrix.shown() == matrix.render(), "docs/security.md is out of date: python -m tests.auth.matrix"
+
+
+@pytest.fixture(scope="module")
+def smuggling(dev: DevServer, echo: Echo, request: pytest.FixtureRequest) -> dict[tuple[str, str], list[str]]:
+    """What went wrong with each attempt on each route."""
+
+    async def all_attempts() -> dict[tuple[str, str], list[str]]:
+        async with clients(dev) as http:
+            victim = World(dev, http)
+            await victim.furnish()
+            await victim.make("thread")
+            room, before = asyncio.Semaphore(AT_ONCE), await victim.owned()
+
+            async def one(attempt: str, route: str) -> list[str]:
+                async with room:
+                    return await smuggled(victim, World(dev, http), echo, attempt, route)
+
+            params = [callspec.params for item in request.session.items if (callspec := getattr(item, "callspec", None))]
+            asked = [(of.get("attempt"), of.get("route")) for of in params]
+            cases = [case for case in SMUGGLED if case in asked]
+            results = await asyncio.gather(*(one(*case) for case in cases), return_exceptions=True)
+            assert await victim.owned() == before, "what the victim has was changed"
+            return {case: _lines(of) for case, of in zip(cases, results, strict=True)}
+
+    return asyncio.run(all_attempts())
+
+
+SMUGGLED = [
+    (attempt, route)
+    for attempt in attempts(World(None, None, names=defaultdict(str)))  # type: ignore[arg-type]  # for their names
+    for route in ASKING
+    if attempt not in (STATE, FIRST_RUN) or "{thread_id}/runs" in route
+]
+
+
+# Other spellings of routes that `make test` tries.
+SPELLED_OTHERWISE = {f"POST {at}/runs{how}" for at in ("", "/threads/{thread_id}") for how in ("", "/stream")}
+
+
+@pytest.mark.parametrize(
+    ("attempt", "route"),
+    [pytest.param(*case, marks=pytest.mark.proof) if case[1] in SPELLED_OTHERWISE else case for case in SMUGGLED],
+)
+def test_nothing_a_client_says_changes_whose_memory_a_run_is_shown(
+    smuggling: dict[tuple[str, str], list[str]], attempt: str, route: str
+) -> None:
+    """Nothing a client says changes whose memory and policies a run is shown."""
+    assert not smuggling[attempt, route], "\n".join(smuggling[attempt, route])
+
+
+@needs_consolidation
+async def test_only_operators_name_a_person_to_the_consolidation_agent(dev: DevServer, echoing: ScriptedAnthropic) -> None:
+    """Naming a person to the consolidation agent makes it read that person's conversations for operators alone."""
+    async with clients(dev) as http:
+        victim, me = World(dev, http), World(dev, http)
+        for world in (victim, me):
+            await world.furnish()
+        await victim.make("finished")
+        echoing.script("Conversations with something new", [ToolCall("search_recent_conversations", {})])
+        before = len(echoing.requests)
+        named = {"user_id": victim.owner, "org_id": victim.org}
+        body = {"assistant_id": "consolidation_agent", "input": {"messages": []}, "context": named}
+        for caller, reads in (("owner", False), ("studio", True)):
+            await me.api(caller, "POST", "/runs/wait", body)
+            shown = json.dumps(echoing.requests[before:])
+            assert (victim.names["said"] in shown) is reads, caller
+
+
+def test_every_route_that_starts_a_run_is_tried_with_forged_arguments() -> None:
+    starting = {row.route for row in ROWS if row.acts or '"assistant_id": "agent"' in json.dumps(row.body)}
+    assert {route for route in starting if "/crons" not in route} == set(ASKING)
+
+
+@pytest.mark.parametrize("url", ["/threads/<thread>/state", "http://127.0.0.1:<port>/ok", "http://localhost:<port>/ok"])
+@pytest.mark.parametrize("route", [route for route, body in ASKING.items() if body is _body or "batch" in route])
+async def test_no_run_has_a_webhook_on_the_server_itself(dev: DevServer, url: str, route: str) -> None:
+    """No run has a webhook on the server itself, where it would be called without anybody's token."""
+    async with clients(dev) as http:
+        world = World(dev, http)
+        await world.furnish()
+        await world.make("thread")
+        body = ASKING[route]("hello", {"webhook": filled(url, {**world.names, "port": dev.port})})
+        answer = await world.send("owner", Row(route, "webhook", signed_in(422, "refused"), body))
+        assert answer.status == 422, answer
+        assert any(reason in answer.text for reason in ("must use https", "disabled by default", "blocked"))

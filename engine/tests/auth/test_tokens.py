@@ -1,0 +1,250 @@
+"""Which tokens are believed, and what their claims decide."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph_sdk import Auth
+
+from lasting_memory.auth import tokens
+from lasting_memory.people import identity
+from lasting_memory.settings import Settings, load_settings
+from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.key_server import EC_KEY, RSA_KEYS, KeyServer, key_server
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from tests.conftest import model_env
+
+SECRET = "a-shared-secret-of-at-least-32-bytes"
+ISSUER, AUDIENCE = "https://id.example.com", "agent"
+JWT = load_settings({"AUTH_JWT_SECRET": SECRET, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE, "OPERATORS": "root"})
+LOCAL = dataclasses.replace(Settings(), local_dev=True)
+
+
+def claims(expires_in: int = 300, **changes: Any) -> dict[str, Any]:
+    """Claims of a good token, for `expires_in` seconds; a change to None leaves the claim out."""
+    good = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "exp": int(time.time()) + expires_in, "org_id": "acme"}
+    return {name: value for name, value in {**good, **changes}.items() if value is not None}
+
+
+def signed(key: Any = SECRET, algorithm: str = "HS256", kid: str | None = None, **changes: Any) -> str:
+    return jwt.encode(claims(**changes), key, algorithm=algorithm, headers={"kid": kid} if kid else None)
+
+
+def rsa_signed(kid: str, key: str | None = None, algorithm: str = "RS256", **changes: Any) -> str:
+    return signed(RSA_KEYS[key or kid], algorithm, kid, **changes)
+
+
+def hand_made(header: dict[str, Any], signature: bytes = b"", **changes: Any) -> str:
+    """A token that no library would sign."""
+    parts = [json.dumps(header).encode(), json.dumps(claims(**changes)).encode(), signature]
+    return b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in parts).decode()
+
+
+class _User(dict[str, Any]):
+    """Claims as the platform passes them to handlers."""
+
+    @property
+    def identity(self) -> str:
+        return str(self["identity"])
+
+
+async def signed_in(token: str, settings: Settings = JWT) -> dict[str, Any]:
+    return await tokens.Tokens(settings).user(f"Bearer {token}")
+
+
+async def refusal(header: str | None, settings: Settings) -> str:
+    """What the answer to a header says, which must be a 401."""
+    with pytest.raises(Auth.exceptions.HTTPException) as refused:
+        await tokens.Tokens(settings).user(header)
+    assert refused.value.status_code == 401
+    return str(refused.value.detail)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, ("alice", "acme")),
+        ({"org_id": "globex"}, ("alice", "globex")),
+        ({"org_id": None}, ("alice", "default")),
+        ({"sub": "auth0|42"}, ("auth0|42", "acme")),
+        ({"identity": "bob", "user_id": "bob"}, ("alice", "acme")),
+        ({"expires_in": -10}, ("alice", "acme")),  # within the clocks' difference
+        ({"aud": ["other", AUDIENCE]}, ("alice", "acme")),
+    ],
+)
+async def test_a_valid_token_s_subject_and_organization_are_who_the_caller_is(
+    changes: dict[str, Any], named: tuple[str, str]
+) -> None:
+    user = await signed_in(signed(**changes))
+    assert (user["identity"], user["org_id"]) == named
+
+
+# Made when they are tried: one made when tests are collected would be refused for its age.
+REFUSED: dict[str, Callable[[], str]] = {
+    "expired": lambda: signed(expires_in=-60),
+    "without expiry": lambda: signed(exp=None),
+    "not valid yet": lambda: signed(nbf=int(time.time()) + 600),
+    "for another audience": lambda: signed(aud="other"),
+    "without audience": lambda: signed(aud=None),
+    "of another issuer": lambda: signed(iss="https://evil.example.com"),
+    "without issuer": lambda: signed(iss=None),
+    "without subject": lambda: signed(sub=None),
+    "with an empty subject": lambda: signed(sub=""),
+    "with a subject that is the platform's own": lambda: signed(sub="langgraph-studio-user"),
+    "with an organization that is no text": lambda: signed(org_id=["acme"]),
+    "with a NUL in its subject": lambda: signed(sub="ali\x00ce"),
+    "with a NUL in its organization": lambda: signed(org_id="ac\x00me"),
+    "with an empty organization": lambda: signed(org_id=""),
+    "with permissions that are no list": lambda: signed(permissions={"memory:operate": True}),
+    "signed with another key": lambda: signed("another-secret-of-at-least-32-bytes!"),
+    "unsigned": lambda: signed("", "none"),
+    "of algorithm None": lambda: hand_made({"alg": "None", "typ": "JWT"}),
+    "of algorithm HS512": lambda: signed(SECRET * 2, "HS512"),
+    "of a list of algorithms": lambda: hand_made({"alg": ["HS256"]}),
+    "with a number as subject": lambda: hand_made({"alg": "HS256"}, sub=1),
+    "whose header is deeply nested": lambda: base64.urlsafe_b64encode(b"[" * 9000).decode() + ".e30.",
+    "of this project's development": lambda: dev_token("acme", "alice"),
+    "that is no token": lambda: "junk",
+    "that is too long": lambda: signed(padding="x" * 20_000),
+}
+
+
+@pytest.mark.parametrize("make_token", REFUSED.values(), ids=list(REFUSED))
+async def test_a_token_is_refused_that_is(make_token: Callable[[], str]) -> None:
+    said = await refusal(f"Bearer {make_token()}", JWT)
+    assert SECRET not in said
+    assert "dev:" not in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "operates"),
+    [
+        ({}, False),
+        ({"permissions": ["memory:read", "memory:operated"]}, False),
+        ({"permissions": ["memory:read", identity.OPERATE]}, True),
+        ({"permissions": f"openid {identity.OPERATE}"}, True),
+        ({"permissions": f"{identity.OPERATE}d x{identity.OPERATE}"}, False),
+        ({"permissions": [[identity.OPERATE]]}, False),
+        ({"permissions": [f"{identity.OPERATE}\x00", "a\x00b"]}, False),
+        ({"scope": identity.OPERATE}, False),
+        ({"sub": "root"}, True),
+        ({"sub": "root "}, False),
+        ({"sub": "Root"}, False),
+    ],
+)
+async def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
+    changes: dict[str, Any], *, operates: bool
+) -> None:
+    user: Any = _User(await signed_in(signed(**changes)))
+    assert identity.is_operator(user, JWT) is operates
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60))
+async def test_a_development_token_s_identity_is_everything_after_the_second_colon_percent_decoded(name: str) -> None:
+    if not name.startswith(tokens.RESERVED_PREFIX):
+        user = await signed_in(dev_token("acme", name), LOCAL)
+        assert (user["identity"], user["org_id"], user["permissions"]) == (name, "acme", [])
+    assert (await signed_in("dev:acme:urn:x:1", LOCAL))["identity"] == "urn:x:1"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        *(
+            "dev:acme:langgraph-studio-user",
+            "dev:acme:",
+            "dev::alice",
+            "dev::",
+            "dev:acme:ali%00ce",
+            "dev:acme",
+            "dev:acme:u%ff",
+        ),
+        *("development:acme:alice", "dev:acme:" + "a" * 256, "dev:" + "a" * 256 + ":alice", "dev:acme:" + "%41" * 6000),
+    ],
+)
+async def test_a_development_token_that_names_nobody_is_refused(token: str) -> None:
+    assert await refusal(f"Bearer {token}", LOCAL)
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Basic dev:acme:alice", "dev:acme:alice"])
+async def test_a_header_without_a_token_is_refused_and_says_what_to_send_or_to_set(header: str | None) -> None:
+    assert "Authorization: Bearer dev:<org>:<identity>" in await refusal(header, LOCAL)
+    for sent in (header, "Bearer junk", f"Bearer {dev_token('acme', 'alice')}", f"Bearer {signed()}"):
+        assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in await refusal(sent, Settings())
+
+
+# --- A key set, on the real server -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keys() -> Iterator[KeyServer]:
+    with key_server() as keys:
+        yield keys
+
+
+def public_pem(kid: str) -> bytes:
+    return RSA_KEYS[kid].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def hand_made_hmac(secret: bytes, kid: str) -> str:
+    """A token signed by HMAC with a public key, which PyJWT itself refuses to make."""
+    unsigned = hand_made({"alg": "HS256", "kid": kid}).rpartition(".")[0]
+    key = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256)
+    return f"{unsigned}.{base64.urlsafe_b64encode(key.sign(unsigned.encode(), secret)).decode().rstrip('=')}"
+
+
+@pytest.mark.server
+def test_tokens_of_the_key_set_are_believed_and_no_others(
+    keys: KeyServer, shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """While the keys cannot be fetched nobody gets in, and the status says try again. A key that they change to is believed."""
+    env = {"AUTH_JWKS_URL": keys.url, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE}
+    with DevServer(tmp_path_factory.mktemp("keys"), env={**model_env(shared_model), **env}) as server:
+
+        def ask(token: str) -> httpx.Response:
+            headers = {"Authorization": f"Bearer {token}"}
+            return httpx.post(f"{server.url}/threads", json={}, headers=headers, timeout=30, trust_env=False)
+
+        def soon(token: str) -> bool:
+            """Whether a token is believed within a minute."""
+            deadline = time.monotonic() + 60
+            while (status := ask(token).status_code) != 200 and time.monotonic() < deadline:
+                time.sleep(0.2)
+            return status == 200
+
+        keys.answer = b"<html>down for maintenance</html>"
+        assert ask(rsa_signed("one")).status_code == 503
+        keys.serve("one")
+        assert soon(rsa_signed("one")), "a failure is not kept"
+        for good in (rsa_signed("one"), signed(EC_KEY, "ES256", "curve")):
+            assert ask(good).json()["metadata"] == {"user_id": "alice", "org_id": "acme"}
+        bad = {
+            "a key that is not in the set": rsa_signed("never served"),
+            "another key under a known id": rsa_signed("one", key="never served"),
+            "no key id": signed(RSA_KEYS["one"], "RS256"),
+            "a key of another kind": signed(EC_KEY, "ES256", "one"),
+            "the public key as a shared secret": hand_made_hmac(public_pem("one"), "one"),
+            "unsigned": hand_made({"alg": "none", "kid": "one"}),
+            "expired": rsa_signed("one", expires_in=-60),
+            "another audience": rsa_signed("one", aud="other"),
+            "another issuer": rsa_signed("one", iss="https://evil.example.com"),
+            "a key set of its own": hand_made({"alg": "RS256", "kid": "x", "jku": keys.url}, b"x"),
+            "a development token": dev_token("acme", "alice"),
+        }
+        assert {name: ask(token).status_code for name, token in bad.items()} == dict.fromkeys(bad, 401)
+        keys.serve("two")
+        asked = keys.asked
+        assert soon(rsa_signed("two"))
+        assert keys.asked - asked <= 2, "made-up ids, and impatient callers, do not flood the provider"
+        assert ask(rsa_signed("one")).status_code == 401, "the key it changed from is not believed any more"

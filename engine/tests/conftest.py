@@ -1,0 +1,280 @@
+"""Fixtures: the scripted model server, and the real `langgraph dev` in front of it, shared by a test session."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import hypothesis
+import pytest
+from langchain_anthropic import ChatAnthropic
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from pydantic import SecretStr
+
+import lasting_memory.testing.constants  # noqa: F401  # before anything reads them
+
+# The graph modules build themselves when imported; tests build their own.
+os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")
+
+from agent import build_agent
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.people.identity import Context
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.parts import postgres, stores
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+
+# How long one example takes says nothing on a busy machine.
+hypothesis.settings.register_profile("project", deadline=None)
+hypothesis.settings.load_profile("project")
+
+
+def model_env(model: ScriptedAnthropic) -> dict[str, str]:
+    """Environment by which the real Anthropic client talks to the scripted server."""
+    return {
+        "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": "test",
+    }
+
+
+# What these claim does not depend on the kind of store: `make test` tries it on one, `make proof` on both.
+_ON_ONE_STORE = {
+    Path(__file__).parent / path
+    for path in (
+        "test_agent.py",
+        "test_writer.py",
+        "access/test_approvals.py",
+        "api/test_requests.py",
+        "api/test_views.py",
+        "test_offline_model.py",
+        "memory/consolidation/test_run.py",
+        "memory/consolidation/test_trigger.py",
+        "memory/test_files.py",
+        "memory/test_prompt.py",
+        "memory/test_skills.py",
+    )
+}
+
+
+# Files whose tests want the same server are one worker's, so that it is started once.
+_TOGETHER = {
+    f"tests/{file}.py": group
+    for group, files in {
+        "offline": ("app/test_person", "app/test_two_tabs", "test_offline_model"),
+        "offline, too": (
+            "app/test_controls",
+            "app/test_hostile_text",
+            "app/consolidation/test_consolidation",
+        ),
+        "interrupting": ("access/test_approvals", "front_ends/test_javascript"),
+    }.items()
+    for file in files
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files are handed out as a whole, and those that belong together to one worker."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    class Together(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return _TOGETHER.get(file, file)
+
+    return Together(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+# Files that take longest begin first, so that no worker is left alone with one at the end.
+_LONGEST = [
+    Path(__file__).parent / f"{name}.py"
+    for name in (
+        *("access/test_matrix", "app/test_person", "app/test_streaming", "memory/test_temporary", "dev/test_saving"),
+        *("forks/test_forks", "postgres/test_servers", "memory/consolidation/test_ends", "access/test_approvals"),
+        *("faults/test_answers", "memory/test_paused", "app/test_controls", "access/test_bounds", "access/test_foreign_ids"),
+    )
+]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Other modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
+    waiting = {item.path: True for item in items if item.get_closest_marker("server")}
+    computing = {item.path: True for item in items if item.path not in waiting}
+    places = {path: (n + 1) / len(group) for group in (waiting, computing) for n, path in enumerate(group)}
+    places |= {path: n - len(_LONGEST) for n, path in enumerate(_LONGEST)}
+    items.sort(key=lambda item: (places[item.path], item.path, item.get_closest_marker("server") is None))
+    for item in items:
+        if item.path in _ON_ONE_STORE and item.get_closest_marker("postgres") and not item.get_closest_marker("server"):
+            item.add_marker("proof")
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded now stays: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once() -> Iterator[None]:
+    """Every client reads all authorities' certificates, which takes longer than most tests' requests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context))
+        yield
+
+
+@pytest.fixture(scope="session")
+def shared_model() -> Iterator[ScriptedAnthropic]:
+    with ScriptedAnthropic() as model:
+        yield model
+
+
+@pytest.fixture
+def model(shared_model: ScriptedAnthropic) -> ScriptedAnthropic:
+    """The scripted model, without rules or records of earlier tests."""
+    shared_model.clear()
+    return shared_model
+
+
+class ServerWith(Protocol):
+    def __call__(self, **settings: str) -> DevServer: ...
+
+
+@pytest.fixture(scope="session")
+def server_with(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerWith]:
+    """Gives the session's server with these settings, which is started when it is first asked for."""
+    started: dict[frozenset[tuple[str, str]], DevServer] = {}
+    with ExitStack() as stack:
+
+        def give(**settings: str) -> DevServer:
+            key = frozenset(settings.items())
+            if key not in started:
+                server = DevServer(tmp_path_factory.mktemp("server"), env={**model_env(shared_model), **settings})
+                started[key] = stack.enter_context(server)
+            return started[key]
+
+        yield give
+
+
+@pytest.fixture(scope="session")
+def shared_server(server_with: ServerWith) -> DevServer:
+    return server_with(OPERATORS="root")
+
+
+@pytest.fixture
+async def server(shared_server: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    """`langgraph dev` with the project's own configuration and the scripted model."""
+    yield shared_server
+    await shared_server.close_clients()
+
+
+@pytest.fixture
+async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[DevServer]:
+    """One whose sweep finds nobody from other tests. The fixture's parameter is CONSOLIDATE_AFTER_SECONDS."""
+    after = str(getattr(request, "param", 0))
+    with DevServer(tmp_path, env={**model_env(model), "CONSOLIDATE_AFTER_SECONDS": after}) as server:
+        yield server
+        await server.close_clients()
+
+
+def served(**settings: str) -> Any:
+    """A fixture: the session's server with these settings."""
+
+    @pytest.fixture
+    async def for_a_test(server_with: ServerWith, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+        server = server_with(**settings)
+        yield server
+        await server.close_clients()
+
+    return for_a_test
+
+
+@pytest.fixture
+def alice() -> str:
+    """An identity like real ones, new in every test."""
+    return f"alice+{uuid.uuid4().hex[:8]}@example.com"
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    """Gives a port that nothing listened on a moment ago."""
+
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def postgres_uri() -> Iterator[str]:
+    """An embedded Postgres of this test session."""
+    with postgres().embedded() as uri:
+        postgres().hurry(uri)
+        yield uri
+
+
+@pytest.fixture(params=stores())
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
+    """An empty store; every test that asks for it runs on both."""
+    if request.param == "memory":
+        yield InMemoryStore()
+        return
+    async with postgres().emptied(request.getfixturevalue("postgres_uri")) as store:
+        yield store
+
+
+def chat_on(url: str) -> ChatAnthropic:
+    """The scripted model at this address."""
+    return ChatAnthropic(model="claude-sonnet-4-6", base_url=url, api_key=SecretStr("test"))
+
+
+@cache
+def built_agent(settings: Deployment, url: str) -> Any:
+    """The agent on the scripted model at this address. To build it takes longer than most tests of it."""
+    return build_agent(settings, chat_on(url))
+
+
+class Graph:
+    """A graph called without a server, as a script would: identity from the context, store and checkpoints in memory."""
+
+    def __init__(self, graph: Any, store: BaseStore) -> None:
+        self.graph = graph.copy()
+        self.graph.store = store
+        self.graph.checkpointer = InMemorySaver()
+
+    async def turn(self, text: str, *, thread: str = "1", user: str = "alice", org: str = "acme", **state: Any) -> list[str]:
+        """One user message; the texts of all messages of the thread. `state` are further keys of the input."""
+        config: RunnableConfig = {"configurable": {"thread_id": thread}}
+        message = {"messages": [{"role": "user", "content": text}], **state}
+        result = await self.graph.ainvoke(message, config, context=Context(user_id=user, org_id=org))
+        return [str(message.text) for message in result["messages"]]
+
+
+class BuildGraph(Protocol):
+    def __call__(self, settings: Deployment = ..., *, build: Callable[..., Any] = ...) -> Graph: ...
+
+
+@pytest.fixture
+def graph(model: ScriptedAnthropic, store: BaseStore) -> BuildGraph:
+    """Builds a graph on the scripted model and `store`."""
+
+    def build_graph(settings: Deployment = deployed(), *, build: Callable[..., Any] = build_agent) -> Graph:  # noqa: B008  # frozen
+        is_agent = build is build_agent
+        return Graph(built_agent(settings, model.url) if is_agent else build(settings, chat_on(model.url)), store)
+
+    return build_graph

@@ -1,0 +1,31 @@
+"""Alice's consolidation runs without a server, and a platform for the triggers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+
+from lasting_memory.consolidation import run as run_module
+from lasting_memory.testing.platform import Platform
+from tests.conftest import BuildGraph
+from tests.consolidation.runs import Runs
+
+
+@pytest.fixture
+def run(graph: BuildGraph, store: BaseStore, platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Runs:
+    """Runs consolidation for Alice."""
+    monkeypatch.setattr(run_module, "get_client", lambda: platform)
+    return Runs(graph, store, platform)
+
+
+@pytest.fixture
+def built(run: Runs) -> Any:
+    """The graph of Alice's runs."""
+    return run.built
+
+
+@pytest.fixture
+def platform() -> Platform:
+    return Platform()

@@ -1,0 +1,142 @@
+"""What tests of consolidation runs share: the person, the conversations, the model's replies, what the store then has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from deepagents.backends.protocol import FileData
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+
+from lasting_memory import journal
+from lasting_memory.consolidation import Consolidation, Drafts
+from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.identity import Author, Context
+from lasting_memory.settings import CONSOLIDATION_GRAPH
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.platform import Platform
+from lasting_memory.testing.scripted_anthropic import Text, ToolCall
+from tests.conftest import BuildGraph
+
+ALICE = identity.Actor("alice", "acme")
+FILES = namespaces.memories(ALICE, identity.DEFAULT_AGENT_ASSISTANT, deployed().settings)
+TASK = "Conversations with something new"
+AGAIN = "was taken back"
+READY = [Text("done")]
+# A turn after which a batch has no room for another such.
+A_BATCH = "x" * 40_000
+EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
+
+
+class Talk(NamedTuple):
+    """What the person said in one conversation."""
+
+    thread_id: str
+    texts: tuple[str, ...]
+
+
+def run_at(at: str) -> str:
+    """The id of a run that was created then."""
+    milliseconds = int(datetime.fromisoformat(at).timestamp() * 1_000)
+    return str(UUID(int=(milliseconds << 80) | (7 << 76) | (2 << 62)))
+
+
+def talk(thread_id: str, *texts: str) -> Talk:
+    return Talk(thread_id, texts)
+
+
+def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
+    return ToolCall("append_memory", {"path": path, "text": text})
+
+
+class User(dict[str, Any]):
+    """A signed-in user, as a server passes it to a run."""
+
+    @property
+    def identity(self) -> str:
+        return str(self["identity"])
+
+
+@dataclass
+class Runs:
+    """Consolidation for Alice on a graph of her own, called as a server would. Her conversations are given with each run."""
+
+    graph: BuildGraph
+    store: BaseStore
+    platform: Platform
+    said: list[Dated] = field(default_factory=list)  # when she said what, where it matters
+    built: Any = None
+
+    def __post_init__(self) -> None:
+        self.built = self.graph(build=self._build).graph
+
+    def _build(self, settings: Deployment, model: Any) -> Any:
+        return build_consolidation_agent(settings, model, consolidation=Consolidation(settings, Drafts(most=1_000)))
+
+    async def __call__(
+        self,
+        run_id: str,
+        due: Sequence[Talk],
+        *,
+        dry: bool = False,
+        thread: str | None = None,
+        permissions: Sequence[str] = (),
+        steps: int = 9_999,
+        store: BaseStore | None = None,
+    ) -> str:
+        """Run consolidation; the text of the last message."""
+        for number, (thread_id, texts) in enumerate(due):
+            messages = [{"type": "human", "id": f"{thread_id}-{n}", "content": text} for n, text in enumerate(texts)]
+            self.platform.put(ALICE, thread_id, (self.platform.now + timedelta(seconds=number)).isoformat(), messages)
+            for said in self.said:
+                asked = {"input": {"messages": [{"role": "user", "content": said.text}]}}
+                self.platform.runs.kept[thread_id].append({"run_id": run_at(said.at), "status": "success", "kwargs": asked})
+        user = User(identity="alice", org_id="acme", permissions=permissions)
+        ids = {"thread_id": thread or run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
+        self.built.store = store or self.store
+        result = await self.built.ainvoke(
+            {"messages": [{"role": "user", "content": "store X"}]},
+            {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": steps},
+            context=Context(dry_run=dry),
+        )
+        return str(result["messages"][-1].text)
+
+
+async def text(store: BaseStore, key: str = "/topics/food.md") -> str:
+    item = await store.aget(FILES, key)
+    return str(item.value["content"]) if item else ""
+
+
+async def consolidated(store: BaseStore) -> set[str]:
+    """Ids of Alice's threads of which something was consolidated."""
+    return {item.key for item in await store.asearch(namespaces.positions(ALICE), limit=100) if item.value["seen"]}
+
+
+async def everything(store: BaseStore) -> set[str]:
+    return {repr((item.namespace, item.key, item.value)) for item in await store.asearch((), limit=1000)}
+
+
+async def remembered(store: BaseStore, content: str, key: str = "/topics/food.md") -> None:
+    await store.aput(FILES, key, {**create_file_data(content)})
+
+
+async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", encoding: str = "utf-8") -> None:
+    """A file saved by the person, by way of the journal."""
+    file = FileData(content=content, encoding=encoding)
+    await journal.change(store, FILES, key, lambda _: file, Author("person", "alice"))
+
+
+async def write(store: BaseStore, key: str, line: str) -> None:
+    """A line that the person adds."""
+
+    def added(file: FileData | None) -> FileData:
+        return FileData(content=f"{file['content'] if file else ''}{line}\n", encoding="utf-8")
+
+    await journal.change(store, FILES, key, added, Author("person", "alice"))

@@ -1,0 +1,185 @@
+"""The quality set judges: every expectation can fail, a good answer meets them all, and the harness tells the two apart."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lasting_memory.settings import PROJECT
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.evals.cases import Case, Check, Thread, load_cases, messages
+from lasting_memory.testing.evals.conftest import NO_MODEL
+from lasting_memory.testing.evals.harness import run_case
+from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
+from tests.conftest import model_env
+
+CASES = load_cases()
+BY_NAME = {case.name: case for case in CASES}
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+DAY = "2026-03-02"
+
+
+def threads_of(case: Case) -> list[Thread]:
+    return [Thread(str(uuid.UUID(int=number + 1)), DAY) for number in range(len(case.conversations))]
+
+
+def everything(case: Case) -> dict[str, str]:
+    """Memory after a model that writes down all that was said, in every file that it finds or knows of."""
+    talks, start = [*case.messages(), *(messages(act.say) for act in case.person if act.say)], case.start()
+    said = "\n".join(f"- {line}" for talk in talks for turn in talk for line in turn["content"].splitlines())
+    paths = {*start, "/memories/preferences.md", "/memories/topics/index.md"} - {"/memories/profile.json"}
+    return {**start, **{path: f"{start.get(path, '')}\n{said}\n" for path in paths}}
+
+
+@each_case
+def test_a_good_answer_meets_every_expectation(case: Case) -> None:
+    threads = threads_of(case)
+    assert case.problems(case.answer(threads), threads) == []
+
+
+@each_case
+def test_every_expectation_fails_where_all_is_kept_or_all_is_lost(case: Case) -> None:
+    """Every expectation fails where nothing is done, or everything kept, or everything lost."""
+    threads = threads_of(case)
+    naive: list[dict[str, str]] = [case.start(), everything(case), {}]
+    assert [check for check in case.expect if not any(check.problem(case.start(), now, threads) for now in naive)] == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ("- Lives in Lyon", False),
+        ("- Lives in Lyon, in Paris until 2026", False),
+        ("- Lives in Lyon\n- Lived in Paris before", False),
+        ("- Lives in Lyon\n- Lives in Paris", True),
+        ("- Lives in Paris", True),
+        ("- Lived in Paris before", True),
+    ],
+)
+def test_what_was_replaced_may_stand_only_as_what_was(lines: str, problem: bool) -> None:
+    check = Check.model_validate({"in": "/memories/", "replaced": "paris", "by": "lyon"})
+    assert bool(check.problem({}, {"/memories/topics/home.md": lines}, [Thread("t", DAY)])) is problem
+
+
+# --- The harness -----------------------------------------------------------------------------------------------------
+
+GOOD = BY_NAME["a decision with its reason, its date and its thread"]
+BAD = BY_NAME["a password"]
+
+
+def keep_everything(body: Body) -> Reply:
+    """A model that reads, then writes down all that it read."""
+    results = tool_results(body)
+    if not results:
+        return [ToolCall("search_recent_conversations", {})]
+    text = "\n".join(line.partition(": ")[2] for line in results[0].splitlines())
+    return (
+        [ToolCall("append_memory", {"path": "/memories/topics/all.md", "text": text})] if "password" in text else [Text("ok")]
+    )
+
+
+def answer_well(body: Body) -> Reply:
+    """A model that reads, then writes the files of a good answer to `GOOD`."""
+    results = tool_results(body)
+    if not results:
+        return [ToolCall("search_recent_conversations", {})]
+    match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", results[0])
+    if not match:
+        return [Text("done")]
+    files = GOOD.answer([Thread(match[0], datetime.now(UTC).date().isoformat())])
+    return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
+
+
+@pytest.mark.server
+async def test_a_model_that_does_right_passes_and_one_that_keeps_everything_fails(
+    server: DevServer, model: ScriptedAnthropic
+) -> None:
+    model.script(lambda _: True, *[answer_well] * 5)
+    outcome = await run_case(server, GOOD)
+    assert GOOD.problems(outcome.files, outcome.threads) == []
+
+    model.clear()
+    model.script(lambda _: True, *[keep_everything] * 5)
+    outcome = await run_case(server, BAD)
+    (problem,) = BAD.problems(outcome.files, outcome.threads)
+    assert "Tiger-hunter2-Moon" in problem
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["a line that was undone", "a file that was deleted", "a line that was corrected"])
+async def test_what_a_person_does_is_done_before_consolidation(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
+    """What a person does is done before consolidation, which still reads what they said before it."""
+    case = BY_NAME[name]
+    outcome = await run_case(server, case)
+    start = case.start()
+    assert {path: outcome.files.get(path, "") for path in case.memory} == {path: start.get(path, "") for path in case.memory}
+    assert case.problems(outcome.files, outcome.threads) == []
+    assert case.conversations[0][0]["user"] in str(model.requests)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["a proposal that was declined", "what was declined and is said again later"])
+async def test_what_was_proposed_is_declined_before_consolidation(
+    server: DevServer, model: ScriptedAnthropic, name: str
+) -> None:
+    """What was proposed is declined before consolidation, which reads what was said since."""
+    case = BY_NAME[name]
+    cello = ToolCall("append_memory", {"path": "/memories/topics/music.md", "text": "- Is learning the cello"})
+    again: list[Reply] = [[cello], [Text("done")]] if "again" in name else [[Text("done")]]
+    model.script(lambda _: True, [cello], [Text("done")], *again)
+    outcome = await run_case(server, case)
+    assert case.problems(outcome.files, outcome.threads) == []
+    assert len(model.requests) == 2 + len(again)
+    assert case.conversations[1][0]["user"] in str(model.requests[2])
+
+
+# --- `make eval` ------------------------------------------------------------------------------------------------------
+
+
+def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    """`pytest evals` in a copy of the project, where no `.env` of a developer names a model or a key."""
+    skipped = shutil.ignore_patterns(
+        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", ".*_cache"
+    )
+    shutil.copytree(PROJECT, folder / "project", ignore=skipped)
+    own = {
+        name: value for name, value in os.environ.items() if not name.endswith("_MODEL") and not name.startswith("LANGSMITH_")
+    }
+    command = [sys.executable, "-m", "pytest", "evals", "-q", "-p", "no:cacheprovider", *options]
+    return subprocess.run(
+        command, cwd=folder / "project", env={**own, **env}, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:
+    done = run_evals(tmp_path, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count(NO_MODEL) == 1
+    assert f"{len(CASES)} skipped" in done.stdout
+
+
+@pytest.mark.server
+@pytest.mark.proof
+def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(model: ScriptedAnthropic, tmp_path: Path) -> None:
+    with ScriptedLangSmith() as langsmith:
+        env = {**model_env(model), "LANGSMITH_API_KEY": "made-up", "LANGSMITH_ENDPOINT": langsmith.url}
+        done = run_evals(tmp_path, env, "-k", "small or Japanese")
+        assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+        assert sorted(example["inputs"]["name"] for example in langsmith.posted["examples"]) == [
+            "a preference in Japanese",
+            "small talk",
+        ]
+        scores = {(feedback["key"], feedback["score"]) for feedback in langsmith.posted["feedback"]}
+        assert scores == {("keep", 0), ("drop", 1), ("pass", 0), ("pass", 1)}
+        (experiment,) = langsmith.posted["sessions"]
+        assert experiment["name"].startswith("anthropic:claude-sonnet-4-6")

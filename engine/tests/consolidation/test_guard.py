@@ -1,0 +1,334 @@
+"""Which facts a consolidation may take from memory: judged by what a reader still finds there, line by line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import Item
+
+from lasting_memory.consolidation.guard import Changed, changes, diffs, objections
+from lasting_memory.people.identity import Author
+from lasting_memory.settings import MAX_FILE_BYTES
+from lasting_memory.testing.evals.cases import Case, Thread, load_cases
+from lasting_memory.validation import RefusedWriteError
+
+AUTHOR = Author("consolidation", "alice")
+STORED: Any = {"namespace": ("memories",), "created_at": datetime.now(UTC), "updated_at": datetime.now(UTC)}
+SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
+FACTS = [
+    "Likes fennel in soup", "Has a dog called Rufus", "Lives near the river in Lyon", "The Kestrel launch is on 3 May 2027",
+    "Ines Moreau signs off the budget", "Answers in at most five sentences", "Uses Postgres for billing",
+    "Keeps two bee hives", "Works on Tuesdays from home", "Plays the viola in an orchestra",
+]  # fmt: skip
+LINES = [f"- {fact} {SOURCE}" for fact in FACTS]
+BEFORE = "# Facts\n\n" + "\n".join(LINES) + "\n"
+BODY = "\n".join(LINES)
+
+
+def objection(changed: Changed, given_up: Sequence[str]) -> str | None:
+    return objections([changed], {changed.path: given_up})
+
+
+def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md") -> str | None:
+    return objection(Changed(key, before, after), [*given_up])
+
+
+def tags(text: str) -> str:
+    """A text in characters that nobody sees."""
+    return "".join(chr(0xE0000 + ord(char)) if char.isascii() else char for char in text)
+
+
+GONE = {
+    "junk of the same length": "# Facts\n\n" + "\n".join("x" * len(line) for line in LINES),
+    "junk of the same shape": "\n".join(f"- Lorem ipsum dolor sit {number} {SOURCE}" for number in range(10)),
+    "words that all have in common": "\n".join(f"- Something about it {SOURCE}" for _ in LINES),
+    "a comment": f"<!--\n{BODY}\n-->",
+    "a comment on each line": "\n".join(f"- <!-- {fact} -->" for fact in FACTS),
+    "a comment that does not end": f"<!--\n{BODY}",
+    "a comment in a code block": f"```\n<!--\n{BODY}\n-->\n```",
+    "a declaration": f"<!DOCTYPE\n{BODY}>",
+    "an instruction": f"<?x\n{BODY}\n?>",
+    "a code block": f"```\n{BODY}\n```",
+    "a code block that looks closed": f"````md\n```\n{BODY}\n```\n````",
+    "a code block of tildes that does not end": f"~~~\n{BODY}",
+    "a code block in a list": f"- ```\n{BODY}",
+    "a folded part": f"<details>\n<summary>x</summary>\n{BODY}\n</details>",
+    "a folded part that does not end": f"- x <details>\n\n{BODY}",
+    "a folded part right behind a word": f"- x<details>\n{BODY}",
+    "a folded part in a folded part": f"<details><details>\n</details>\n{BODY}\n</details>",
+    "a folded part with a fence before its end": f"<details>\n```\n</details>x\n{tags(BODY)}",
+    "a template": f"<TEMPLATE>\n{BODY}\n</TEMPLATE>",
+    "an element of another name": f"<x-y>\n{BODY}\n</x-y>",
+    "a hidden element": f"<div hidden>\n{BODY}\n</div>",
+    "a hidden element over two lines": f"<div\nhidden>\n{BODY}\n</div>",
+    "white on white": "\n".join(f'- <span style="color: white">{fact}</span>' for fact in FACTS),
+    "an attribute with brackets in it": f'<div title="<" hidden>\n{BODY}\n</div>',
+    "front matter": f"---\n{BODY}\n---\n",
+    "link definitions": "\n".join(f"[//]: # ({fact})" for fact in FACTS),
+    "link targets": "\n".join(f"- [x](<{fact}>)" for fact in FACTS),
+    "images": "\n".join(f"- ![{fact}](x.png)" for fact in FACTS),
+    "base64": base64.b64encode(BODY.encode()).decode(),
+    "letters turned round": BODY[::-1],
+    "characters without a width": "\n".join("- " + "\u200b".join(fact) for fact in FACTS),
+    "characters that are not shown": "\n".join(f"- {tags(fact)}" for fact in FACTS),
+    "another direction": "\n".join(f"- \u202e{fact}" for fact in FACTS),
+    "letters that look alike": BODY.translate(dict(zip(map(ord, "aeo"), "\u0430\u0435\u043e", strict=True))),
+    "headings": "\n".join(f"# {fact}" for fact in FACTS),
+    "one line of all words": " ".join(LINES),
+    "a sorted list of all words": " ".join(sorted({word for fact in FACTS for word in fact.split()})),
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("how", GONE)
+def test_ten_facts_that_no_reader_finds_any_more_are_lost(how: str) -> None:
+    reason = judged(BEFORE, GONE[how])
+    assert reason is not None
+    assert "would lose 10 lines" in reason or "only plain text" in reason
+    given = judged(BEFORE, GONE[how], *LINES)
+    assert given is None or "only plain text" in given, "given to forget_lines"
+
+
+@pytest.mark.parametrize("line", [
+    "- <b>dill</b>", "<!-- dill -->", "- \u200bdill", "<details>", "- <x-y>dill", "- \u202edill", "```", "- ~~~", "---",
+    "![dill](x)", "[dill]: x",
+])  # fmt: skip
+def test_a_new_line_is_plain_text(line: str) -> None:
+    assert "only plain text" in (judged(BEFORE, f"{BEFORE}{line}\n") or "")
+    assert judged(f"{BEFORE}{line}\n", f"{BEFORE}{line}\n- new\n") is None, "one that was there may stay"
+
+
+KEPT = {
+    "as they are": BEFORE,
+    "another order": "\n".join(reversed(LINES)),
+    "other bullets, emphasis and spaces": "\n".join(f"  *  **{fact}**  {SOURCE}" for fact in FACTS),
+    "numbers before them": "\n".join(f"{number}. {line[2:]}" for number, line in enumerate(LINES)),
+    "a table": "| fact |\n|---|\n" + "\n".join(f"| {fact} |" for fact in FACTS),
+    "headings between them": "\n".join(f"## {number}\n\n{line}" for number, line in enumerate(LINES)),
+    "without their sources": "\n".join(FACTS),
+    "two on a line": "\n".join(f"{one}; {two.lower()} {SOURCE}" for one, two in zip(FACTS[::2], FACTS[1::2], strict=True)),
+    "a date added": "\n".join(f"{line} and still so in 2027" for line in LINES),
+    "other line ends": BEFORE.replace("\n", "\r\n"),
+    "code within the line": f"- `Vec<T>`\n{BEFORE.replace('Postgres', '`Postgres`')}",
+    "beside addresses": f"- <ann@example.com> <https://example.com/a>\n{BODY}\n",
+    "worded differently": """
+        - He likes soups with fennel
+        - Rufus is the name of his dog
+        - Lives in Lyon, close to the river
+        - Kestrel: launch on May 3, 2027
+        - The budget is signed off by Ines Moreau
+        - At most five sentences an answer
+        - Billing uses Postgres
+        - Two hives of bees are kept
+        - On Tuesdays works from his home
+        - Plays viola, orchestra
+    """,
+}
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_facts_whose_words_still_stand_in_one_line_are_kept(how: str) -> None:
+    assert judged(BEFORE, KEPT[how]) is None
+
+
+def test_facts_may_go_to_another_file_where_a_reader_sees_them() -> None:
+    emptied = Changed("/topics/facts.md", BEFORE, "")
+    assert objections([emptied, Changed("/topics/other.md", "- x\n", f"- x\n{BODY}\n")], {}) is None
+    assert objections([emptied, Changed("/topics/other.md", "", f"```\n{BODY}\n```\n")], {})
+
+
+@pytest.mark.parametrize("before", [
+    "- 緑茶が好き\n- 犬を飼っている\n- 東京に住んでいる\n",
+    "- Trinkt grünen Tee\n- Wohnt in München\n- Hat zwei Hunde\n",
+    "- يحب الشاي الأخضر\n- يعيش في القاهرة\n- لديه كلبان\n",
+    "- می‌خواهم چای بنوشم\n- در تهران زندگی می‌کنم\n- دو سگ دارم\n",
+    "- Loves 🍵 a lot\n- 🐕🐕\n- No 🍷\n",
+])  # fmt: skip
+def test_every_language_s_facts_are_facts(before: str) -> None:
+    lines = before.splitlines()
+    assert judged(before, "\n".join(reversed(lines)).replace("-", "*")) is None
+    assert "would lose 3 lines" in (judged(before, "- x\n- y\n- z\n") or "")
+    assert "would lose 2 lines" in (judged(before, lines[0]) or "")
+
+
+def test_what_tells_facts_apart_counts_more_than_what_they_share() -> None:
+    before = "".join(
+        f"- The Kestrel team in Lyon uses {name} for its work\n" for name in ("Postgres", "Redis", "Kafka", "Argo")
+    )
+    assert "would lose 4 lines" in (judged(before, "- The Kestrel team in Lyon uses tools for its work\n") or "")
+    assert judged(before, "- The Kestrel team in Lyon uses Postgres, Redis, Kafka and Argo for its work\n") is None
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("- The budget is 40,000 euros\n", "- The budget is 25,000 euros\n"),
+    ("- The launch of Kestrel is on 3 May\n", "- The launch of Kestrel is on 9 May\n"),
+    ("- Lives in Paris\n", "- Lives in Lyon\n"),
+])  # fmt: skip
+def test_a_fact_with_another_number_or_name_is_another_fact(before: str, after: str) -> None:
+    assert judged(before, after)
+    assert judged(before, after, before) is None
+    assert judged(before, f"{after.strip()}; before: {before}") is None
+
+
+def test_a_third_of_the_facts_may_go_of_those_that_were_not_given_up() -> None:
+    def left(count: int) -> str:
+        return "\n".join(LINES[:count])
+
+    assert judged("\n".join(LINES[:9]), left(6)) is None
+    assert judged("\n".join(LINES[:9]), left(5))
+    assert judged("\n".join(LINES[:9]), left(5), *LINES[7:9]) is None
+    assert judged("\n".join(LINES[:9]), left(4), *LINES[6:9]) is None, "three were given, two of six were not"
+    assert judged("\n".join(LINES[:9]), left(3), *LINES[6:9])
+    given_but_there = ["- one", "- two"]
+    assert judged("- one\n- two\n- three\n- four\n", "- one\n- two\n", *given_but_there), "they make no room for others"
+    assert judged("- dill\n- dill\n- Dill.\n", "- dill\n") is None, "a fact that stands twice is one"
+
+
+@pytest.mark.parametrize(
+    "given", ["Has a dog called Rufus", f"  * **Has a dog called Rufus** {SOURCE}", "Has a dog\nHas a dog called Rufus"]
+)
+def test_a_line_is_given_up_by_its_words(given: str) -> None:
+    assert judged(f"{LINES[1]}\n", "", given) is None
+    assert judged(f"{LINES[1]}\n", "", "Has a dog")
+
+
+HIDDEN = "# Notes\n\n- seen\n\n```\nfennel soup\nbee hives\nviola\n```\n"
+
+
+def test_what_was_hidden_already_may_stay_hidden_but_not_go() -> None:
+    assert judged(HIDDEN, f"{HIDDEN}- new\n") is None
+    assert judged(HIDDEN, HIDDEN.replace("# Notes\n\n", "# Notes\n\n- new\n")) is None
+    assert judged(HIDDEN, HIDDEN.replace("```\n", "")) is None
+    assert "would lose 3 lines" in (judged(HIDDEN, "# Notes\n\n- seen\n\n```\ndolor sit\nlorem\n```\n") or "")
+
+
+def test_a_profile_is_judged_by_its_fields_however_it_is_laid_out() -> None:
+    profile: dict[str, Any] = {"name": "Omar", "role": "support engineer", "timezone": "Africa/Cairo", "units": "metric"}
+    one_line, laid_out = json.dumps(profile), json.dumps(profile, indent=2)
+    replaced = json.dumps({**profile, "role": "team lead"}, indent=2)
+    assert judged(one_line, laid_out, key="/profile.json") is None
+    assert judged(one_line, replaced, key="/profile.json") is None
+    assert "would lose 3 lines" in (judged(laid_out, '{"name": "Omar"}', key="/profile.json") or "")
+    given = ['  "role": "support engineer",', '  "timezone": "Africa/Cairo",', '  "units": "metric"']
+    assert judged(laid_out, '{"name": "Omar"}', *given, key="/profile.json") is None
+    assert judged(one_line, "", one_line, key="/profile.json") is None
+
+
+THREADS = [Thread("0199c2f0-1111-4111-8111-111111111111", "2026-03-02")] * 9
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.name)
+def test_a_good_answer_of_the_quality_set_may_stand(case: Case) -> None:
+    """Where the model does as its prompt says: each line that it removes or replaces is given to `forget_lines`."""
+    after = case.answer(THREADS)
+    paths = sorted({*case.memory, *after})
+    changed = [Changed(path.removeprefix("/memories"), case.memory.get(path, ""), after.get(path, "")) for path in paths]
+    assert objections(changed, {change.path: change.before.splitlines() for change in changed}) is None
+
+
+def hostile() -> dict[str, tuple[str, str]]:
+    """Pairs of texts of the greatest size, as long to compare as we could make them."""
+    random, size = Random(7), MAX_FILE_BYTES
+
+    def cut(text: str) -> str:
+        return text.encode()[:size].decode(errors="ignore")
+
+    few = [cut("\n".join(" ".join(random.choices("abcdefghijklmnop", k=5)) for _ in range(30_000))) for _ in range(2)]
+    many = [
+        cut("\n".join(f"w{random.randrange(9999)} w{random.randrange(9999)} x y z" for _ in range(30_000))) for _ in range(2)
+    ]
+    short = [cut("\n".join(f"{letter}{number}" for number in range(60_000))) for letter in "ab"]
+    long = [cut(" ".join(f"{letter}{number} common" for number in range(60_000))) for letter in "ab"]
+    shapes = {
+        "few words": few,
+        "many words": many,
+        "short lines": short,
+        "one line": long,
+        "no spaces": ["東京都に住む" * 14_000, "京都府に住む" * 14_000],
+    }
+    repeated = [
+        *("<a ", "<a\n", "<a b='", "</", "<!--", "<!-- -->", "<?", "![", "](", "[](", "[x]:\n", "<details>", "</details>"),
+        *("`", "`<!--", "```\n", "~~~ \n", "---\n", "\n---", "- ", " ", ">", '{"a":', "[", "\u202e", "\ufdfa"),
+        *("(2026-03-02, thread x", "(2026-03-02, thread x;"),
+    ]
+    pairs = {name: (one, two) for name, (one, two) in shapes.items()}
+    return pairs | {text: (cut("- fact\n" + text * size), cut(text * size)) for text in repeated}
+
+
+@pytest.mark.proof
+def test_no_text_takes_long() -> None:
+    for name, (before, after) in hostile().items():
+        started = time.process_time()
+        for pair in ((before, after), (before, before + "x"), (before, "")):
+            judged(*pair)
+        # Measured: no pair takes more than a second. With anything quadratic this takes minutes.
+        assert time.process_time() - started < 20, name
+
+
+# --- On small files --------------------------------------------------------------------------------------------------
+
+
+def test_a_deleted_file_is_a_loss_like_an_emptied_one() -> None:
+    assert objection(Changed("/a.md", "one\n", ""), [])
+    assert objection(Changed("/a.md", "one\n", ""), ["one"]) is None
+
+
+def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
+    photo = Item(value={**create_file_data("AP8=", encoding="base64")}, key="/x", **STORED)
+    note = Item(value={**create_file_data("note")}, key="/x", **STORED)
+    assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []
+    with pytest.raises(RefusedWriteError, match="not text"):
+        Changed("/x", "one\n", "uno\n").merged({"content": "AP7=", "encoding": "base64"}, AUTHOR)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now", "made"),
+    [
+        ("one\n", "one\ntwo\n", "zero\none\n", "zero\none\ntwo\n"),
+        ("one\ntwo\n", "two\n", "one\ntwo\nthree\n", "two\nthree\n"),
+        ("one\n", "one\ntwo\n", "one\ntwo\n", "one\ntwo\n"),
+        ("one\n", "one\ntwo\n", None, "two\n"),
+        ("one\n", "uno\n", None, "uno\n"),
+        ("one\n", None, "one\nmine\n", "mine\n"),
+        ("one\n", None, None, None),
+        ("", "two\n", "mine\n", "mine\ntwo\n"),
+    ],
+)
+def test_a_change_is_made_to_what_others_made_of_the_file(before: str, after: str | None, now: str | None, made: str) -> None:
+    change = Changed("/a.md", before, after or "", deleted=after is None)
+    file = change.merged(None if now is None else create_file_data(now), AUTHOR)
+    assert (sorted(file["content"].splitlines()) if file else None) == (None if made is None else sorted(made.splitlines()))
+
+
+def test_a_profile_stays_a_profile_when_two_change_it() -> None:
+    change = Changed("/profile.json", '{"name": "Ann", "role": "cook"}\n', '{"name": "Eve", "role": "cook"}\n')
+    file = change.merged(create_file_data('{"name": "Ann", "role": "baker", "units": "metric"}\n'), AUTHOR)
+    assert file
+    assert json.loads(file["content"]) == {"name": "Eve", "role": "baker", "units": "metric"}
+    with pytest.raises(RefusedWriteError, match="profile"):
+        change.merged(create_file_data("[]"), AUTHOR)
+
+
+def test_a_file_of_very_many_equal_lines_is_compared_like_any_other() -> None:
+    # With a quadratic comparison this test does not end.
+    lines = ["abc"[number % 3] for number in range(120_000)]
+    before, after = "\n".join(lines), "\n".join([*lines[:60_000], "new", *lines[60_000:]])
+    assert objection(Changed("/a.md", before, after), []) is None
+    assert diffs([Changed("/a.md", before, after)])["/memories/a.md"] == "@@ -60000,2 +60000,3 @@\n c\n+new\n a"
+
+
+def test_headings_and_comments_are_nothing_to_lose() -> None:
+    seeded = "# Preferences\n\n<!-- How this person wants to be answered. -->\n"
+    assert objection(Changed("/preferences.md", seeded, "- metric\n"), []) is None
+
+
+def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
+    assert "skill" in (objection(Changed("/skills/x/SKILL.md", "one\n", ""), ["one"]) or "")

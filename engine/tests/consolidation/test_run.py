@@ -1,0 +1,375 @@
+"""A consolidation run on the real graph and stores, without a server: what it is shown, commits, refuses and records."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from deepagents.backends.utils import create_file_data
+from langchain_core.messages import HumanMessage
+from langchain_core.utils.uuid import uuid7
+from langgraph.store.base import BaseStore, Item
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory import journal
+from lasting_memory.agent.usage import TokenBudgetError
+from lasting_memory.consolidation import records
+from lasting_memory.consolidation.drafts import shorten
+from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory.consolidation.guard import Changed
+from lasting_memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
+from lasting_memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.identity import Author
+from lasting_memory.settings import MAX_CONSOLIDATION_STEPS, MAX_FILE_BYTES, MAX_MEMORY_BYTES
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
+from lasting_memory.testing.stores import WrappedStore
+from tests.conftest import BuildGraph
+from tests.consolidation.runs import (
+    A_BATCH,
+    AGAIN,
+    ALICE,
+    EMPTIED,
+    FILES,
+    READY,
+    TASK,
+    Runs,
+    append,
+    consolidated,
+    everything,
+    remembered,
+    saved,
+    talk,
+    text,
+    write,
+)  # fmt: skip
+
+
+def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READY) -> Callable[[object], Any]:
+    """A reply of the model, before which this happens."""
+    loop = asyncio.get_running_loop()
+
+    def answer(_: object) -> Any:
+        asyncio.run_coroutine_threadsafe(do(), loop).result()
+        return reply
+
+    return answer
+
+
+async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    """The model is shown the batch, and the files about the same, without asking."""
+    await remembered(store, "She likes fennel.\n")
+    await remembered(store, "He drives a tractor.\n", "/topics/machines.md")
+    model.script(TASK, [append("- dill (2026-01-01, t)")], READY)
+    await run("r1", [talk("t", "I like fennel", "and dill")])
+    (shown,) = tool_results(model.requests[0])
+    assert "thread_id=t\nuser: I like fennel\nuser: and dill" in shown
+    assert "She likes fennel." in shown
+    assert "tractor" not in shown
+    assert "store X" not in str(model.requests)
+    assert await text(store) == "She likes fennel.\n- dill (2026-01-01, t)\n"
+    assert await consolidated(store) == {"t"}
+    (record,) = await records(store, ALICE)
+    numbers = record["conversations"], record["messages"], record["model_calls"]
+    assert (record["run_id"], record["status"], numbers) == ("r1", "done", (1, 2, 2))
+    assert min(record["input_tokens"], record["output_tokens"]) > 0
+    assert "+- dill" in record["files"]["/memories/topics/food.md"]
+    assert record["started_at"] < record["ended_at"]
+
+
+async def test_lines_given_up_in_one_run_are_not_in_the_next_on_its_thread(
+    run: Runs, built: Any, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await remembered(store, "likes fennel\n")
+    given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["likes fennel"], "reason": "outdated"})
+    model.script(TASK, [given], READY, EMPTIED, READY, READY)
+    await run("r1", [talk("t", "dill")])
+    await run("r2", [talk("u", "dill")], thread="r1")
+    assert await text(store) == "likes fennel\n"
+    assert "likes fennel" not in str((await built.aget_state({"configurable": {"thread_id": "r1"}})).values)
+
+
+async def test_a_summary_of_an_earlier_batch_does_not_hide_this_one(
+    run: Runs, built: Any, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    """A summary of an earlier batch does not hide this one, and stays nowhere."""
+    config = {"configurable": {"thread_id": "r1"}}
+    event = {"cutoff_index": 30, "summary_message": HumanMessage("a summary"), "file_path": "/conversation_history/x.md"}
+    said = {"/conversation_history/x.md": create_file_data("what was said")}
+    await built.aupdate_state(config, {"_summarization_event": event, "files": said}, as_node="__start__")
+    model.script(TASK, READY)
+    await run("r1", [talk("t", "I like dill")])
+    assert "I like dill" in tool_results(model.requests[0])[0]
+    state = (await built.aget_state(config)).values
+    assert "summary" not in str(state)
+    assert "what was said" not in str(state)
+    assert "I like dill" not in str(state)
+
+
+async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revision(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    delegated = ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"})
+    adding = [[append(f"- {number}") for number in range(first, first + 5)] for first in range(0, 30, 5)]
+    model.script("delegated", [append("- by another")])
+    model.script(TASK, [delegated], *adding, READY)
+    await run("r1", [talk("t", "dill")])
+    assert not any(tool["name"] == "task" for tool in model.requests[0]["tools"])
+    assert "not delegated" in tool_results(model.requests[1])[-1]
+    assert len((await text(store)).splitlines()) == 30
+    assert len(await journal.history(store, FILES, "/topics/food.md")) == 1
+
+
+async def test_a_value_that_is_no_file_stops_nobody_s_consolidation(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await store.aput(FILES, "/topics/dill.md", {"content": 7})
+    model.script(TASK, READY)
+    await run("r1", [talk("t", "dill")])
+    assert await consolidated(store) == {"t"}
+
+
+async def test_somebody_forgotten_meanwhile_is_left_nothing(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    async def forgotten() -> None:
+        await journal.forget(store, ALICE)
+        for item in await store.asearch((), limit=1000):
+            if item.namespace[0] != "forgotten":
+                await store.adelete(item.namespace, item.key)
+
+    model.script(TASK, while_it_works(forgotten, [append("- dill")]), READY)
+    with suppress(Exception):  # the next sign of life fails: nothing is left to work for
+        await run("r1", [talk("t", "dill")])
+    assert {item.namespace[0] for item in await store.asearch((), limit=1000)} == {"forgotten"}
+
+
+async def test_somebody_who_was_forgotten_once_is_consolidated_like_anybody(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await journal.forget(store, ALICE)
+    await asyncio.sleep(0.002)  # a run's id says its millisecond
+    model.script(TASK, [append("- dill")], READY)
+    await run(str(uuid7()), [talk("t", "dill")])
+    assert await text(store) == "- dill\n"
+
+
+async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await remembered(store, "likes fennel\nhates dill\n")
+    emptied = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "nothing\n"})
+    given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["hates dill"], "reason": "contradicted"})
+    kept = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "likes fennel\nlikes dill since May\n"})
+    model.script(AGAIN, [given], [kept], READY)
+    model.script(TASK, [emptied], READY)
+    await run("r1", [talk("t", "I like dill now")])
+    again = model.requests[2]
+    assert "likes fennel; hates dill" in last_user_text(again)
+    assert "I like dill now" in tool_results(again)[0]
+    assert await text(store) == "likes fennel\nlikes dill since May\n"
+    assert await consolidated(store) == {"t"}
+
+
+async def test_a_batch_that_takes_too_many_steps_is_undone(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    model.script(TASK, *[[append(f"- {number}")] for number in range(MAX_CONSOLIDATION_STEPS + 6)])
+    await run("r1", [talk("t", "dill")])
+    assert len(model.requests) == MAX_CONSOLIDATION_STEPS
+    assert await text(store) == ""
+    assert await consolidated(store) == set()
+    assert f"{MAX_CONSOLIDATION_STEPS} steps" in (await records(store, ALICE))[0]["reason"]
+
+
+async def test_a_failing_model_leaves_memory_as_it_was(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    """A failing model leaves memory as it was, and the next run begins at once."""
+    model.script(TASK, [append("- dill")], Failure(400, "invalid_request_error", "no"))
+    with pytest.raises(Exception, match="no"):
+        await run("r1", [talk("t", "dill")])
+    assert await text(store) == ""
+    assert await consolidated(store) == set()
+    model.clear()
+    model.script(TASK, [append("- dill")], READY)
+    await run("r2", [talk("t", "dill")])
+    assert await text(store) == "- dill\n"
+    assert [record["status"] for record in await records(store, ALICE)] == ["done", "failed"]
+
+
+async def test_a_consolidation_beyond_the_budget_fails_so_that_it_stays_due(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    today = datetime.now(UTC).date().isoformat()
+    await store.aput(namespaces.usage(ALICE), f"{today}/run", {"tokens": 9})
+    with pytest.raises(TokenBudgetError, match="Today's 5 tokens are used up"):
+        await graph(deployed(daily_tokens=5), build=build_consolidation_agent).turn("consolidate")
+    assert model.requests == []
+
+
+async def test_what_others_write_meanwhile_stays_beside_what_is_consolidated(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    """What the agent and the person write meanwhile stays beside what consolidation writes."""
+    await saved(store, "one\ntwo\nthree\n")
+    await saved(store, '{"name": "Ann", "role": "cook"}\n', "/profile.json")
+    profile = {"file_path": "/memories/profile.json", "old_string": "cook", "new_string": 'cook", "units": "metric'}
+    given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["two"], "reason": "outdated"})
+
+    async def others() -> None:
+        await saved(store, "zero\none\ntwo\nthree\nmine\n")
+        await saved(store, '{"name": "Ann", "role": "baker"}\n', "/profile.json")
+        await saved(store, "new\n", "/new.md")
+
+    edit = ToolCall("edit_file", {"file_path": "/memories/topics/food.md", "old_string": "two\n", "new_string": ""})
+    model.script(
+        TASK, [given], [edit, ToolCall("edit_file", profile), append("- dill", "/memories/new.md")], while_it_works(others)
+    )
+    await run("r1", [talk("t", "dill")])
+    assert await text(store) == "zero\none\nthree\nmine\n"
+    assert json.loads(await text(store, "/profile.json")) == {"name": "Ann", "role": "baker", "units": "metric"}
+    assert sorted((await text(store, "/new.md")).splitlines()) == ["- dill", "new"]
+
+
+async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    async def leave_little_room() -> None:
+        for number in range(MAX_MEMORY_BYTES // MAX_FILE_BYTES - 1):
+            await saved(store, "x" * MAX_FILE_BYTES, f"/big-{number}.md")
+        used = usage_of(await store.asearch(FILES, limit=100))["bytes"]
+        await saved(store, "x" * (MAX_MEMORY_BYTES - used - 50), "/big.md")
+
+    model.script(AGAIN, [append("- short")], READY)
+    model.script(TASK, [append("- a"), append("y" * 80, "/memories/topics/other.md")], while_it_works(leave_little_room))
+    await run("r1", [talk("t", "dill")])
+    assert f"{MAX_MEMORY_BYTES:,}" in last_user_text(model.requests[-1])
+    assert (await text(store), await text(store, "/topics/other.md")) == ("- short\n", "")
+
+
+async def test_a_dry_run_says_what_it_would_change_and_changes_nothing(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    before = await everything(store)
+    assert "Nothing is new" in await run("r0", [])
+    assert model.requests == []
+    model.script(TASK, [append("- dill")], READY)
+    said = json.loads(await run("r1", [talk("t", "dill")], dry=True))
+    assert "+- dill" in said["files"]["/memories/topics/food.md"]
+    assert said["dry_run"] is True
+    assert await everything(store) == before
+
+
+async def test_a_dry_run_for_nobody_starts_nothing(run: Runs, model: ScriptedAnthropic) -> None:
+    assert "for one person" in await run("r1", [talk("t", "dill")], dry=True, permissions=[identity.OPERATE])
+    assert model.requests == []
+
+
+async def test_a_backlog_is_a_run_for_each_batch(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    model.script(TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)])
+    due = [talk(f"t{number}", A_BATCH) for number in range(3)]
+    for number in range(3):
+        await run(f"r{number}", due if number == 0 else [])
+        planned = [made for made in run.platform.runs.all("pending") if made["context"]["user_id"] == "alice"]
+        assert len(planned) == (number < 2), "the next run is queued while more is due"
+        for made in planned:
+            made["status"] = "success"
+    assert await text(store) == "- fact 0\n- fact 1\n- fact 2\n"
+    assert [record["conversations"] for record in await records(store, ALICE)] == [1, 1, 1]
+
+
+async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await remembered(store, "likes fennel\nhates dill\n")
+
+    def say(body: dict[str, Any]) -> Any:
+        if len(body["messages"]) > 3:
+            return READY
+        return EMPTIED if "user: bad" in tool_results(body)[0] else [append("- good", "/memories/topics/other.md")]
+
+    model.script(TASK, *[say] * 30)
+    await run("r1", [talk("a", "bad"), talk("b", "good"), talk("c", "good")])
+    assert await consolidated(store) == set()
+    for number in range(2, 5):
+        await run(f"r{number}", [])
+    assert await consolidated(store) == {"b", "c"}
+    assert await text(store) == "likes fennel\nhates dill\n"
+    refused = [record for record in await records(store, ALICE) if record["status"] == "undone"]
+    assert all("would lose 2 lines" in record["reason"] for record in refused)
+    assert run.platform.runs.all("pending") == [], "who is refused alone waits for the next turn, or the sweep"
+
+
+async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    """Memory is readable, others' lines are there, and each fact is there once, or at worst twice."""
+    if not isinstance(store, InMemoryStore):
+        pytest.skip("what matters is the order of operations, which is the same")
+    calls = [append("- dill"), append("- food.md: dill", "/memories/topics/index.md")]
+    model.script(TASK, *[lambda body: READY if len(body["messages"]) > 3 else calls] * 1_000)
+    deaths, died = 0, True
+    while died:
+        for item in await store.asearch((), limit=1_000):
+            await store.adelete(item.namespace, item.key)
+        await saved(store, "one\n")
+        mortal = WrappedStore(store)
+        mortal.fail(deaths, ConnectionError(), times=None)
+        try:
+            await run(f"{deaths}", [talk("t", "dill")], store=mortal)
+            died = False
+        except ConnectionError:
+            deaths += 1
+        lines = (await text(store)).splitlines()
+        assert set(lines) <= {"one", "- dill"}
+        assert "one" in lines
+        await write(store, "/topics/food.md", "mine")
+        await run(f"{deaths} then", [])
+        await run(f"{deaths} at last", [])
+        lines = (await text(store)).splitlines()
+        assert {line: min(lines.count(line), 1) for line in lines} == {"one": 1, "- dill": 1, "mine": 1}, deaths
+        assert (lines.count("one"), lines.count("mine")) == (1, 1)
+        assert lines.count("- dill") <= 2
+        assert (await text(store, "/topics/index.md")).count("- food.md: dill") in {1, 2}
+        assert await consolidated(store) == {"t"}
+    assert deaths > 10
+
+
+async def test_of_two_runs_at_once_one_is_committed(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    meanwhile = while_it_works(lambda: run("r2", []))
+    model.script(TASK, [append("- dill")], meanwhile, [append("- dill")], READY)
+    await run("r1", [talk("t", "dill")])
+    assert await text(store) == "- dill\n"
+    assert sorted(record["status"] for record in await records(store, ALICE)) == ["done", "undone"]
+
+
+def topic(key: str, size: int, at: str) -> Item:
+    now = datetime.now(UTC)
+    return Item(value={"content": "x" * size, "modified_at": at}, key=key, namespace=FILES, created_at=now, updated_at=now)
+
+
+def test_consolidation_is_asked_to_shorten_the_oldest_topics() -> None:
+    """Consolidation is asked to shorten the oldest topics where memory is over its budget."""
+    topics = [topic(f"/topics/{n}.md", SHORTEN_ABOVE_BYTES // 8, f"2026-01-0{n}") for n in (7, 3, 5, 1, 2, 4, 6)]
+    files = {item.key: item for item in [*topics, topic("/topics/index.md", 10, "2025"), topic("/preferences.md", 10, "2025")]}
+    assert shorten(files) == ""
+    files["/topics/8.md"] = topic("/topics/8.md", SHORTEN_ABOVE_BYTES // 4, "2026-01-08")
+    asked = shorten(files)
+    assert ", ".join(f"/memories/topics/{n}.md" for n in range(1, 6)) in asked
+    assert "topics/6.md" not in asked
+    assert "{" not in asked
+
+
+async def test_as_many_proposals_wait_as_may(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+    author = Author("consolidation", "alice")
+    for number in range(MAX_PROPOSALS):
+        changes = [Changed(f"/{number}.md", "", "x")]
+        await propose(store, ALICE, Proposal(f"{number}", f"{number:02}", FILES[-1], author, changes, []), None)
+    assert "undecided proposals" in await run("r1", [talk("t", "dill")])
+    assert model.requests == []
+    await decide(store, ALICE, FILES, "3", accept=False, paths=None, began=journal.began_now(ALICE))
+    model.script(TASK, READY)
+    assert "consolidated" in await run("r2", [])

@@ -1,0 +1,286 @@
+"""What people took back stays taken back: undone, corrected, deleted or declined lines return only if they are said again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.store.base import BaseStore
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory.consolidation import records
+from lasting_memory.consolidation.guard import Changed
+from lasting_memory.consolidation.taken_back import Dated, returning, taken_back, without
+from lasting_memory.journal import Revision
+from lasting_memory.people.identity import Author
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.parts import needs_consolidation
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
+from tests.consolidation.runs import ALICE, READY, TASK, Runs, append, saved, talk, text
+from tests.memory.test_paused import control, status
+from tests.memory.test_temporary import new_thread
+
+FACT = "My train leaves at nine"
+AGAIN = "What you wrote was taken back"
+FOOD = "/memories/topics/food.md"
+TRIPS = {"path": "/memories/topics/trips.md"}
+
+
+# --- At the door -----------------------------------------------------------------------------------------------------
+
+Takes = Callable[[LangGraphClient, ScriptedAnthropic], Awaitable[None]]
+
+
+async def undo(client: LangGraphClient, _: ScriptedAnthropic) -> None:
+    await client.http.post("/memory/undo", json={"path": TRIPS["path"], "revision": 1})
+
+
+async def edit(client: LangGraphClient, _: ScriptedAnthropic) -> None:
+    await client.http.put("/memory/file", params=TRIPS, json={"content": "- My train leaves at half past nine\n"})
+
+
+async def edit_and_delete(client: LangGraphClient, model: ScriptedAnthropic) -> None:
+    await edit(client, model)
+    await delete(client, model)
+
+
+async def delete(client: LangGraphClient, _: ScriptedAnthropic) -> None:
+    await client.http.delete("/memory/file", params=TRIPS)
+
+
+async def forget_in_conversation(client: LangGraphClient, model: ScriptedAnthropic) -> None:
+    change = {"file_path": TRIPS["path"], "old_string": f"- {FACT}\n", "new_string": ""}
+    model.script("forget that", [ToolCall("edit_file", change)], [Text("forgotten")])
+    await run_turn(client, await new_thread(client, {}), "forget that")
+
+
+async def decline(client: LangGraphClient, model: ScriptedAnthropic) -> None:
+    await control(client, review=True)
+    await consolidate(client, model, append(f"- {FACT}", TRIPS["path"]))
+    (proposal,) = (await client.http.get("/memory/proposals"))["proposals"]
+    await client.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": False})
+    await control(client, review=False)
+
+
+async def consolidate(client: LangGraphClient, model: ScriptedAnthropic, *calls: ToolCall, **context: Any) -> Any:
+    """A consolidation whose model does not listen. Returns the last message of its run."""
+    model.script(AGAIN, list(calls), READY)
+    model.script(TASK, list(calls), READY)
+    values: Any = await client.runs.wait(
+        await new_thread(client, {}), "consolidation_agent", input={"messages": []}, context=context or None
+    )
+    return values["messages"][-1]["content"]
+
+
+async def everything(client: LangGraphClient) -> str:
+    """All that is remembered, and all that is proposed."""
+    listed = (await client.http.get("/memory"))["files"]
+    files = [await client.http.get("/memory/file", params={"path": file["path"]}) for file in listed]
+    return str([file["content"] for file in files]) + str(await client.http.get("/memory/proposals"))
+
+
+@needs_consolidation
+@pytest.mark.server
+@pytest.mark.parametrize("take_back", [undo, edit, edit_and_delete, delete, forget_in_conversation, decline])
+async def test_what_was_taken_back_returns_only_if_it_is_said_again(
+    server: DevServer, model: ScriptedAnthropic, alice: str, take_back: Takes
+) -> None:
+    client = server.as_user(alice)
+    await client.http.put("/memory/file", params=TRIPS, json={"content": "- Likes maps\n"})
+    said_in = await new_thread(client, {})
+    saved_at_once = [append(f"- {FACT}", TRIPS["path"])] if take_back is not decline else READY
+    model.script(FACT, saved_at_once, READY)
+    await run_turn(client, said_in, FACT)
+    await take_back(client, model)
+    model.clear()
+    assert FACT not in await everything(client)
+    await run_turn(client, said_in, "And it rains in Lyon")
+
+    kept = append("- It rains in Lyon", TRIPS["path"])
+    reworded = append("- The train leaves at nine (2026-11-23)", "/memories/topics/travel.md")
+    if take_back is undo:
+        rehearsed = json.loads(await consolidate(client, model, reworded, kept, dry_run=True))
+        assert "leaves at nine" not in str([*rehearsed["files"].values()])
+        assert "+- It rains in Lyon" in rehearsed["files"][TRIPS["path"]]
+        model.clear()
+    assert str(await consolidate(client, model, reworded, kept)).endswith("conversations were consolidated.")
+    first, again = (next(body for body in model.requests if words in last_user_text(body)) for words in (TASK, AGAIN))
+    assert "# Taken back" in tool_results(first)[0]
+    assert FACT in tool_results(first)[0].partition("# Taken back")[2]
+    assert "The person took this back" in last_user_text(again)
+    now = await everything(client)
+    assert "leaves at nine" not in now
+    assert "It rains in Lyon" in now, "the rest of the batch stays"
+    (record,) = (await client.http.get("/memory/consolidations", params={}))["consolidations"][:1]
+    assert "took this back" in record["reason"]
+
+    model.clear()
+    await run_turn(client, await new_thread(client, {}), "By the way, my train leaves at nine now.")
+    await consolidate(client, model, reworded)
+    assert "The train leaves at nine" in await everything(client), "it was said again later"
+    assert all(AGAIN not in last_user_text(body) for body in model.requests)
+
+
+@needs_consolidation
+@pytest.mark.server
+async def test_a_client_that_sends_old_messages_again_says_nothing_again(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    """Some front ends send the whole conversation with each turn; a copy of a thread is younger than what was said in it."""
+    client = server.as_user(alice)
+    old: Any = {"role": "user", "content": FACT, "id": "old"}
+    thread = await new_thread(client, {})
+    model.script(FACT, [append(f"- {FACT}", TRIPS["path"])], [Text("noted")])
+    await client.runs.wait(thread, "agent", input={"messages": [old]})
+    await delete(client, model)
+    model.clear()
+    await client.runs.wait(thread, "agent", input={"messages": [old, {"role": "user", "content": "What else?", "id": "new"}]})
+    await client.threads.copy(thread)
+    await consolidate(client, model, append(f"- {FACT}", TRIPS["path"]))
+    assert await status(client.http.get("/memory/file", params=TRIPS)) == 404
+
+
+# --- On both stores --------------------------------------------------------------------------------------------------
+
+
+async def test_a_refused_batch_is_told_why_and_a_second_refusal_drops_only_that_line(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    await saved(store, "- Likes tea\n- Likes dogs\n")
+    await saved(store, "- Likes green tea\n- Likes dogs\n")
+    wrong = ToolCall("write_file", {"file_path": FOOD, "content": "- Likes tea\n- Likes dogs\n- Likes rain\n"})
+    model.script(AGAIN, [wrong, append("- Lives in Lyon", "/memories/topics/home.md")], READY)
+    model.script(TASK, [wrong], READY)
+    await run("r1", [talk("t", "I like tea", "I like rain and live in Lyon")])
+    assert await text(store) == "- Likes green tea\n- Likes dogs\n- Likes rain\n"
+    assert await text(store, "/topics/home.md") == "- Lives in Lyon\n"
+    (record,) = await records(store, ALICE)
+    assert (record["status"], record["conversations"]) == ("done", 1)
+    assert "Likes tea" in record["reason"]
+
+
+# --- The measure -----------------------------------------------------------------------------------------------------
+
+
+def history(*contents: str | None, kind: str = "person", key: str = "/topics/food.md") -> tuple[str, list[Revision]]:
+    """A file's history; its first revision is the agent's."""
+    revisions = list[Revision]()
+    for number, content in enumerate(contents, 1):
+        author = Author(kind if number > 1 else "agent")
+        revisions.insert(0, Revision(number, f"{number}", (), content, "utf-8", "", f"2026-01-{number:02}", author))
+    return key, revisions
+
+
+def brought(
+    before: str,
+    after: str,
+    *histories: tuple[str, list[Revision]],
+    said: str = "",
+    declined: str = "",
+    key: str = "/topics/x.md",
+) -> list[str]:
+    """The new lines that bring something back."""
+    taken = taken_back(histories, [Dated(declined, "2026-01-02")] if declined else [])
+    lines = returning([Changed(key, before, after)], {key: before}, taken, [Dated(said, "2026-02")] if said else [])
+    return [" ".join(line) for found in lines.values() for line in found]
+
+
+TEA = history("- Likes tea\n", "- Likes green tea\n")
+
+
+@pytest.mark.parametrize(
+    ("after", "found"),
+    [
+        ("- Likes green tea\n- Likes tea\n", ["likes tea"]),
+        ("- Likes tea\n", ["likes tea"]),
+        ("- Likes green tea\n- Tea is what they like (2026-01-01, thread x)\n", ["tea is what they like"]),
+        ("- Likes green tea\n<!-- Likes tea -->\n```\nLikes tea\n```\n", ["likes tea"]),
+        ("- Likes green tea with milk\n", []),
+        ("- Green tea is liked\n", []),
+        ("- Likes green tea\n- Likes opera\n", []),
+    ],
+)
+def test_a_corrected_line_does_not_come_back_beside_its_correction(after: str, found: list[str]) -> None:
+    assert brought("- Likes green tea\n", after, TEA) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "talk", "found"),
+    [
+        ("The user likes coffee", "I like tea. I like coffee.", False),
+        ("The user likes coffee", "I like tea and coffee", False),
+        ("The user likes tea a lot", "I like tea. I like coffee.", True),
+        ("The user enjoys tea", "I like tea", True),
+        ("The user enjoys tea", "I enjoy tea", True),
+        ("The user likes short answers", "I like tea. Please keep your answers short", False),
+    ],
+)
+def test_another_fact_in_the_same_form_is_no_return(line: str, talk: str, found: bool) -> None:
+    taken = taken_back([history("- The user likes tea\n", "")], [])
+    brings = returning([Changed("/x.md", "", f"- {line}\n")], {}, taken, [], [talk])
+    assert bool(brings) == found
+
+
+def test_numbers_tell_facts_apart() -> None:
+    gone = history("- Train at 9:15 from platform 3\n", "")
+    assert brought("", "- Train at 10:15 from platform 3\n", gone) == []
+    assert brought("", "- From platform 3 the train leaves at 9:15\n", gone) == ["from platform 3 the train leaves at 9 15"]
+
+
+def test_a_declined_line_and_a_field_of_the_profile_are_taken_back() -> None:
+    assert brought("", "- Likes tea\n- Hates dill\n", declined="- Likes tea") == ["likes tea"]
+    profile = history('{"name": "Al"}', '{"name": "Ada"}', key="/profile.json")
+    assert brought('{"name": "Ada"}', '{"name": "Al"}', profile, key="/profile.json") == ["name al"]
+
+
+@pytest.mark.parametrize("kind", ["consolidation", "seed", "outside"])
+def test_only_who_acts_at_the_person_s_word_takes_back(kind: str) -> None:
+    assert brought("", "- Likes tea\n", history("- Likes tea\n", "", kind=kind)) == []
+
+
+def test_what_was_written_again_is_taken_back_no_longer() -> None:
+    assert brought("", "- Likes tea\n", history("- Likes tea\n", "", "- Likes tea\n")) == []
+    moved = (
+        history("- Likes tea\n", "", key="/topics/a.md"),
+        history("- x\n", "- x\n", "- x\n- Likes tea\n", key="/topics/b.md"),
+    )
+    assert brought("", "- Likes tea\n", *moved) == []
+
+
+def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> None:
+    gone = history("- Likes tea\n", "")
+    assert brought("", "- Likes tea\n", gone, said="You know what? I am liking teas again. Really.") == []
+    user = history("- User prefers tea\n", "")
+    assert brought("", "- User prefers short answers\n", user, said="Please keep your answers short.") == []
+    taken = taken_back([gone], [])
+    early = [Dated("I like tea", "2026-01-01")]
+    assert returning([Changed("/x.md", "", "- Likes tea\n")], {}, taken, early)
+
+
+_WORDS = ["tea", "fennel", "lyon", "opera", "rex", "tuesday", "violin", "9", "ten", "mint"]
+_LINE = st.lists(st.sampled_from(_WORDS), min_size=2, max_size=4, unique=True).map(lambda words: f"- {' '.join(words)}")
+_LINES = st.lists(_LINE, max_size=6, unique_by=lambda line: frozenset(line.split()))
+
+
+@given(removed=_LINES, present=_LINES, written=_LINES)
+def test_no_removed_line_is_left_and_nothing_else_of_memory_is_lost(
+    removed: list[str], present: list[str], written: list[str]
+) -> None:
+    """Whatever a batch writes: without what it brings back, it has no line that was removed, and what stood there stays."""
+    before = "".join(f"{line}\n" for line in present)
+    after = "".join(f"{line}\n" for line in [*present, *written])
+    taken = taken_back([history("".join(f"{line}\n" for line in removed), "")], [])
+    change = Changed("/x.md", before, after)
+    if before == after:
+        return
+    files = {"/x.md": before}
+    left = without([change], returning([change], files, taken, []))
+    now = left[0].after.splitlines() if left else before.splitlines()
+    assert set(removed) & set(now) <= set(present)
+    assert set(present) <= set(now)
+    assert set(now) <= {*present, *written}
+    assert returning(left, files, taken, []) == {}, "and then there is nothing to drop any more"

@@ -1,0 +1,123 @@
+"""A turn plans its person's consolidation when it ends, and neither waits for that nor fails with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import httpx
+import pytest
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.runtime import Runtime, ServerInfo
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory.consolidation import planning
+from lasting_memory.consolidation.planning import IdleTrigger, Owner
+from lasting_memory.people import identity
+from lasting_memory.testing.deployed import deployed
+from tests.conftest import BuildGraph
+from tests.consolidation.runs import ALICE, User
+
+PLANNED = [(Owner(ALICE), "idle", 300)]
+ON_SERVER: Runtime[Any] = Runtime(
+    store=InMemoryStore(),
+    server_info=ServerInfo(assistant_id="a", graph_id="agent", user=cast("Any", User(identity="alice", org_id="acme"))),
+)
+Planned = list[tuple[Owner, str, int]]
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Awaitable[Any]]], Planned]:
+    """Replaces the planning, which first does this; returns what was planned."""
+
+    def replace(first: Callable[[], Awaitable[Any]]) -> Planned:
+        calls: Planned = []
+
+        async def note(owner: Owner, _: Any, trigger: str, seconds: int) -> None:
+            await first()
+            calls.append((owner, trigger, seconds))
+
+        monkeypatch.setattr(planning, "start", note)
+        return calls
+
+    return replace
+
+
+async def at_once() -> None: ...
+
+
+async def answer(trigger: IdleTrigger, runtime: Runtime[Any] = ON_SERVER, *calls: str) -> None:
+    """The model's answer, with calls of these tools."""
+    made = [{"name": name, "args": {}, "id": name} for name in calls]
+
+    async def model(_: Any) -> ModelResponse[Any]:
+        return ModelResponse([AIMessage("ok", tool_calls=made)])
+
+    tools = [tool(name, return_direct=name == "last")(answer) for name in ("more", "last")]
+    request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=runtime)
+    await trigger.awrap_model_call(request, model)
+
+
+@pytest.mark.parametrize(("calls", "ends"), [((), True), (("more",), False), (("more", "last"), False), (("last",), True)])
+async def test_a_turn_ends_with_an_answer_that_no_other_follows(planned: Any, calls: tuple[str, ...], ends: bool) -> None:
+    made, trigger = planned(at_once), IdleTrigger(deployed(), delay=0)
+    await answer(trigger, ON_SERVER, *calls)
+    await asyncio.gather(*trigger._planning)
+    assert made == PLANNED * ends
+
+
+async def test_a_turn_does_not_wait_for_its_consolidation_to_be_planned(planned: Any) -> None:
+    go_on = asyncio.Event()
+    made, trigger = planned(go_on.wait), IdleTrigger(deployed(), delay=0)
+    await answer(trigger)
+    assert made == []
+    go_on.set()
+    await asyncio.gather(*trigger._planning)
+    assert made == PLANNED
+
+
+async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(planned: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def fail() -> None:
+        raise httpx.ConnectError("the queue is full")
+
+    planned(fail)
+    trigger = IdleTrigger(deployed(), delay=0)
+    with caplog.at_level(logging.INFO):
+        await answer(trigger)
+        await asyncio.gather(*trigger._planning)
+    (record,) = [record for record in caplog.records if record.name == "lasting_memory.consolidation.planning"]
+    assert record.levelname == "WARNING"
+    assert "ConnectError('the queue is full')" in record.message
+
+
+async def test_without_a_server_nothing_is_planned() -> None:
+    trigger = IdleTrigger(deployed())
+    await answer(trigger, Runtime(context=identity.Context("alice", "acme")))
+    assert trigger._planning == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "planning"),
+    [
+        ({}, True),
+        ({"memory_scope": "user+assistant"}, True),
+        ({"consolidate_after_seconds": 0}, False),
+        ({"memory_scope": "assistant"}, False),
+    ],
+)
+async def test_turns_plan_a_consolidation_where_there_is_one(
+    graph: BuildGraph, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], planning: bool
+) -> None:
+    """Turns plan a consolidation, unless it is turned off or memory is shared."""
+    ended: list[Runtime[Any]] = []
+
+    async def note(_: IdleTrigger, runtime: Runtime[Any]) -> None:
+        ended.append(runtime)
+
+    monkeypatch.setattr(IdleTrigger, "_turn_ends", note)
+    await graph(deployed(**changes)).turn("hello")
+    assert len(ended) == planning

@@ -1,0 +1,137 @@
+"""What `langgraph dev` keeps in files, where it has no Postgres: what is said is saved, what is deleted is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.parts import graph_builders
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from tests.conftest import model_env
+
+pytestmark = pytest.mark.server
+
+GRAPHS = {name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*graph_builders(), "stubborn")}
+
+
+@pytest.fixture(scope="module")
+def shared_hasty(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    folder = tmp_path_factory.mktemp("saving")
+    with DevServer(folder, env=model_env(shared_model), config={"graphs": GRAPHS}) as server:
+        yield server
+        (folder / "let_go").touch()
+
+
+@pytest.fixture
+async def server(shared_hasty: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    """A server that is quick where it is slow; it keeps what it has in files."""
+    if not shared_hasty.answers():  # a test has stopped it
+        shared_hasty.start()
+    (shared_hasty.folder / "let_go").unlink(missing_ok=True)
+    yield shared_hasty
+    await shared_hasty.close_clients()
+
+
+def files_with(server: DevServer, text: str, pattern: str = "*") -> list[str]:
+    """The server's files that have this text."""
+    found = list[str]()
+    for file in (server.folder / ".langgraph_api").glob(pattern):
+        with suppress(FileNotFoundError):  # another has taken its place
+            found += [file.name] * (file.is_file() and text.encode() in file.read_bytes())
+    return found
+
+
+async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110  # files tell nobody
+            await asyncio.sleep(0.1)
+
+
+async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_after_a_stop(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
+    await asyncio.sleep(1)  # a flush that finds nothing to save is not the last one
+    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "kept")}
+    people = {how: server.person(f"{how} {alice}") for how in secrets}
+    threads = {how: await people[how].thread(temporary=how == "temporary") for how in secrets}
+    for how, secret in secrets.items():
+        task = ToolCall("task", {"description": f"look for {secret}", "subagent_type": "general-purpose"})
+        model.script(secret, [task], [Text(f"found {secret}")], [Text(f"noted {secret}")])
+        await people[how].turn(threads[how], secret)
+    await until(lambda: all(files_with(server, secret, ".langgraph_checkpoint*") for secret in secrets.values()))
+
+    await people["forgotten"].made("DELETE", "/memory")
+    for how in ("deleted", "temporary"):
+        await people[how].made("DELETE", f"/threads/{threads[how]}")
+    kept = secrets.pop("kept")
+    await until(lambda: not any(files_with(server, secret) for secret in secrets.values()), 20)
+    server.stop()
+    assert not any(files_with(server, secret) for secret in secrets.values())
+    assert files_with(server, kept)
+
+
+async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversations_are_still_saved(
+    server: DevServer, alice: str
+) -> None:
+    person, bob, said = server.person(alice), server.person(f"bob of {alice}"), f"said later {uuid.uuid4()}"
+    mine, bobs = await person.thread(), await bob.thread()
+    await person.turn(mine, "hello")
+    assert "hello" in str(await person.made("GET", f"/threads/{mine}/state"))
+    in_the_way = server.folder / ".langgraph_api" / "store.pckl.tmp"
+    await until(lambda: not in_the_way.exists())
+    in_the_way.mkdir()  # no file can be written there: an OSError as of a full disk
+    await until(lambda: "store.pckl could not be saved" in server.log, 20)
+    in_the_way.rmdir()
+    await bob.turn(bobs, said)
+    await until(lambda: files_with(server, said, ".langgraph_checkpoint*") and files_with(server, said, ".langgraph_ops*"), 20)
+    server.kill()
+    server.start()
+    await server.close_clients()
+    assert said in str(await server.person(f"bob of {alice}").made("GET", f"/threads/{bobs}/state"))
+
+
+async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(server: DevServer, alice: str) -> None:
+    """Of a run that cannot be stopped nothing is left either: forgetting says that it goes on, and finishes at the next try."""
+    person, secret = server.person(alice), f"the safe opens with {uuid.uuid4()}"
+    other, thread = await person.thread(), await person.thread()
+    await person.turn(other, secret)
+    await person.write(secret)
+    said = {"assistant_id": "stubborn", "input": {"messages": [{"role": "user", "content": secret}]}}
+    for _ in range(2):  # cancelling the one that waits makes the platform call the thread idle
+        await person.made("POST", f"/threads/{thread}/runs", {**said, "multitask_strategy": "enqueue"})
+    await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
+    for _ in range(2):
+        refused = await person.ask("DELETE", "/memory")
+        assert (refused.status_code, thread in refused.text, other in refused.text) == (503, True, False)
+    assert [each["thread_id"] for each in await person.made("POST", "/threads/search", {})] == [thread]
+    assert not (await person.made("GET", "/memory"))["files"]
+    (server.folder / "let_go").touch()
+    while (await person.ask("DELETE", "/memory")).status_code == 503:
+        pass
+    await until(lambda: not files_with(server, secret), 20)
+    server.stop()
+    assert not files_with(server, secret)
+
+
+async def test_of_a_server_killed_meanwhile_nothing_runs_on(server: DevServer, alice: str) -> None:
+    """Who is forgotten after a kill in the midst of it is: of what the list of threads calls busy nothing runs."""
+    person = server.person(alice)
+    thread = await person.thread()
+    await person.made("POST", f"/threads/{thread}/runs", {"assistant_id": "stubborn", "input": {}})
+    await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
+    assert (await person.ask("DELETE", "/memory")).status_code == 503
+    await asyncio.sleep(1)  # for a flush
+    server.kill()
+    server.start()
+    await server.close_clients()
+    person = server.person(alice)
+    assert [each["status"] for each in await person.made("POST", "/threads/search", {})] == ["busy"]
+    await person.made("DELETE", "/memory")
+    assert not await person.made("POST", "/threads/search", {})

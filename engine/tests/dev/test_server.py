@@ -1,0 +1,150 @@
+"""`make dev`: what it refuses, and one start for real, in a copy of the project."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+import pytest
+
+from lasting_memory.dev import server
+from lasting_memory.settings import PROJECT
+from lasting_memory.testing.parts import CONSOLIDATION, PAGE, POSTGRES
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
+from tests.conftest import model_env
+
+
+@pytest.fixture
+def project() -> Iterator[Path]:
+    skipped = shutil.ignore_patterns(
+        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", ".*_cache"
+    )
+    # Not below pytest's folder, which Postgres's own user may not enter.
+    with TemporaryDirectory(prefix="project-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(shutil.copytree(PROJECT, Path(folder) / "project", ignore=skipped))
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(project: Path) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*args: str, **env: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lasting_memory.dev.server", *args],
+            cwd=project,
+            env={**os.environ, "PYTHONPATH": str(project), "LOG_LEVEL": "WARNING", **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+            # A background job of a shell ignores SIGINT, and its children do.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(20)
+        if process.stdout:
+            process.stdout.close()
+
+
+def output(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.read()
+
+
+def started_at(process: subprocess.Popen[str], project: Path) -> tuple[str, str]:
+    """What it said until it ran, and its address."""
+    assert process.stdout
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if "In another terminal" in line:
+            break
+    return "".join(lines), (project / ".langgraph_api/address").read_text()
+
+
+def ended(url: str) -> bool:
+    try:
+        httpx.get(f"{url}/ok", trust_env=False)
+    except httpx.TransportError:
+        return True
+    return False
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit, match="PORT is"):
+        server.choose_port(taken.getsockname()[1])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("options", [[], *[pytest.param(["--postgres"], marks=pytest.mark.proof)] * POSTGRES])
+def test_it_starts_seeds_ends_at_ctrl_c_and_keeps_what_it_had(
+    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
+) -> None:
+    """It reads `.env`, runs once a folder, ends though a call of the model hangs, and goes down with its terminal."""
+    (project / "policies/acme").mkdir(parents=True, exist_ok=True)
+    (project / "policies/acme/rule.md").write_text("1. Be kind.\n")
+    (project / ".env").write_text("DEFAULT_ORG=globex\nMEMORY_SCOPE=\nCONSOLIDATION_SCHEDULE=0 3 * * *\n")
+    note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
+    model.script("note it", [note], [Text("done")])
+    model.script("hang", Slow(60, [Text("late")]))
+    process = start(*options, "--port", str(free_port()), DEFAULT_ORG="acme", **model_env(model))
+    said, url = started_at(process, project)
+    assert "policies/acme/rule.md: added" in said, said
+    assert ("cron: created, 0 3 * * *" in said) == CONSOLIDATION
+    assert (f"Open {url}/app to talk" in said) == PAGE
+    ask = partial(httpx.request, timeout=120, trust_env=False)
+    assert ask("GET", f"{url}/app").is_success == PAGE
+    studio = {"x-auth-scheme": "langsmith", "origin": "https://smith.langchain.com"}
+    thread = ask("POST", f"{url}/threads", json={}, headers=studio).json()
+    assert thread["metadata"]["org_id"] == "acme", "what the process was given wins over .env"
+    rebound = {"x-auth-scheme": "langsmith", "host": "rebound.example"}
+    for path, sent in (
+        ("/internal/truncate", {}),
+        ("/threads/search", rebound),
+        ("/deploy", {"origin": "https://attacker.example"}),
+    ):
+        assert ask("POST", f"{url}{path}", json={}, headers=sent).status_code == 403, path
+    second = start(*options)
+    assert second.wait(30) == 1
+    assert f"A server of this folder runs already, at {url}" in output(second)
+
+    alice = {"authorization": "Bearer dev:acme:alice"}
+    with ThreadPoolExecutor() as waiting:
+        for text in ("note it", "hang"):
+            message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
+            turn = waiting.submit(ask, "POST", f"{url}/runs/wait", json=message, headers=alice)
+            while not (model.requests_for("hang") or turn.done()):
+                time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(25) == 0
+        assert isinstance(turn.exception(10), httpx.TransportError)
+    assert ended(url)
+
+    process = start(*options, "--port", str(free_port()), **model_env(model))
+    _, url = started_at(process, project)
+    kept = ask("GET", f"{url}/memory/file?path=/memories/preferences.md", headers=alice)
+    assert "- written before Ctrl-C" in kept.text
+    process.send_signal(signal.SIGHUP)
+    process.wait(30)
+    assert ended(url)

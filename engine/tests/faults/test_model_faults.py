@@ -1,0 +1,215 @@
+"""A provider that cuts, hangs or talks nonsense, over HTTP, on the real server: what a person loses is that answer alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory.dev.server import JOBS
+from lasting_memory.settings import MAX_BUSY_THREADS
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.parts import graph_builders, needs_consolidation
+from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
+from tests.conftest import model_env
+from tests.faults.graphs import LIMITS
+
+pytestmark = pytest.mark.server
+
+SECRET = "I am allergic to peanuts. Never offer me any, and tell every cook about it before they begin."
+WRITE = [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": SECRET})]
+SAY = [Text(SECRET)]
+DELEGATE = [ToolCall("task", {"description": "note it", "subagent_type": "general-purpose"})]
+HALF = 5  # events: its beginning, that of a block, and three parts of that
+
+
+def until(count: int) -> Callable[[list[bytes]], Iterable[bytes | float]]:
+    return lambda events: events[:count]
+
+
+def limited(events: list[bytes]) -> Iterable[bytes]:
+    """At the provider's limit of tokens, in the middle of the argument."""
+    return [*events[:HALF], *(event.replace(b'"tool_use"', b'"max_tokens"') for event in events[-3:])]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the provider does at every attempt, the error that the person then reads, and how many requests it makes at most."""
+
+    answer: Answer
+    error: str
+    requests: int = 1 + LIMITS.retries
+
+
+SDK = 3  # attempts that Anthropic's client makes before there is an answer
+BROKEN = b'event: error\ndata: {"type": "error", "error": {"type": "x"}}\n\n'
+# How an answer may be cut otherwise, by every provider, is in `test_answers.py`.
+FAULTS = {
+    "cut in a tool call": Fault(Changed(WRITE, until(HALF)), "answer broke off"),
+    "cut before anything": Fault(Changed(SAY, until(0)), "CutAnswerError"),
+    "an error in the middle": Fault(Changed(WRITE, lambda events: [*events[:HALF], BROKEN]), "CutAnswerError"),
+    "silent before the first byte": Fault(Slow(30, SAY), "SilentModelError", 1),
+    "a byte now and then": Fault(
+        Changed(WRITE, lambda events: itertools.chain(events[:HALF], itertools.cycle([b":", 0.2]))), "nothing for 4 seconds", 1
+    ),
+    "words without an end": Fault(
+        Changed(SAY, lambda events: itertools.chain(events[:HALF], itertools.cycle([events[HALF], 0.2]))), "RunTooLongError", 1
+    ),
+    "at the limit of tokens": Fault(Changed(WRITE, limited), "a tool call may be half", 1),
+    "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
+    "429, and wait an hour": Fault(Failure(429, "rate_limit_error", "slow down", "3600"), "SilentModelError", 1),
+    "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.retries),
+}
+
+
+@dataclass
+class Outcome:
+    """What became of a turn with a fault, and the answer to the next one in the thread."""
+
+    run: str
+    error: str
+    seconds: float
+    requests: int
+    kept: str
+    following: str
+
+
+@pytest.fixture(scope="module")
+def impatient(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    """The server, with the graphs of `graphs.py`."""
+    config = {"graphs": {name: f"./tests/faults/graphs.py:{name}" for name in graph_builders()}}
+    with DevServer(tmp_path_factory.mktemp("impatient"), env=model_env(shared_model), config=config) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def outcomes(impatient: DevServer, shared_model: ScriptedAnthropic) -> dict[str, Outcome]:
+    """All faults, some at once, each met by a person of its own."""
+    shared_model.clear()
+
+    async def everybody() -> list[Outcome]:
+        some = asyncio.Semaphore(5)
+
+        async def meet(name: str) -> Outcome:
+            async with some:
+                return await _meet(impatient, shared_model, name)
+
+        try:
+            return await asyncio.gather(*map(meet, FAULTS))
+        finally:
+            await impatient.close_clients()
+
+    return dict(zip(FAULTS, asyncio.run(everybody()), strict=True))
+
+
+async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> Outcome:
+    fault, who = FAULTS[name], f"{uuid.uuid4().hex}@example.com"
+    client, text = server.as_user(who), f"fault for {who}"
+    thread = await new_thread(client)
+    if "subagent" in name:
+        model.script("note it", *[fault.answer] * (fault.requests - 1))
+        model.script(text, DELEGATE)
+    else:
+        model.script(text, *[fault.answer] * fault.requests)
+    before = len(model.requests_for("note it" if "subagent" in name else text))
+    began = time.monotonic()
+    message: Any = {"messages": [{"role": "user", "content": text}]}
+    run = await client.runs.create(thread, "agent", input=message)
+    with contextlib.suppress(Exception):
+        await client.runs.join(thread, run["run_id"])
+    seconds = time.monotonic() - began
+    status = (await client.runs.get(thread, run["run_id"]))["status"]
+    error = str((await client.threads.get(thread)).get("error"))
+    requests = len(model.requests_for(text)) + (len(model.requests_for("note it")) - before if "subagent" in name else 0)
+    model.script(f"and now, {who}", [Text("ok")])  # before what a run that gave up early left of the fault
+    after = await run_turn(client, thread, f"and now, {who}?")
+    kept = f"{after['messages']} {await memory(server, who)}"
+    return Outcome(status, error, seconds, requests, kept, after["messages"][-1]["content"])
+
+
+async def new_thread(client: LangGraphClient) -> str:
+    return str((await client.threads.create())["thread_id"])
+
+
+async def memory(server: DevServer, who: str) -> str:
+    return await server.person(who).read("/memories/preferences.md") or ""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_an_error_of_the_run_and_nothing_is_kept(name: str, outcomes: dict[str, Outcome]) -> None:
+    """A fault is an error of the run, and nothing of the answer is done or kept."""
+    outcome, fault = outcomes[name], FAULTS[name]
+    assert (outcome.run, outcome.following) == ("error", "ok"), outcome
+    assert fault.error in outcome.error
+    assert "peanuts" not in outcome.kept
+    assert outcome.requests <= fault.requests
+    bound = LIMITS.run_seconds if fault.error == "RunTooLongError" else 3 * LIMITS.silence_seconds
+    assert outcome.seconds < bound + 10, "with the queue's time, and that of a busy machine"
+
+
+async def test_an_answer_that_broke_off_once_is_asked_for_again(
+    impatient: DevServer, shared_model: ScriptedAnthropic, alice: str
+) -> None:
+    """An answer that broke off once is asked for again, and streamed as another message."""
+    shared_model.script(alice, Changed(WRITE, until(HALF)), WRITE, Changed(SAY, until(HALF)), [Text("Noted.")])
+    client = impatient.as_user(alice)
+    thread = await new_thread(client)
+    streamed: dict[str, str] = {}
+    message: Any = {"messages": [{"role": "user", "content": alice}]}
+    async for event in client.runs.stream(thread, "agent", input=message, stream_mode="messages-tuple"):
+        if event.event == "messages" and event.data[0]["type"] == "AIMessageChunk":
+            text = "".join(block.get("text", "") for block in event.data[0]["content"] if isinstance(block, dict))
+            streamed[event.data[0]["id"]] = streamed.get(event.data[0]["id"], "") + text
+    values: Any = (await client.threads.get_state(thread))["values"]
+    kept = [message["id"] for message in values["messages"] if message["type"] == "ai"]
+    assert [message["type"] for message in values["messages"]] == ["human", "ai", "tool", "ai"]
+    assert values["messages"][-1]["content"] in ("Noted.", [{"type": "text", "text": "Noted.", "index": 0}])
+    assert values["messages"][1]["tool_calls"][0]["args"]["text"] == SECRET
+    assert set(kept) < set(streamed), "a client that keeps messages by id sees which ones are gone"
+    assert len(streamed) == 4
+    assert SECRET in await memory(impatient, alice)
+    await impatient.close_clients()
+
+
+@needs_consolidation
+async def test_a_cut_consolidation_changes_no_memory_and_stays_due(
+    impatient: DevServer, shared_model: ScriptedAnthropic, alice: str
+) -> None:
+    client = impatient.as_user(alice)
+    await run_turn(client, await new_thread(client), "I am allergic to peanuts.")
+    shared_model.script("Conversations with something new", *[Changed(WRITE, until(HALF))] * 3, WRITE, [Text("done")])
+    with pytest.raises(Exception, match="CutAnswerError"):
+        await run_turn(client, await new_thread(client), "consolidate", assistant="consolidation_agent")
+    assert "peanuts" not in await memory(impatient, alice)
+    await run_turn(client, await new_thread(client), "consolidate", assistant="consolidation_agent")
+    assert SECRET in await memory(impatient, alice)
+    await impatient.close_clients()
+
+
+async def test_while_the_model_hangs_for_two_people_somebody_else_gets_through(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    assert int(JOBS) > 2 * MAX_BUSY_THREADS, "nor do one person's conversations and consolidations take every worker"
+    model.script(f"hang {alice}", *[Slow(60, [Text("late")])] * 100)
+    going: list[tuple[LangGraphClient, str, str]] = []
+    for person in (alice, f"other-{alice}"):
+        client = server.as_user(person)
+        message: Any = {"messages": [{"role": "user", "content": f"hang {alice}"}]}
+        for _ in range(MAX_BUSY_THREADS):
+            thread = await new_thread(client)
+            going.append((client, thread, (await client.runs.create(thread, "agent", input=message))["run_id"]))
+    async with asyncio.timeout(60):
+        while len(model.requests_for(f"hang {alice}")) < len(going):  # noqa: ASYNC110  # the scripted server's thread sets no event
+            await asyncio.sleep(0.1)
+    third = server.as_user(f"third-{alice}")
+    async with asyncio.timeout(40):
+        assert (await run_turn(third, await new_thread(third), "hello"))["messages"][-1]["content"] == "ok"
+    await asyncio.gather(*(client.runs.cancel(thread, run, wait=True) for client, thread, run in going))

@@ -1,0 +1,204 @@
+"""An export: one document, whatever is in it. An import: what it creates, adds and keeps; what is wrong writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import time
+from typing import Any
+
+import httpx
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+
+from lasting_memory import journal
+from lasting_memory.deployment import Deployment
+from lasting_memory.http.documents import document
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.namespaces import memories
+from lasting_memory.settings import MAX_IMPORT_BYTES, MAX_MEMORY_FILES
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.parts import stores
+from tests.http.calls import MEMORIES, NOTES, Open, exported, kept, put
+
+ALICE = Actor("alice", "acme")
+HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'
+OWNED = {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
+
+
+class Threads:
+    """The platform's client, of somebody with that many conversations, of which the last two are deleted meanwhile."""
+
+    def __init__(self, number: int, unreadable: str = "", status: int = 500) -> None:
+        self.threads = self.http = self
+        self.client = httpx.AsyncClient(base_url="http://test", transport=httpx.MockTransport(self._page))
+        self.ids, self.most = [f"{n:04}" for n in range(number)], 0
+        self.unreadable, self.status = unreadable, status
+
+    async def search(self, *, limit: int, offset: int, metadata: dict[str, str], **_: Any) -> list[dict[str, Any]]:
+        assert metadata == OWNED
+        return [{"thread_id": thread_id} for thread_id in self.ids[offset : offset + limit]]
+
+    def _page(self, request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)
+        assert asked["metadata"] == OWNED
+        self.most = max(self.most, asked["limit"])
+        if self.unreadable in asked["ids"]:
+            return httpx.Response(self.status)
+        left = [thread_id for thread_id in asked["ids"] if thread_id in self.ids[:-2]]
+        values = {"messages": [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}]}
+        return httpx.Response(200, json=[{"thread_id": thread_id, "values": values} for thread_id in left])
+
+
+async def parts_of(store: BaseStore, client: Any, settings: Deployment | None = None) -> list[bytes]:
+    parts = [part async for part in document(store, client, ALICE, settings or deployed(), {})]
+    await client.client.aclose()
+    return parts
+
+
+async def whole(store: BaseStore, client: Any, settings: Deployment | None = None) -> Any:
+    return json.loads(b"".join(await parts_of(store, client, settings)))
+
+
+async def test_an_export_is_one_document_and_its_conversations_never_in_memory_at_once(store: BaseStore) -> None:
+    settings = deployed(memory_scope="user+assistant")
+    places = [memories(ALICE, assistant, settings.settings) for assistant in ("a", "b")]
+    for place in places:
+        await journal.change(store, place, "/notes.md", lambda _: create_file_data('quote " \u6c34 ]}'), Author("agent"))
+    store.put(memories(Actor("bob", "acme"), "a", settings.settings), "/notes.md", {**create_file_data("bob's")})
+    client = Threads(1_042)
+    parts = await parts_of(store, client, settings)
+    told = json.loads(b"".join(parts))
+    assert len(parts) > 1_042 / 20
+    assert client.most == 20
+    assert [(file["path"], file["assistant_id"]) for file in told["files"]] == [
+        ("/memories/notes.md", "a"), ("/memories/notes.md", "b"),
+    ]  # fmt: skip
+    assert told["files"][1]["revisions"][0]["content"] == 'quote " \u6c34 ]}'
+    assert [talk["thread_id"] for talk in told["conversations"]] == client.ids[:-2]
+    assert told["conversations"][0]["values"]["messages"][0]["content"][0]["text"] == HOSTILE
+
+
+async def test_an_export_has_the_history_of_deleted_files_and_importing_it_does_not_bring_them_back(
+    api: httpx.AsyncClient, calling: Open, store: BaseStore
+) -> None:
+    for text in ("one\n", "two\n"):
+        await put(api, text)
+        await put(api, text, "/memories/there.md")
+    assert (await api.delete("/memory/file", params=NOTES)).status_code == 200
+    told = await whole(store, Threads(0))
+    assert [file["path"] for file in told["files"]] == ["/memories/there.md"]
+    (gone,) = told["deleted_files"]
+    assert [(entry["revision"], entry["deleted"], entry["content"]) for entry in gone["revisions"]] == [
+        (3, True, None), (2, False, "two\n"), (1, False, "one\n"),
+    ]  # fmt: skip
+    async with calling("bob") as bob:
+        assert (await bob.post("/memory/import", json=told)).status_code == 200
+        assert [file["path"] for file in (await bob.get("/memory")).json()["files"]] == ["/memories/there.md"]
+        there = {"path": "/memories/there.md"}
+        assert (await bob.get("/memory/file", params=there)).json()["content"] == told["files"][0]["content"]
+        assert (await bob.get("/memory/history", params=NOTES)).status_code == 404
+
+
+async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(api: httpx.AsyncClient, store: BaseStore) -> None:
+    for path in ("/memories/a.md", "/memories/b.md", "/memories/c.md"):
+        await put(api, "one\n", path)
+    store.put(MEMORIES, "/b.md", {"content": 7})
+    store.put(namespaces.journal(MEMORIES, "/b.md"), "00000001-z", {"path": "/b.md", "revision": 7})
+    client = Threads(50, unreadable="0007")
+    told = await whole(store, client)
+    assert [file["path"] for file in told["files"]] == ["/memories/a.md", "/memories/c.md"]
+    assert told["unreadable"] == [{"path": "/memories/b.md", "value": {"content": 7}}]
+    assert [talk["thread_id"] for talk in told["conversations"]] == client.ids[:-2]
+    assert [talk["thread_id"] for talk in told["conversations"] if "error" in talk] == ["0007"]
+    imported = (await api.post("/memory/import", json=told)).json()
+    assert [file["path"] for file in imported["files"]] == ["/memories/a.md", "/memories/c.md"]
+
+
+async def test_an_outage_is_nobody_s_unreadable_conversation(store: BaseStore) -> None:
+    with pytest.raises(httpx.HTTPStatusError):
+        await parts_of(store, Threads(50, unreadable="0007", status=503))
+
+
+# --- Import ----------------------------------------------------------------------------------------------------------
+
+
+async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: httpx.AsyncClient, store: BaseStore) -> None:
+    await put(api, "# Notes\n- one\n- mine")
+    await put(api, '{"name": "Alice"}', "/memories/profile.json")
+    await put(api, "same\n", "/memories/same.md")
+    document = exported(
+        {"path": "/memories/notes.md", "content": "# Notes\n- one\n- theirs\n\n- more"},
+        {"path": "/memories/profile.json", "content": '{"name": "Alicia"}'},
+        {"path": "/memories/same.md", "content": "same\n", "encoding": "utf-8", "revisions": []},
+        {"path": "/memories/new.md", "content": "new\n"},
+        {"path": "/memories/pixel.png", "content": "iVBORw==", "encoding": "base64"},
+    )
+    done = (await api.post("/memory/import?dry_run=false", json=document)).json()
+    assert [(step["path"].removeprefix("/memories/"), step["action"]) for step in done["files"]] == [
+        ("notes.md", "append"), ("profile.json", "keep"), ("same.md", "same"), ("new.md", "create"), ("pixel.png", "create"),
+    ]  # fmt: skip
+    content = (await api.get("/memory/file", params=NOTES)).json()["content"]
+    assert content == "# Notes\n- one\n- mine\n- theirs\n- more\n"
+    assert (await api.get("/memory/file", params={"path": "/memories/pixel.png"})).json()["encoding"] == "base64"
+    assert (await api.get("/memory/history", params=NOTES)).json()["revisions"][0]["author"]["kind"] == "person"
+    again = (await api.post("/memory/import", json=document)).json()
+    assert {step["action"] for step in again["files"]} <= {"keep", "same"}
+
+
+@pytest.mark.parametrize("document", [
+    {},
+    {"version": 2, "files": []},
+    {"version": 1, "files": {}},
+    exported(7),
+    exported({"path": "/memories/a.md"}),
+    exported({"path": "/memories/a.md", "content": ["x"]}),
+    exported({"path": "/memories/a.md", "content": "x", "encoding": "latin-1"}),
+    exported({"path": "/memories/a.png", "content": "no base64!", "encoding": "base64"}),
+    exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/a.md", "content": "y"}),
+    exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/b.md", "content": "ghp_" + "a" * 36}),
+    exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/profile.json", "content": "no"}),
+    exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/b.md", "content": "\ud800"}),
+    exported(*({"path": f"/memories/{n}.md", "content": "x"} for n in range(MAX_MEMORY_FILES + 1))),
+])  # fmt: skip
+async def test_an_import_with_anything_wrong_writes_nothing(api: httpx.AsyncClient, store: BaseStore, document: Any) -> None:
+    headers = {"content-type": "application/json"}
+    answer = await api.post("/memory/import", content=json.dumps(document), headers=headers)
+    assert answer.status_code == 422, answer.text
+    assert len(answer.json()["detail"]) < 400
+    assert not kept(store)
+
+
+async def test_an_import_too_large_or_with_a_parameter_it_does_not_have_is_refused(api: httpx.AsyncClient) -> None:
+    body, headers = b" " * (MAX_IMPORT_BYTES + 1), {"content-type": "application/json"}
+    assert (await api.post("/memory/import", content=body, headers=headers)).status_code == 413
+    assert (await api.post("/memory/import?dry_run=true", json=exported())).status_code == 422
+
+
+@pytest.mark.parametrize("store", stores(pytest.mark.proof), indirect=True)
+async def test_others_are_served_while_somebody_imports(api: httpx.AsyncClient, store: BaseStore) -> None:
+    # In the processor time of the loop's thread, which other load on the machine does not stretch.
+    document = exported(*({"path": f"/memories/topics/{n}.md", "content": f"- line {n}\n" * 200} for n in range(400)))
+    stalls, running = [0.0], True
+
+    async def others() -> None:
+        last = time.thread_time()
+        while running:
+            await asyncio.sleep(0.001)
+            stalls.append(time.thread_time() - last)
+            last = time.thread_time()
+
+    gc.collect()
+    gc.freeze()  # what thousands of earlier tests left is not looked through meanwhile
+    waiting, started = asyncio.create_task(others()), time.thread_time()
+    await asyncio.sleep(0)
+    answer = await api.post("/memory/import", json=document)
+    took, running = time.thread_time() - started, False
+    await waiting
+    gc.unfreeze()
+    assert answer.status_code == 200
+    assert len(kept(store)) >= 400
+    assert max(stalls) < took / 10, f"nobody else was served for {max(stalls):.2f} of {took:.2f} s of the loop's own work"

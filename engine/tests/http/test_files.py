@@ -1,0 +1,150 @@
+"""A person's files over HTTP: written, listed, read with their history, undone, deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
+
+from lasting_memory import journal
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.settings import (
+    MAX_DIFF_CHARS,
+    MAX_FILE_BYTES,
+    REVISIONS_KEPT,
+)
+from lasting_memory.testing.deployed import deployed
+from tests.http.calls import MEMORIES, NOTES, Open, kept, put
+
+
+async def test_a_file_is_written_listed_read_changed_undone_deleted_and_brought_back(api: httpx.AsyncClient) -> None:
+    assert (await put(api, "one\n")).json() == {"path": "/memories/notes.md", "revision": 1}
+    assert (await put(api, "two\n")).json()["revision"] == 2
+    (listed,) = (await api.get("/memory")).json()["files"]
+    assert (listed["path"], listed["bytes"], listed["revision"]) == ("/memories/notes.md", 4, 2)
+    read = await api.get("/memory/file", params=NOTES)
+    assert (read.json()["content"], read.headers["etag"], read.headers["cache-control"]) == ("two\n", '"2"', "no-store")
+    undone = await api.post("/memory/undo", json={**NOTES, "revision": 1})
+    assert undone.json()["revision"] == 3
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "one\n"
+    assert (await api.delete("/memory/file", params=NOTES)).json()["revision"] == 4
+    assert (await api.get("/memory/file", params=NOTES)).status_code == 404
+    assert (await api.get("/memory")).json()["files"] == []
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 2})).status_code == 200
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "two\n"
+    deleted = (await api.get("/memory/history", params=NOTES)).json()["revisions"][1]
+    assert deleted["deleted"]
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": deleted["id"]})).status_code == 200
+    assert (await api.get("/memory/file", params=NOTES)).status_code == 404
+
+
+async def test_the_history_says_who_did_what_and_when(api: httpx.AsyncClient, calling: Open, store: BaseStore) -> None:
+    agent = Author("agent", "alice", "run-1", "thread-1")
+    await journal.change(store, MEMORIES, "/notes.md", lambda _: create_file_data("one\n"), agent)
+    await put(api, "one\ntwo\n")
+    async with calling("root", deployed(operators=frozenset({"root"}))) as root:
+        await put(root, "two\n", params={**NOTES, "user_id": "alice", "org_id": "acme"})
+    revisions = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
+    assert [(entry["revision"], entry["author"]["kind"], entry["author"]["user_id"]) for entry in revisions] == [
+        (3, "operator", "root"),
+        (2, "person", "alice"),
+        (1, "agent", "alice"),
+    ]
+    assert revisions[2]["author"]["run_id"] == "run-1"
+    assert revisions[2]["author"]["thread_id"] == "thread-1"
+    assert ["+two" in entry["diff"] for entry in revisions] == [False, True, False]
+    assert "-one" in revisions[0]["diff"]
+    assert revisions[2]["diff"].endswith("+one\n")
+    assert all(entry["at"] and not entry["deleted"] for entry in revisions)
+
+
+async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginning(api: httpx.AsyncClient) -> None:
+    # As many repeated lines as a file may have: the comparison that takes minutes for them is not the one that is used.
+    await put(api, "x\n" * (MAX_FILE_BYTES // 2))
+    long = (await api.get("/memory/history", params=NOTES)).json()["revisions"][0]["diff"]
+    assert long.startswith(f"@@ -1,0 +1,{MAX_FILE_BYTES // 2} @@\n+x\n+x\n")
+    assert long[MAX_DIFF_CHARS:].endswith(" more]")
+    for number in range(REVISIONS_KEPT + 5):
+        await put(api, f"{number}\n")
+    revisions = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
+    assert len(revisions) == REVISIONS_KEPT
+    assert revisions[-1]["diff"] is None, "of the oldest it is not known what it changed"
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
+
+
+async def test_a_value_put_around_the_journal_is_seen_changed_and_deleted(api: httpx.AsyncClient, store: BaseStore) -> None:
+    store.put(MEMORIES, "/notes.md", {**create_file_data("outside")})
+    store.put(MEMORIES, "/odd.md", {"content": 7})
+    listed = {entry["path"]: entry for entry in (await api.get("/memory")).json()["files"]}
+    assert listed["/memories/notes.md"]["revision"] is None
+    assert "not a file" in listed["/memories/odd.md"]["error"]
+    assert (await api.get("/memory/history", params=NOTES)).json()["revisions"] == []
+    assert (await put(api, "mine")).json()["revision"] == 2
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 200
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "outside"
+    odd = {"path": "/memories/odd.md"}
+    assert (await api.get("/memory/file", params=odd)).status_code == 422
+    assert (await put(api, "x", "/memories/odd.md")).status_code == 422
+    assert (await api.delete("/memory/file", params=odd)).status_code == 200
+    assert store.get(MEMORIES, "/odd.md") is None
+
+
+async def test_a_write_that_expects_another_revision_is_refused(api: httpx.AsyncClient) -> None:
+    await put(api, "one")
+    assert (await put(api, "two", headers={"If-Match": '"1"'})).status_code == 200
+    refused = await put(api, "three", headers={"If-Match": "1"})
+    assert refused.status_code == 412
+    assert "revision 2" in refused.json()["detail"]
+    assert (await api.delete("/memory/file", params=NOTES, headers={"If-Match": '"1"'})).status_code == 412
+    assert (await put(api, "x", "/memories/new.md", headers={"If-Match": '"1"'})).status_code == 412
+    assert (await put(api, "x", "/memories/new.md", headers={"If-Match": "0"})).status_code == 200
+    answers = await asyncio.gather(*(put(api, f"{n}", headers={"If-Match": '"2"'}) for n in range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [412] * 7
+    assert (await api.get("/memory/file", params=NOTES)).json()["revision"] == 3
+
+
+@pytest.mark.parametrize(("body", "status"), [
+    ({"path": "/memories/notes.md"}, 422),
+    ({"revision": 1}, 422),
+    ({"path": 7, "revision": 1}, 422),
+    ({"path": "/memories/notes.md", "revision": 0}, 404),
+    ({"path": "/memories/notes.md", "revision": -1}, 422),
+    ({"path": "/memories/notes.md", "revision": True}, 422),
+    ({"path": "/memories/notes.md", "revision": 1.5}, 422),
+    ({"path": "/memories/notes.md", "revision": 10**30}, 404),
+    ({"path": "/memories/other.md", "revision": 1}, 404),
+])  # fmt: skip
+async def test_undo_needs_a_revision_that_there_is(api: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
+    await put(api, "one")
+    assert (await api.post("/memory/undo", json=body)).status_code == status
+    assert (await api.get("/memory/file", params=NOTES)).json()["revision"] == 1
+
+
+async def test_what_must_not_be_remembered_is_not_remembered_by_undoing_either(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    secret = create_file_data("key AKIAABCDEFGHIJKLMNOP")
+    await journal.change(store, MEMORIES, "/notes.md", lambda _: secret, Author("agent"))
+    await put(api, "clean")
+    assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 422
+    assert (await put(api, "{}", "/memories/profile.json")).status_code == 200
+    assert (await put(api, '{"shoe": 1}', "/memories/profile.json")).status_code == 422
+
+
+async def test_a_request_of_a_person_forgotten_meanwhile_writes_nothing(api: httpx.AsyncClient, store: BaseStore) -> None:
+    """A request that was on its way when the person was forgotten writes nothing."""
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b'{"content": '
+        await journal.forget(store, Actor("alice", "acme"))
+        yield b'"late"}'
+
+    answer = await api.put("/memory/file", params=NOTES, content=slow(), headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert "deleted since" in answer.json()["detail"]
+    assert [place for place in kept(store) if place[0][0] != "forgotten"] == []

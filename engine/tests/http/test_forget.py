@@ -1,0 +1,223 @@
+"""Being forgotten: nothing is left, nothing of anybody else's is touched, and what was going writes nothing afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from agent import build_agent
+from deepagents.backends.utils import create_file_data
+from langchain_core.runnables import RunnableConfig
+from langchain_core.utils.uuid import uuid7
+from langgraph.store.base import BaseStore, PutOp
+from starlette.exceptions import HTTPException
+
+from lasting_memory import journal
+from lasting_memory.http import forget as forget_module
+from lasting_memory.http.forget import forget
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.parts import SUBAGENTS, graph_builders
+from lasting_memory.testing.platform import Platform
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
+from tests.conftest import BuildGraph, Graph
+
+ALICE = Actor("alice", "acme")
+MEMORIES = ("memories", "acme:alice")
+OTHER = "11111111-2222-3333-4444-555555555555"
+DEFAULTS = deployed()
+BOTH = deployed(memory_scope="user+assistant")
+SHARED = deployed(memory_scope="assistant", shared_writes="allow")
+
+
+def client(*ids: str, busy: tuple[str, ...] = ()) -> Any:
+    """The platform's client, where alice has these conversations. In busy ones a run goes on that nobody can stop."""
+    platform = Platform()
+    for thread_id in (*ids, *busy):
+        platform.talk("alice", thread_id=thread_id)["status"] = "busy" if thread_id in busy else "idle"
+    return platform
+
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forget_module, "FORGET_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(forget_module, "STOP_SECONDS", 0.2)
+
+
+def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
+    """What is in the store, but for the time of that."""
+    items = store.search((), limit=1000)
+    return {(item.namespace, item.key): item.value for item in items if item.namespace[0] != "forgotten"}
+
+
+async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Actor = ALICE) -> None:
+    """Files with a history, and a position, as runs of that person leave them."""
+    for key in ("/preferences.md", "/topics/a.md"):
+        for text in ("one", "two"):
+            file = create_file_data(text)
+            await journal.change(store, namespace, key, lambda _, file=file: file, Author("agent"))  # type: ignore[misc]
+    await store.abatch([PutOp(namespaces.positions(actor), "thread", {"message_id": "1"}, index=False)])
+
+
+async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: BaseStore) -> None:
+    for name in ("alic", "alicea", "a_ice", "a%"):
+        await furnish(store, namespaces.memories(Actor(name, "acme"), "", DEFAULTS.settings), Actor(name, "acme"))
+    await furnish(store, namespaces.memories(Actor("alice", "globex"), "", DEFAULTS.settings), Actor("alice", "globex"))
+    store.put(("policies", "acme"), "/rule.md", {**create_file_data("rule")})
+    others = left(store)
+    await furnish(store, MEMORIES)
+    counts = await forget(store, client("1", "2"), ALICE, DEFAULTS)
+    assert left(store) == others
+    assert counts == {"threads": 2, "memories": 2, "journal": 4, "consolidation": 1}
+    assert not await forget(store, client(), ALICE, DEFAULTS), "the second time there is nothing"
+
+
+async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_left(store: BaseStore) -> None:
+    bob = namespaces.memories(Actor("bob", "acme"), OTHER, BOTH.settings)
+    await furnish(store, bob, Actor("bob", "acme"))
+    others = left(store)
+    for assistant in (DEFAULT_AGENT_ASSISTANT, OTHER, "22222222-2222-3333-4444-555555555555"):
+        await furnish(store, namespaces.memories(ALICE, assistant, BOTH.settings))
+    gone = namespaces.memories(ALICE, OTHER, BOTH.settings)
+    for key in ("/preferences.md", "/topics/a.md"):
+        await journal.change(store, gone, key, lambda _: None, Author("agent"))
+    await furnish(store, MEMORIES)  # from before MEMORY_SCOPE was changed
+    counts = await forget(store, client(), ALICE, BOTH)
+    assert left(store) == others
+    assert counts["memories"] == 6
+
+
+async def test_shared_memory_stays(store: BaseStore) -> None:
+    shared = namespaces.memories(ALICE, DEFAULT_AGENT_ASSISTANT, SHARED.settings)
+    store.put(shared, "/preferences.md", {**create_file_data("everybody's")})
+    others = left(store)
+    store.put(namespaces.positions(ALICE), "thread", {"message_id": "1"})
+    assert await forget(store, client("1"), ALICE, SHARED) == {"threads": 1, "consolidation": 1}
+    assert left(store) == others
+
+
+async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    forgetting = asyncio.create_task(forget(store, client(), ALICE, DEFAULTS))
+    while not store.search(("forgotten",)):  # noqa: ASYNC110  # the store tells nobody
+        await asyncio.sleep(0.005)
+    await store.aput(MEMORIES, "/late.md", {**create_file_data("late")})
+    assert (await forgetting)["memories"] == 3
+    assert not left(store)
+
+
+async def test_what_always_comes_back_is_said(store: BaseStore) -> None:
+    platform = client("1")
+
+    async def again(_: str) -> None:
+        platform.talk("alice", thread_id="1")
+
+    platform.after = again
+    with pytest.raises(HTTPException, match="came back each time"):
+        await forget(store, platform, ALICE, DEFAULTS)
+
+
+async def test_forgetting_that_failed_midway_is_repeated(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    platform = client("1", "2")
+
+    async def fail(name: str, _: Any) -> None:
+        if (name, platform.calls[name]) == ("threads.prune", 1):
+            raise ConnectionError
+
+    platform.before = fail
+    with pytest.raises(ConnectionError):
+        await forget(store, platform, ALICE, DEFAULTS)
+    assert (await forget(store, platform, ALICE, DEFAULTS))["threads"] == 2
+    assert not left(store)
+
+
+# --- A run that is still going ---------------------------------------------------------------------------------------
+
+
+async def turn(agent: Graph, text: str, **configurable: str) -> None:
+    """A turn as the platform runs it, with a run id."""
+    ids = {"thread_id": str(uuid.uuid4()), "run_id": str(uuid7()), **configurable}
+    config: RunnableConfig = {"configurable": ids}
+    message = {"messages": [{"role": "user", "content": text}]}
+    await agent.graph.ainvoke(message, config, context=Context(user_id="alice", org_id="acme"))
+
+
+APPEND = ToolCall("append_memory", {"path": "/memories/topics/more.md", "text": "late"})
+WRITES = [
+    ToolCall("write_file", {"file_path": "/memories/topics/new.md", "content": "late"}),
+    ToolCall("edit_file", {"file_path": "/memories/preferences.md", "old_string": "one", "new_string": "late"}),
+    ToolCall("save_profile", {"profile": {"name": "late"}}),
+    APPEND,
+]
+
+
+async def test_where_a_run_cannot_be_stopped_only_its_thread_stays_until_it_has_ended(store: BaseStore) -> None:
+    await furnish(store, MEMORIES)
+    platform = client("1", "3", busy=("2",))
+    for _ in range(2):
+        with pytest.raises(HTTPException, match="yet: 2"):
+            await forget(store, platform, ALICE, DEFAULTS)
+        assert list(platform.kept) == ["2"]
+        assert not left(store)
+    platform.kept["2"]["status"] = "idle"
+    assert (await forget(store, platform, ALICE, DEFAULTS))["threads"] == 1
+    assert not platform.kept
+
+
+async def forgotten_while(
+    model: ScriptedAnthropic, store: BaseStore, agent: Graph, *calls: ToolCall, going: tuple[str, ...] = ()
+) -> Any:
+    """What the model was told, where its person was forgotten between its being asked and its answering."""
+    await furnish(store, MEMORIES)
+    question = f"take your time {uuid.uuid4()}"
+    model.script(question, Slow(1.0, calls), [Text("done")])
+    run = asyncio.create_task(turn(agent, question))
+    while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
+        await asyncio.sleep(0.01)
+    with pytest.raises(HTTPException) if going else nullcontext():
+        await forget(store, client(busy=going), ALICE, DEFAULTS)
+    assert not left(store)
+    await run
+    assert not left(store)
+    return tool_results(model.requests_for(question)[-1])
+
+
+@pytest.mark.parametrize("going", [(), ("a run that cannot be stopped",)])
+@pytest.mark.parametrize("build", graph_builders())
+async def test_a_run_from_before_writes_nothing_afterwards(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, build: str, going: tuple[str, ...]
+) -> None:
+    agent = graph(build=graph_builders()[build])
+    calls = WRITES if build == "agent" else [APPEND]
+    told = await forgotten_while(model, store, agent, *calls, going=going)
+    assert ["was deleted since this run began" in each for each in told] == [True] * len(calls)
+    if build == "agent":
+        model.script("again", [APPEND], [Text("done")])
+        await turn(agent, "again")
+        assert store.get(MEMORIES, "/topics/more.md"), "a run that began afterwards writes"
+
+
+@pytest.mark.parametrize("subagent", SUBAGENTS)
+async def test_neither_does_a_subagent_that_began_before_or_begins_after(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, subagent: str
+) -> None:
+    model.script("do as told", [APPEND], [Text("done")])
+    task = ToolCall("task", {"description": "do as told", "subagent_type": subagent})
+    await forgotten_while(model, store, graph(build=build_agent), task)
+    assert "was deleted since this run began" in str(model.requests_for("do as told"))
+
+
+async def test_nor_one_that_is_repeated_under_its_run_s_id(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    agent, run_id = graph(), str(uuid7())
+    await turn(agent, "the first attempt", run_id=run_id)
+    await forget(store, client(), ALICE, DEFAULTS)
+    model.script("the second attempt", [APPEND], [Text("done")])
+    await turn(agent, "the second attempt", run_id=run_id)
+    assert not left(store)

@@ -1,0 +1,184 @@
+"""What may be asked over HTTP, and by whom for whom; anything else is refused and changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from langgraph.store.base import BaseStore
+
+from lasting_memory.http.requests import MAX_ASSISTANTS
+from lasting_memory.people.identity import OPERATE
+from lasting_memory.settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.parts import CONSOLIDATION
+from tests.http.calls import NOTES, ROUTES, Open, exported, kept, put
+
+BAD_PATHS = [
+    "", "/", "/memories", "/memories/", "memories/a.md", "/memories//a.md", "/memories/../policies/a.md", "/memories/./a.md",
+    "/policies/a.md", "/skills/a.md", "/memories/a\x00b.md", "/memories/a\nb.md", "/memories/" + "x" * 600, "/memories/a/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", BAD_PATHS)
+async def test_a_bad_path_is_refused_by_every_route_and_changes_nothing(
+    api: httpx.AsyncClient, store: BaseStore, path: str
+) -> None:
+    params = {"path": path}
+    answers = [
+        await api.get("/memory/file", params=params),
+        await api.put("/memory/file", params=params, json={"content": "x"}),
+        await api.delete("/memory/file", params=params),
+        await api.get("/memory/history", params=params),
+        await api.post("/memory/undo", json={**params, "revision": 1}),
+    ]
+    assert [answer.status_code for answer in answers] == [422] * 5
+    assert all("\n" not in answer.json()["detail"] for answer in answers)
+    imported = await api.post("/memory/import", json=exported({"path": path, "content": "x"}))
+    assert imported.status_code == 422
+    assert not kept(store)
+
+
+async def test_an_identity_that_no_store_could_keep_is_refused(calling: Open, store: BaseStore) -> None:
+    async with calling("root", permissions=[OPERATE]) as operator:
+        for named in ({"user_id": "ali\x00ce"}, {"org_id": "ac\x00me"}):
+            for answer in (await operator.get("/memory", params=named), await put(operator, "x", params={**NOTES, **named})):
+                assert answer.status_code == 422
+                assert "NUL" in answer.json()["detail"]
+    assert not kept(store)
+
+
+@pytest.mark.parametrize("query", [
+    "", "path=/memories/a.md&recursive=1", "path=/memories/a.md&assistant_id=7", "path=/memories/a.md&assistant_id=",
+    "Path=/memories/a.md",
+])  # fmt: skip
+async def test_a_bad_query_is_refused(api: httpx.AsyncClient, store: BaseStore, query: str) -> None:
+    assert (await api.put(f"/memory/file?{query}", json={"content": "x"})).status_code == 422
+    assert not kept(store)
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"\xff\xfe", b"[" * 100_000, b'["content"]', b'{"content": 7}', b'{"content": null}', b"{}",
+    b'{"content": "\\ud800"}', b'{"content": "x", "encoding": "base64"}', b'{"content": "a\\u0000b"}',
+    b'{"content": "key AKIAABCDEFGHIJKLMNOP"}',
+    b'{"content": "' + b"x" * (MAX_FILE_BYTES + 1) + b'"}', b" " * (MAX_INPUT_BYTES + 1),
+])  # fmt: skip
+async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, body: bytes) -> None:
+    answer = await api.put("/memory/file", params=NOTES, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == (413 if len(body) > MAX_INPUT_BYTES else 422), answer.text
+    assert set(answer.json()) == {"detail"}
+    assert "AKIA" not in answer.text
+    assert not kept(store)
+
+
+def body_for(method: str, path: str) -> dict[str, Any] | None:
+    bodies: dict[str, Any] = {"/memory/file": {"content": "mallory's"}, "/memory/undo": {**NOTES, "revision": 1}}
+    return {**bodies, "/memory/import": exported()}.get(path) if method in {"PUT", "POST"} else None
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_nobody_but_an_operator_names_somebody_and_nobody_unknown_gets_in(
+    calling: Open, api: httpx.AsyncClient, store: BaseStore, route: tuple[str, str, dict[str, str]]
+) -> None:
+    method, path, params = route
+    await put(api, "alice's")
+    before = kept(store)
+    for identity in ("mallory", "alice"):
+        async with calling(identity) as client:
+            for named in ({"user_id": "alice"}, {"org_id": "acme"}, {"user_id": "alice", "org_id": "acme"}):
+                answer = await client.request(method, path, params={**params, **named}, json=body_for(method, path))
+                assert answer.status_code == 403
+                assert "alice's" not in answer.text
+    for nobody in (None, ""):
+        async with calling(nobody) as client:
+            answer = await client.request(method, path, params=params, json=body_for(method, path))
+            assert answer.status_code == 401
+    assert kept(store) == before
+
+
+async def test_people_see_and_change_their_own_alone(calling: Open, api: httpx.AsyncClient) -> None:
+    await put(api, "alice's")
+    async with calling("bob") as bob, calling("alice", org_id="globex") as elsewhere:
+        for client in (bob, elsewhere):
+            assert (await client.get("/memory")).json()["files"] == []
+            assert (await client.get("/memory/file", params=NOTES)).status_code == 404
+            assert (await client.get("/memory/history", params=NOTES)).status_code == 404
+            assert (await client.delete("/memory/file", params=NOTES)).status_code == 404
+            assert (await client.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
+        await asyncio.gather(put(bob, "bob's"), put(elsewhere, "elsewhere's"), put(api, "alice's again"))
+        contents = [(await who.get("/memory/file", params=NOTES)).json()["content"] for who in (api, bob, elsewhere)]
+        assert contents == ["alice's again", "bob's", "elsewhere's"]
+
+
+async def test_an_operator_names_a_person_and_otherwise_is_themselves(
+    calling: Open, api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    await put(api, "alice's")
+    async with calling("root", permissions=[OPERATE]) as root:
+        named = {**NOTES, "user_id": "alice", "org_id": "acme"}
+        assert (await root.get("/memory/file", params=named)).json()["content"] == "alice's"
+        assert (await root.get("/memory/file", params=NOTES)).status_code == 404
+        assert (await root.get("/memory", params={"user_id": ""})).status_code == 422, "not the operator's own"
+        assert (await root.get("/memory", params={"user": "alice"})).status_code == 422
+        assert (await root.get("/memory", params={"user_id": "x" * 2000})).status_code == 422
+        await put(root, "root's")
+    assert store.get(("memories", "default:root"), "/notes.md")
+
+
+@pytest.mark.parametrize(("method", "path", "params"), [route for route in ROUTES if route[1] != "/memory/export"][:-1])
+async def test_where_memory_is_shared_nobody_has_files_of_their_own(
+    calling: Open, store: BaseStore, method: str, path: str, params: dict[str, str]
+) -> None:
+    async with calling(settings=deployed(memory_scope="assistant", shared_writes="allow")) as client:
+        answer = await client.request(method, path, params=params, json=body_for(method, path))
+        assert answer.status_code == 409
+        assert "MEMORY_SCOPE=assistant" in answer.json()["detail"]
+    assert not kept(store)
+
+
+async def test_no_request_begins_memory_with_more_assistants_than_the_limit(calling: Open, store: BaseStore) -> None:
+    ids = [f"11111111-2222-3333-4444-{number:012}" for number in range(MAX_ASSISTANTS + 1)]
+    async with calling(settings=deployed(memory_scope="user+assistant")) as client:
+        answers = [await put(client, "x", params={**NOTES, "assistant_id": assistant}) for assistant in ids]
+        assert [answer.status_code for answer in answers] == [200] * MAX_ASSISTANTS + [422]
+        last = {"assistant_id": ids[-1]}
+        body = exported({"path": "/memories/a.md", "content": "x"})
+        assert (await client.post("/memory/import", params=last, json=body)).status_code == 422
+        assert (await put(client, "y", params={**NOTES, "assistant_id": ids[0]})).status_code == 200
+        assert (await put(client, "default's")).status_code == 200, "nobody has to name the default one"
+        assert (await client.get("/memory/file", params={**NOTES, "assistant_id": ids[0]})).json()["content"] == "y"
+        assert (await client.get("/memory/file", params=NOTES)).json()["content"] == "default's"
+    assert store.get(("memories", f"{ids[0]}:acme:alice"), "/notes.md")
+
+
+@pytest.mark.parametrize(("method", "path", "body", "named"), [
+    ("GET", "/memory/file", None, "path"),
+    ("GET", "/memory/search", None, "q"),
+    ("GET", "/memory/search?q=x&recursive=1", None, "recursive"),
+    ("GET", "/memory/search?q=x&re%0Acursive=1", None, "cursive"),
+    ("PUT", "/memory/controls", {"pau\nsed": True}, "sed"),
+    ("POST", "/memory/undo", {"path": 7, "revision": 1}, "path"),
+    ("POST", "/memory/undo", {"path": "/memories/a.md", "revision": True}, "revision"),
+    ("POST", "/memory/import", {"version": 1, "files": [{"path": "/memories/a.md"}]}, "files.0.content"),
+    ("POST", "/memory/undo", None, "body"),
+])  # fmt: skip
+async def test_a_refusal_names_in_one_line_what_is_wrong(
+    api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None, named: str
+) -> None:
+    answer = await api.request(method, path, json=body)
+    assert answer.is_client_error
+    assert named in answer.json()["detail"]
+    assert "\n" not in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("DELETE", "/memory"), ("DELETE", "/memory/file"), *[("POST", "/memory/consolidate")] * CONSOLIDATION]
+)
+async def test_a_body_that_would_be_passed_over_is_refused(api: httpx.AsyncClient, method: str, path: str) -> None:
+    await put(api, "x")
+    params = NOTES if "file" in path else {}
+    for body in ({"dry_run": True}, NOTES, {"x": "x" * 2_000}):
+        assert (await api.request(method, path, params=params, json=body)).status_code in {413, 422}, body
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "x"

@@ -1,0 +1,265 @@
+"""What two writers make of one file, what is done around the journal, who is forgotten meanwhile, what stays, what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from deepagents.backends import StoreBackend
+from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore, Op, PutOp, Result
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory import journal
+from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.journal import Change, MovedError, Revision, writing
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.settings import MAX_FILE_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES, MAX_STORED_BYTES, REVISIONS_KEPT
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from lasting_memory.validation import RefusedWriteError
+from tests.conftest import BuildGraph
+from tests.journal.world import AUTHOR, FILES, PATH, append, replace
+
+ALICE = Actor("alice", "acme")
+
+
+def to(text: str | None) -> Change:
+    return lambda _: None if text is None else create_file_data(text)
+
+
+async def content(store: BaseStore, path: str = PATH) -> str | None:
+    item = await store.aget(FILES, path)
+    return str(item.value["content"]) if item else None
+
+
+class Meeting(InMemoryStore):
+    """Lets somebody else do something just before the next put, or after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Any = None
+        self.after: Any = None
+        self.batches: list[list[Op]] = []
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        self.batches.append(ops := list(ops))
+        is_put = any(isinstance(op, PutOp) for op in ops)
+        if is_put and (meet := self.before):
+            self.before = None
+            await meet()
+        results = await super().abatch(ops)
+        if is_put and (meet := self.after):
+            self.after = None
+            await meet()
+        return results
+
+
+MEETINGS: dict[str, tuple[str, Change, Change, set[str | None]]] = {
+    "two lines": ("a\n", append("b"), append("c"), {"a\nb\nc\n", "a\nc\nb\n"}),
+    "the same line": ("a\n", append("b"), append("b"), {"a\nb\n"}),
+    "a line changed twice": ("a\nz\n", replace("a", "b"), replace("a", "c"), {"b\nc\nz\n", "c\nb\nz\n"}),
+    "a line changed and gone": ("a\nb\n", replace("a"), replace("b", "c"), {"c\n"}),
+    "a change and a deletion": ("a\n", append("b"), to(None), {"a\nb\n"}),
+    "a deletion and a change": ("a\n", to(None), append("b"), {"a\nb\n"}),
+    "two deletions": ("a\n", to(None), to(None), {None}),
+}
+
+
+@pytest.mark.parametrize("name", MEETINGS)
+async def test_what_two_make_of_one_file_is_in_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, mine, theirs, wanted = MEETINGS[name]
+    monkeypatch.setattr(writing, "file_lock", lambda *_: asyncio.Lock())
+    store = Meeting()
+    await journal.change(store, FILES, PATH, to(before), AUTHOR)
+    store.before = lambda: journal.change(store, FILES, PATH, theirs, Author("person", "bob"))
+    await journal.change(store, FILES, PATH, mine, AUTHOR)
+    assert await content(store) in wanted
+    history = await journal.history(store, FILES, PATH)
+    assert (history[0].content, history[-1].content) == (await content(store), before)
+    assert [new.previous for new in history] == [*(old.id for old in history[1:]), ""]
+    assert [each.number for each in history] == [*range(len(history), 0, -1)]
+
+
+async def test_a_profile_merges_field_by_field_and_lines_know_who_added_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "file_lock", lambda *_: asyncio.Lock())
+    store, path = Meeting(), "/profile.json"
+    await journal.change(store, FILES, path, to('{"name": "A", "role": "x", "units": "metric"}'), AUTHOR)
+    store.before = lambda: journal.change(store, FILES, path, to('{"name": "B", "role": "x"}'), AUTHOR)
+    await journal.change(store, FILES, path, to('{"name": "A", "role": "y", "units": "metric"}'), AUTHOR)
+    assert json.loads(str(await content(store, path))) == {"name": "B", "role": "y"}
+    await journal.change(store, FILES, PATH, to("a\n"), AUTHOR)
+    store.before = lambda: journal.change(store, FILES, PATH, append("b"), Author("person", "bob"))
+    await journal.change(store, FILES, PATH, append("c"), Author("agent", "carol"))
+    origins = journal.line_origins(await journal.history(store, FILES, PATH))
+    lines = dict(zip(str(await content(store)).split(), origins, strict=True))
+    assert {line: came.author.user_id for line, came in lines.items() if came} == {"a": "", "b": "bob", "c": "carol"}
+
+
+async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write(store: BaseStore) -> None:
+    await journal.change(store, FILES, PATH, to("a\n"), AUTHOR)
+    await store.aput(FILES, PATH, {**create_file_data("x\n")})
+    await journal.change(store, FILES, PATH, append("y"), AUTHOR)
+    await store.adelete(FILES, PATH)
+    last = await journal.change(store, FILES, PATH, append("z"), AUTHOR)
+    history = await journal.history(store, FILES, PATH)
+    assert [each.content for each in history] == ["z\n", None, "x\ny\n", "x\n", "a\n"]
+    assert [each.author.kind for each in history] == ["agent", "outside", "agent", "outside", "agent"]
+    with pytest.raises(MovedError):
+        await journal.change(store, FILES, PATH, append("no"), AUTHOR, expect=history[1].id)
+    assert (await journal.change(store, FILES, PATH, append("1"), AUTHOR, expect=last.id)).content == "z\n1\n"
+    copied = await store.aget(FILES, PATH)
+    assert copied
+    await store.aput(FILES, "/other.md", copied.value)  # a value copied from another file
+    await journal.change(store, FILES, "/other.md", append("2"), AUTHOR)
+    assert [each.content for each in await journal.history(store, FILES, "/other.md")] == ["z\n1\n2\n", "z\n1\n"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("there", [None, "from after\n"])
+async def test_who_is_forgotten_while_they_write_leaves_nothing(when: str, there: str | None) -> None:
+    store = Meeting()
+    await journal.change(store, FILES, PATH, to("before\n"), AUTHOR)
+
+    async def forgotten() -> None:
+        await journal.forget(store, ALICE)
+        for prefix in (FILES, namespaces.journals(FILES)):
+            for item in await store.asearch(prefix, limit=100):
+                await store.adelete(item.namespace, item.key)
+        if there:
+            await journal.change(store, FILES, "/new.md", to(there), AUTHOR, began=journal.began_now(ALICE))
+
+    began = journal.began_now(ALICE)
+    setattr(store, when, forgotten)
+    with pytest.raises(RefusedWriteError):
+        await journal.change(store, FILES, PATH, append("late"), AUTHOR, began=began)
+    assert "late" not in str(await store.asearch((), limit=100))
+    assert (await content(store), await content(store, "/new.md")) == (None, there)
+    assert await journal.history(store, FILES, PATH) == []
+    assert await journal.is_forgotten(store, began)
+    assert not await journal.is_forgotten(store, journal.began_now(ALICE))
+
+
+def size(store: InMemoryStore) -> int:
+    items = [*store.search(FILES, limit=10_000), *store.search(namespaces.journals(FILES), limit=10_000)]
+    return sum(len(json.dumps(item.value, ensure_ascii=False)) for item in items)
+
+
+async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    store, text = InMemoryStore(), "x" * 250_000
+    await journal.change(store, FILES, "/kept.md", to("kept\n"), AUTHOR)
+    for number in range(120):
+        await journal.change(store, FILES, f"/{number % 40}.md", to(f"{number}{text}" if number % 40 > 2 else None), AUTHOR)
+        if number % 40 > 8:
+            await journal.change(store, FILES, f"/{number % 40}.md", to(None), AUTHOR)
+        assert number % 20 or size(store) < 1.5 * MAX_STORED_BYTES + 2 * len(text)
+    await writing.trim(store, FILES)
+    assert size(store) <= MAX_STORED_BYTES
+    assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [0, 1]
+    assert len(await journal.history(store, FILES, "/5.md")) == 3
+    for number in range(3, 9):
+        assert await content(store, f"/{number}.md") == (await journal.history(store, FILES, f"/{number}.md"))[0].content
+
+
+async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    store = InMemoryStore()
+    for number in range(REVISIONS_KEPT + 20):
+        await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
+    await writing.trim(store, FILES)
+    assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == REVISIONS_KEPT
+    assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{REVISIONS_KEPT + 19}"
+
+
+async def test_the_longest_deleted_files_go_first_and_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    monkeypatch.setattr(writing, "MAX_STORED_BYTES", 15_500)  # of 1,000 for each revision beside its text
+    store = InMemoryStore()
+    for number in range(15):
+        for text in ("x", None):
+            await journal.change(store, FILES, f"/{number}.md", to(text), AUTHOR)
+    await writing.trim(store, FILES)
+    deleted = [path async for path, _ in journal.deleted_files(store, FILES)]
+    assert sorted(deleted) == sorted(f"/{number}.md" for number in range(15 - len(deleted), 15))
+    assert 5 < len(deleted) < 10
+    again = await journal.change(store, FILES, "/0.md", to("again"), AUTHOR)
+    assert (again.number, again.content) == (1, "again")
+
+
+async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: Any) -> None:
+        raise OSError
+
+    monkeypatch.setattr(writing, "_TRIMS", 10**6)
+    monkeypatch.setattr(writing, "all_items", fail)
+    store = InMemoryStore()
+    await journal.change(store, FILES, PATH, to("made"), AUTHOR)
+    assert await content(store) == "made"
+
+
+# --- What it costs, and where it works --------------------------------------------------------------------------------
+
+
+def ours(store: BaseStore) -> ScopedFiles:
+    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: AUTHOR, store=store)
+
+
+@pytest.mark.parametrize(("call", "trips", "most"), [
+    (("aedit", PATH, "one", "1"), 3, 6), (("awrite", PATH, "anew"), 3, 6), (("adelete", PATH), 4, 7),
+    (("awrite", "/new.md", "new"), 4, 8), (("aedit", PATH, "missing", "1"), 2, 3),
+])  # fmt: skip
+async def test_a_write_that_meets_nobody_takes_few_round_trips(call: Any, trips: int, most: int) -> None:
+    store = Meeting()
+    await ours(store).awrite(PATH, "one two")
+    store.batches.clear()
+    await getattr(ours(store), call[0])(*call[1:])
+    assert (len(store.batches), sum(map(len, store.batches)) <= most) == (trips, True)
+
+
+@pytest.mark.parametrize("call", [("aread", PATH), ("als", "/"), ("agrep", "one")])
+async def test_reading_takes_what_it_takes_the_plain_backend(call: Any) -> None:
+    counts = list[int]()
+    for build in (ours, lambda store: StoreBackend(namespace=lambda _: FILES, store=store)):
+        store = Meeting()
+        await ours(store).awrite(PATH, "one")
+        store.batches.clear()
+        await getattr(build(store), call[0])(*call[1:])
+        counts.append(sum(map(len, store.batches)))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    "path", ["/größe 📏.md", "/a%b_c*[d]?.md", "/a'; DROP TABLE store;--.md", "/" + "x" * (MAX_PATH_BYTES - 1)]
+)
+async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, path: str) -> None:
+    large = "é" * (MAX_FILE_BYTES // 2)
+    await store.abatch([PutOp(FILES, f"/{number}.md", {**create_file_data("x")}) for number in range(MAX_MEMORY_FILES - 1)])
+    for text in (large, "small"):
+        assert not (await ours(store).awrite(path, text)).error
+    assert [each.content for each in await journal.history(store, FILES, path)] == ["small", large]
+
+
+async def test_history_says_who_wrote_and_in_which_thread(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    """Every writing tool leaves one revision, which says which graph or subagent wrote, and in which thread."""
+    path = {"file_path": "/memories/a.md"}
+    model.script("note it yourself", *([call] for call in (
+        ToolCall("write_file", {**path, "content": "one"}),
+        ToolCall("edit_file", {**path, "old_string": "one", "new_string": "two"}),
+        ToolCall("append_memory", {"path": "/memories/a.md", "text": "three"}),
+        ToolCall("delete", path),
+    )), [Text("done")])  # fmt: skip
+    await graph().turn("note it yourself", thread="t1")
+    task = ToolCall("task", {"description": "helper, note it", "subagent_type": "general-purpose"})
+    model.script("let somebody note it", [task], [Text("done")])
+    model.script("helper, note it", [ToolCall("write_file", {**path, "content": "2"})], [Text("noted")])
+    await graph().turn("let somebody note it", thread="t2")
+    revisions: list[Revision] = await journal.history(store, FILES, "/a.md")
+    assert [each.content for each in revisions] == ["2", None, "two\nthree\n", "two", "one"]
+    assert [(each.author.kind, each.author.thread_id) for each in revisions] == [("subagent", "t2"), *[("agent", "t1")] * 4]
+    assert {each.author.user_id for each in revisions} == {"alice"}

@@ -1,0 +1,189 @@
+"""Who a run acts as, which assistant's memory it uses, and the labels that people become."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from langgraph.runtime import Runtime, ServerInfo
+from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-untyped]
+
+from lasting_memory.people.identity import (
+    DEFAULT_AGENT_ASSISTANT,
+    MAX_IDENTITY_BYTES,
+    Actor,
+    Context,
+    IdentityError,
+    User,
+    acting,
+    check_person,
+    current_actor,
+    current_assistant,
+    label,
+    part_of,
+)
+from lasting_memory.testing.dev_server import DevServer
+from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SETTINGS, identities, quickly
+
+
+class SignedIn(dict[str, Any]):
+    """Claims as the platform hands them to a run: by name, and the identity as an attribute."""
+
+    @property
+    def identity(self) -> str:
+        return str(self["identity"])
+
+
+def signed_in(identity: str = "alice", **claims: Any) -> Any:
+    return SignedIn(identity=identity, **claims)
+
+
+def start(user_id: str | None = None, org_id: str | None = None) -> Runtime[Any]:
+    """A runtime without a server, with this user and organization in its context."""
+    return Runtime(context=Context(user_id, org_id))
+
+
+def on_server(graph_id: str, assistant_id: str, context: Context | None = None) -> Runtime[Any]:
+    return Runtime(context=context, server_info=ServerInfo(assistant_id=assistant_id, graph_id=graph_id))
+
+
+# --- Who is acting ---------------------------------------------------------------------------------------------------
+
+SOMEONE_ELSE = Context(user_id="bob", org_id="globex")
+OWNED_BY_BOB = {"user_id": "bob", "org_id": "globex"}
+PERMITTED = ["memory:operate", "threads:read"]
+OWN = Actor("alice", "acme")
+
+
+NAMED = Context(user_id="bob")
+BOB = Actor("bob", "globex")
+TABLE: dict[str, tuple[User, Context | None, Actor]] = {
+    "end user": (signed_in(org_id="acme"), None, OWN),
+    "end user without an organization claim": (signed_in(), None, Actor("alice", "home")),
+    "end user, organization claim is null": (signed_in(org_id=None), None, Actor("alice", "home")),
+    "end user, organization claim is empty": (signed_in(org_id=""), None, Actor("alice", "home")),
+    "end user whose context names someone else": (signed_in(org_id="acme"), SOMEONE_ELSE, OWN),
+    "end user without a claim, context names someone else": (signed_in(), SOMEONE_ELSE, Actor("alice", "home")),
+    "end user with other permissions": (signed_in(org_id="acme", permissions=["threads:read"]), SOMEONE_ELSE, OWN),
+    "almost an operator": (signed_in("ROOT", org_id="acme"), SOMEONE_ELSE, Actor("ROOT", "acme")),
+    "Studio": (StudioUser("dev"), None, Actor("dev", "home")),
+    "Studio naming user and organization": (StudioUser("dev"), SOMEONE_ELSE, BOB),
+    "Studio naming a user": (StudioUser("dev"), NAMED, Actor("bob", "home")),
+    "Studio naming an org": (StudioUser("dev"), Context(org_id="acme"), Actor("dev", "acme")),
+    "OPERATORS": (signed_in("root", org_id="acme"), None, Actor("root", "home")),
+    "OPERATORS naming someone": (signed_in("root", org_id="acme"), SOMEONE_ELSE, BOB),
+    "OPERATORS naming a user": (signed_in("root", org_id="acme"), NAMED, Actor("bob", "home")),
+    "permission": (signed_in(org_id="acme", permissions=PERMITTED), None, Actor("alice", "home")),
+    "permission naming someone": (signed_in(org_id="acme", permissions=PERMITTED), SOMEONE_ELSE, BOB),
+    "operator resuming": (signed_in("root", thread_owner=OWNED_BY_BOB), None, BOB),
+    "operator resuming, context names a third": (
+        signed_in("root", thread_owner=OWNED_BY_BOB),
+        Context("carol", "initech"),
+        BOB,
+    ),
+}
+
+
+@pytest.mark.parametrize(("user", "context", "expected"), TABLE.values(), ids=TABLE)
+def test_on_a_server_a_run_acts_as_the_table_says(user: User, context: Context | None, expected: Actor) -> None:
+    assert acting(user, context, SETTINGS, on_server=True) == expected
+
+
+@pytest.mark.parametrize("context", [None, Context(), SOMEONE_ELSE], ids=["no context", "empty context", "named user"])
+@pytest.mark.parametrize(
+    "user",
+    [None, signed_in(""), signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")],
+    ids=["no user", "empty identity", "empty identity with claims", "Studio without identity"],
+)
+def test_a_server_without_a_signed_in_user_is_an_error(user: User | None, context: Context | None) -> None:
+    """A server without a signed in user is an error that says how to turn auth on."""
+    with pytest.raises(IdentityError, match=r'"auth": \{"path": "\./auth\.py:auth"\}.* langgraph\.json'):
+        acting(user, context, SETTINGS, on_server=True)
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"), [(SOMEONE_ELSE, Actor("bob", "globex")), (Context(user_id="bob"), Actor("bob", "home"))]
+)
+def test_without_a_server_a_run_acts_as_its_context_says(context: Context, expected: Actor) -> None:
+    assert acting(None, context, SETTINGS, on_server=False) == expected
+
+
+@pytest.mark.parametrize("context", [None, Context(), Context(user_id=""), Context(org_id="acme")])
+def test_without_a_server_a_context_that_names_no_user_is_an_error(context: Context | None) -> None:
+    with pytest.raises(IdentityError, match=r"pass context=Context\(user_id=\.\.\.\)"):
+        acting(None, context, SETTINGS, on_server=False)
+
+
+def test_a_run_on_a_server_without_authentication_never_acts_as_its_context() -> None:
+    with pytest.raises(IdentityError):
+        current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
+
+
+# --- Labels ----------------------------------------------------------------------------------------------------------
+
+
+@quickly
+@given(identities)
+def test_a_label_is_bounded_safe_for_stores_and_gives_the_identity_back(identity: str) -> None:
+    text = label(identity)
+    assert re.fullmatch(r"[A-Za-z0-9_@+~-]+", text)
+    assert len(text) <= 3 * MAX_IDENTITY_BYTES
+    assert part_of(text) == identity
+
+
+@quickly
+@given(st.text(alphabet="aAQYg~27EF0._é-:\n", max_size=10))
+@example("~2e")
+@example("~FF")
+@example("~00")
+@example("a" * (MAX_IDENTITY_BYTES + 1))
+def test_a_text_is_the_one_label_of_its_part_or_refused(text: str) -> None:
+    try:
+        part = part_of(text)
+    except ValueError:
+        return
+    assert label(part) == text
+
+
+def test_a_label_is_readable() -> None:
+    """These never change once there is a release."""
+    identities = ["Alice_B+x-1", "alice@example.com", "auth0|42", "a%b:c~", "José\n"]
+    assert list(map(label, identities)) == ["Alice_B+x-1", "alice@example~2Ecom", "auth0~7C42", "a~25b~3Ac~7E", "Jos~C3~A9~0A"]
+
+
+@pytest.mark.parametrize(
+    "identity", ["", "a\x00b", "\x00", "\ud800", "é" * (MAX_IDENTITY_BYTES // 2 + 1), "x" * 10_000], ids=ascii
+)
+def test_an_identity_that_no_store_should_hold_is_refused_in_a_short_sentence(identity: str) -> None:
+    for person in (Actor(identity, "acme"), Actor("alice", identity)):
+        with pytest.raises(IdentityError) as refused:
+            check_person(person)
+        assert len(str(refused.value).encode()) < 200
+
+
+# --- Which assistant -------------------------------------------------------------------------------------------------
+
+
+OTHERS = Context(assistant_id=OTHER_ASSISTANT)
+ASSISTANTS = {
+    "agent": (on_server("agent", ASSISTANT), ASSISTANT),
+    "agent, whose context names another": (on_server("agent", ASSISTANT, OTHERS), ASSISTANT),
+    "consolidation of a named one's conversations": (on_server("consolidation_agent", ASSISTANT, OTHERS), OTHER_ASSISTANT),
+    "consolidation": (on_server("consolidation_agent", ASSISTANT, Context()), DEFAULT_AGENT_ASSISTANT),
+    "consolidation without a context": (on_server("consolidation_agent", ASSISTANT), DEFAULT_AGENT_ASSISTANT),
+    "no server": (start("alice"), DEFAULT_AGENT_ASSISTANT),
+}
+
+
+@pytest.mark.parametrize(("runtime", "expected"), ASSISTANTS.values(), ids=ASSISTANTS)
+def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(runtime: Runtime[Any], expected: str) -> None:
+    assert current_assistant(runtime) == expected
+
+
+@pytest.mark.server
+async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(server: DevServer) -> None:
+    assistants = await server.as_operator().assistants.search(graph_id="agent", metadata={"created_by": "system"})
+    assert [assistant["assistant_id"] for assistant in assistants] == [DEFAULT_AGENT_ASSISTANT]

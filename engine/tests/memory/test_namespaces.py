@@ -1,0 +1,195 @@
+"""How people become store namespaces that nobody else shares, and what the store API shows of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection
+from uuid import uuid4
+
+import pytest
+from deepagents.backends import StoreBackend
+from hypothesis import assume, example, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory.files.starting import starting_memory
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor
+from lasting_memory.people.namespaces import Namespace, may_read, memories, policies, skills
+from lasting_memory.settings import MemoryScope, Settings
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from tests.memory.identities import ALICE, ASSISTANT, OTHER_ASSISTANT, SCOPES, SHAPES, identities, quickly, scoped, within_limit
+
+ALLOWED_BY_STORE_BACKEND = re.compile(r"[A-Za-z0-9\-_@+:~]+\Z")  # less the period, which the store forbids
+
+
+@hypothesis_settings(max_examples=120, deadline=None)
+@given(identities, identities, st.sampled_from(SCOPES))
+def test_stores_accept_the_namespaces_of_any_identity(user: str, org: str, scope: MemoryScope) -> None:
+    """Through the real backend and the real store's interface."""
+    person = Actor(user, org)
+    for namespace in (memories(person, user, scoped(scope)), policies(org), skills(user), namespaces.controls(person)):
+        assert all(ALLOWED_BY_STORE_BACKEND.match(part) for part in namespace)
+        store = InMemoryStore()
+        backend = StoreBackend(store=store, namespace=lambda _, namespace=namespace: namespace)  # type: ignore[misc]
+        assert backend.write("/a.md", "text").error is None
+        read = backend.read("/a.md")
+        assert read.file_data
+        assert read.file_data["content"] == "text"
+        assert {item.key for item in store.search(namespace)} == {"/a.md"}
+        assert store.list_namespaces(prefix=namespace) == [namespace]
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        ("user", ("memories", "acme:alice@example~2Ecom")),
+        ("user+assistant", ("memories", f"{ASSISTANT}:acme:alice@example~2Ecom")),
+        ("assistant", ("memories", f"{ASSISTANT}:acme")),
+    ],
+)
+def test_each_memory_scope_has_the_layout_of_the_design(scope: MemoryScope, expected: Namespace) -> None:
+    assert memories(Actor("alice@example.com", "acme"), ASSISTANT, scoped(scope)) == expected
+
+
+@st.composite
+def two_people(draw: st.DrawFn) -> tuple[Actor, Actor]:
+    """Two different people, mostly of the kinds that sloppy namespaces mix up."""
+    one, more, third = draw(identities), draw(identities), draw(identities)
+    pairs = [
+        (Actor(one, third), Actor(more, third)),  # of one organization
+        (Actor(one, third), Actor(one, more)),  # one identity in two organizations
+        (Actor(one, third), Actor(one + more, third)),  # one identity begins the other
+        (Actor(one, third), Actor(one, third + more)),
+        (Actor(third, f"{one}:{more}"), Actor(f"{more}:{third}", one)),  # split elsewhere
+        (Actor(one, more), Actor(more, one)),  # swapped
+        (Actor(one, third), Actor(one.swapcase(), third)),
+    ]
+    first, second = draw(st.sampled_from(pairs))
+    assume(first != second)
+    assume(all(map(within_limit, (first.user_id, first.org_id, second.user_id, second.org_id))))
+    return first, second
+
+
+@quickly
+@given(two_people(), st.sampled_from(["user", "user+assistant"]))
+@example((Actor("c", "a:b"), Actor("b:c", "a")), "user")
+@example((Actor("a", "acme"), Actor("ab", "acme")), "user")
+@example((Actor("a_b", "acme"), Actor("a%b", "acme")), "user+assistant")
+@example((Actor("alice", "acme"), Actor("alice", "globex")), "user")
+def test_a_search_of_one_persons_memory_never_returns_anothers(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
+    store = InMemoryStore()
+    first, second = (memories(person, ASSISTANT, scoped(scope)) for person in people)
+    for namespace, owner in ((first, "first"), (second, "second")):
+        store.put(namespace, "/preferences.md", {"owner": owner})
+    assert [item.value["owner"] for item in store.search(first)] == ["first"]
+    assert [item.value["owner"] for item in store.search(second)] == ["second"]
+    # Stores keep a namespace as text joined with periods and look for `text.%`.
+    joined = [".".join(namespace) + "." for namespace in (first, second)]
+    assert not joined[0].startswith(joined[1])
+    assert not joined[1].startswith(joined[0])
+
+
+@quickly
+@given(two_people(), st.tuples(st.uuids().map(str), st.uuids().map(str)))  # as the platform makes their ids
+@example((Actor("b", "a"), Actor("c", "a:b")), (ASSISTANT, OTHER_ASSISTANT))
+def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace(
+    people: tuple[Actor, Actor], assistants: tuple[str, str]
+) -> None:
+    owners: dict[tuple[str, ...], Namespace] = {}
+    for person in people:
+        owners["policies", person.org_id] = policies(person.org_id)
+        owners["controls", person.org_id, person.user_id] = namespaces.controls(person)
+        owners["user", person.org_id, person.user_id] = memories(person, assistants[0], scoped("user"))
+        for assistant in assistants:
+            owners["skills", assistant] = skills(assistant)
+            owners["assistant", assistant, person.org_id] = memories(person, assistant, scoped("assistant"))
+            both = memories(person, assistant, scoped("user+assistant"))
+            owners["user+assistant", assistant, person.org_id, person.user_id] = both
+    assert len(set(owners.values())) == len(owners)
+
+
+# --- What the store API shows ----------------------------------------------------------------------------------------
+
+PRIVATE, EVERY, NEVER = ("user", "user+assistant"), SCOPES, ()
+# Whose memory, with which assistant, is shown under which scopes.
+MEMORIES = {
+    "own": (ALICE, ASSISTANT, PRIVATE),
+    "own, with another assistant": (ALICE, OTHER_ASSISTANT, PRIVATE),
+    "a colleague's": (Actor("bob", "acme"), ASSISTANT, NEVER),
+    "the same identity's in another organization": (Actor("alice", "globex"), ASSISTANT, NEVER),
+    "an identity's that begins mine": (Actor("alic", "acme"), ASSISTANT, NEVER),
+    "organization and identity swapped": (Actor("acme", "alice"), ASSISTANT, NEVER),
+}
+OTHERS: dict[Namespace, Collection[str]] = {
+    ("policies", "acme"): EVERY,
+    ("memories", "acme:alice"): {"user"},
+    ("memories", f"{ASSISTANT}:acme:alice"): {"user+assistant"},
+    **dict.fromkeys(
+        [
+            ("policies", "globex"), ("policies",), ("policies", "acme", "x"), ("skills", ASSISTANT), ("skills", "acme:alice"),
+            namespaces.controls(ALICE), namespaces.usage(ALICE), ("memories",), (), ("memories", "acme:alice", "x"),
+            ("memories", "acme", "alice"), ("memories", "a:b:c:d"), ("memories", "x:y:acme:alice"), ("memories", "alice"),
+            ("memories", ""), ("memories", ":"), ("memories", "acme:alice:"), ("memories", "acme:alice\n"),
+            ("memories", ASSISTANT), ("", "acme:alice"),
+        ],
+        NEVER,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_the_store_api_shows_people_their_own_memory_and_policies_alone(scope: MemoryScope) -> None:
+    settings = scoped(scope)
+    asked = [(memories(person, assistant, settings), under) for person, assistant, under in MEMORIES.values()]
+    for namespace, under in [*asked, *OTHERS.items()]:
+        assert may_read(namespace, ALICE, settings) is (scope in under), namespace
+
+
+@quickly
+@given(two_people(), st.sampled_from(["user", "user+assistant"]))
+def test_people_may_read_their_own_memory_and_never_anothers(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
+    """People may read their own memory, whatever their name, and never another's."""
+    me, other = people
+    assert may_read(memories(me, ASSISTANT, scoped(scope)), me, scoped(scope))
+    assert not may_read(memories(other, ASSISTANT, scoped(scope)), me, scoped(scope))
+    assert may_read(policies(other.org_id), me, scoped(scope)) is (me.org_id == other.org_id)
+
+
+# --- Through the platform --------------------------------------------------------------------------------------------
+
+# fmt: off
+ON_THE_SERVER = (
+    "e-mail", "auth0", "non-ascii", "longest", "root label", "trailing newline", "LIKE any", "parent folder",
+    "wildcard", "emoji", "right to left", "separator",
+)
+# fmt: on
+
+
+async def check_first_run(server: DevServer, identity: str, org: str) -> None:
+    """A first turn of this person, then the seeds in their namespace, over the store API."""
+    client, operator = server.as_user(identity, org), server.as_operator()
+    namespace = memories(Actor(identity, org), DEFAULT_AGENT_ASSISTANT, Settings())
+    assert not (await operator.store.search_items(namespace))["items"]
+
+    thread = await client.threads.create()
+    await run_turn(client, thread["thread_id"], "hello")
+
+    seed = starting_memory(Actor(identity, org), None)["/preferences.md"]
+    for reader in (operator, client):
+        item = await reader.store.get_item(namespace, key="/preferences.md")
+        assert item["value"]["content"] == seed
+        items = (await reader.store.search_items(namespace))["items"]
+        assert "/preferences.md" in {hit["key"] for hit in items}
+        assert {tuple(hit["namespace"]) for hit in items} == {namespace}
+
+
+@pytest.mark.server
+async def test_the_platform_gives_any_identity_a_memory_of_its_own(server: DevServer) -> None:
+    """The platform gives any identity a memory of its own that starts with the seeds."""
+    org = f"acme {uuid4().hex}.example"
+    runs = [check_first_run(server, SHAPES[shape], org) for shape in ON_THE_SERVER]
+    outcomes = zip(ON_THE_SERVER, await asyncio.gather(*runs, return_exceptions=True), strict=True)
+    assert {shape: error for shape, error in outcomes if error is not None} == {}

@@ -1,0 +1,195 @@
+"""Memory that is paused: nothing new is remembered, what is known is used, and the person's own hands always work."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import APIStatusError
+
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.parts import needs_consolidation
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from tests.memory.test_temporary import new_thread, remember
+
+pytestmark = pytest.mark.server
+
+
+async def control(client: LangGraphClient, **given: Any) -> Any:
+    return await client.http.put("/memory/controls", json=given)
+
+
+async def status(call: Any) -> int:
+    """The status by which a call is refused."""
+    with pytest.raises(APIStatusError) as refused:
+        await call
+    return refused.value.response.status_code
+
+
+async def consolidate(client: LangGraphClient, model: ScriptedAnthropic) -> tuple[str, str]:
+    """What a consolidation says at its end, and what its model was shown."""
+    model.clear()
+    model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
+    values = await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
+    return str(values["messages"][-1]["content"]), str(model.requests)
+
+
+async def test_what_is_known_is_used_and_nothing_new_is_written(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    """What is known is used, and nothing new is written, also in a run that is going."""
+    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
+    await remember(client, model, "likes fennel")
+    before = await client.http.get("/memory")
+    write = [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- hidden"})]
+    paused = asyncio.Event()
+
+    def pause(_: Any) -> list[ToolCall]:
+        asyncio.run_coroutine_threadsafe(control(client, paused=True), loop).result(30)
+        paused.set()
+        return write
+
+    loop = asyncio.get_running_loop()
+    model.script("while it goes", pause, [Text("done")])
+    await run_turn(client, await new_thread(client, {}), "while it goes")
+    assert paused.is_set()
+    assert "Memory is paused" in tool_results(model.requests[-1])[0]
+    calls = [*write, ToolCall("save_profile", {"profile": {"name": "A"}})]
+    calls.append(ToolCall("write_file", {"file_path": "/memories/x.md", "content": "hidden"}))
+    calls.append(ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}))
+    model.script("and later", calls, [Text("done")])
+    model.script("delegated", write, [Text("done")])
+    threads = [await new_thread(client, {}) for _ in range(2)]
+    await asyncio.gather(*(run_turn(client, thread, "and later") for thread in threads))
+    assert "fennel" in system_text(model.requests[-1])
+    assert "has paused their memory" in system_text(model.requests[-1])
+    assert await client.http.get("/memory") == before
+    await remember(bob, model, "likes dill")
+    assert "dill" in str(await bob.http.get("/memory/file", params={"path": "/memories/preferences.md"}))
+    await control(client, paused=False)
+    await remember(client, model, "likes leek")
+    assert "leek" in str(await client.http.get("/memory/file", params={"path": "/memories/preferences.md"}))
+
+
+@needs_consolidation
+async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    await run_turn(client, await new_thread(client, {}), "said before it was paused")
+    going = await new_thread(client, {})
+    await run_turn(client, going, "begun before it was paused")
+    await control(client, paused=True)
+    held = await new_thread(client, {})
+    await asyncio.gather(*(run_turn(client, thread, "a zebra called Zoe") for thread in (held, going)))
+    assert (await consolidate(client, model))[0] == "Memory is paused: nothing is consolidated."
+    assert await status(client.http.post("/memory/consolidate", json={})) == 409
+    server.restart()
+    await control(client, paused=False)
+    copy: Any = await client.http.post(f"/threads/{held}/copy", json={})
+    for who in (client, server.as_operator()):
+        await who.threads.update(held, metadata={"held_while_paused": False})
+    for thread in (held, copy["thread_id"]):
+        await run_turn(client, thread, "after it was resumed")
+    await run_turn(client, await new_thread(client, {"held_while_paused": True}), "a new one")
+    said, shown = await consolidate(client, model)
+    assert said == "2 conversations were consolidated."
+    assert "said before it was paused" in shown
+    assert "a new one" in shown
+    assert "Zoe" not in shown
+    assert "after it was resumed" not in shown
+    model.script("what of the animal", [ToolCall("search_past_conversations", {"query": "zebra"})], [Text("done")])
+    await run_turn(client, await new_thread(client, {}), "what of the animal")
+    assert "Zoe" in str(tool_results(model.requests[-1]))
+
+
+@needs_consolidation
+async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, over = server.as_user(alice), threading.Event()
+
+    async def queue(thread: str, text: str) -> str:
+        message: Any = {"messages": [{"role": "user", "content": text}]}
+        return str((await client.runs.create(thread, "agent", input=message, multitask_strategy="enqueue"))["run_id"])
+
+    held, after = threads = [await new_thread(client, {}) for _ in range(2)]
+    model.script("go on", *[lambda _: [Text("done" if over.wait(60) else "late")]] * 2)
+    for thread in threads:
+        await queue(thread, "go on")
+    await control(client, paused=True)
+    waiting = [await queue(held, "sent in the pause")]
+    await control(client, paused=False)
+    waiting.append(await queue(after, "sent after the pause"))
+    over.set()
+    for thread, run in zip(threads, waiting, strict=True):
+        await client.runs.join(thread, run)
+    said, shown = await consolidate(client, model)
+    assert said == "1 conversations were consolidated."
+    assert "sent after the pause" in shown
+    assert "sent in the pause" not in shown
+
+
+async def test_nobody_s_pause_marks_what_another_said(server: DevServer, alice: str) -> None:
+    """Neither a paused person's requests for another's thread nor a stranger's for a paused person's mark it."""
+    client, stranger = server.as_user(alice), server.as_user(f"mallory-{alice}")
+    thread = await new_thread(client, {"graph_id": "agent"})
+    said: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    for paused in (stranger, client):
+        await control(paused, paused=True)
+        assert await status(stranger.runs.create(thread, "agent", input=said)) == 404
+        assert await status(stranger.threads.update_state(thread, said)) == 404
+        assert "held_while_paused" not in str(await client.threads.get(thread))
+        await control(paused, paused=False)
+
+
+@needs_consolidation
+async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    await run_turn(client, await new_thread(client, {}), "I like dill")
+    loop = asyncio.get_running_loop()
+
+    def pause(_: Any) -> list[Text]:
+        asyncio.run_coroutine_threadsafe(control(client, paused=True), loop).result(30)
+        return [Text("done")]
+
+    write = [ToolCall("append_memory", {"path": "/memories/food.md", "text": "- dill"})]
+    model.script("Conversations with something new", write, pause)
+    await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
+    assert "food.md" not in str(await client.http.get("/memory"))
+    (record, *_) = (await client.http.get("/memory/consolidations"))["consolidations"]
+    assert (record["status"], record["reason"]) == ("undone", "Memory is paused.")
+    await control(client, paused=False)
+    assert "I like dill" in (await consolidate(client, model))[1], "it stays due"
+
+
+async def test_the_person_s_own_hands_work_and_the_controls_are_theirs_alone(server: DevServer, alice: str) -> None:
+    client, operator = server.as_user(alice), server.as_operator()
+    assert await client.http.get("/memory/controls") == {"paused": False, "review": False}
+    assert await control(client, paused=True) == {"paused": True, "review": False}
+    assert await control(client, review=True) == {"paused": True, "review": True}
+    await asyncio.gather(control(client, paused=False), control(client, review=False), control(client, paused=False))
+    assert await control(client, paused=True, review=False) == {"paused": True, "review": False}
+    file, named = {"path": "/memories/own.md"}, {"user_id": alice, "org_id": "acme"}
+    await client.http.put("/memory/file", params=file, json={"content": "mine"})
+    await client.http.put("/memory/file", params=file, json={"content": "mine again"})
+    await client.http.post("/memory/undo", json={**file, "revision": 1})
+    document = {"version": 1, "files": [{"path": "/memories/more.md", "content": "x"}]}
+    await client.http.post("/memory/import", json=document)
+    assert {"/memories/own.md", "/memories/more.md"} <= {file["path"] for file in (await client.http.get("/memory"))["files"]}
+    assert (await client.http.get("/memory/export"))["controls"] == {"paused": True, "review": False}
+    assert (await operator.http.get("/memory/controls", params=named))["paused"] is True
+    assert await status(operator.http.put("/memory/controls", params=named, json={"paused": False})) == 403
+    stranger = server.as_user(f"bob-{alice}")
+    assert await status(stranger.http.get("/memory/controls", params=named)) == 403
+    assert await status(stranger.http.put("/memory/controls", params=named, json={"paused": False})) == 403
+    for body in ({"paused": "yes"}, {"paused": 1}, {"paused": None}, {"paused": True, "other": True}):
+        assert await status(client.http.put("/memory/controls", json=body)) == 422, body
+    assert (await client.http.get("/memory/controls"))["paused"] is True
+    await client.http.delete("/memory")
+    assert await client.http.get("/memory/controls") == {"paused": False, "review": False}

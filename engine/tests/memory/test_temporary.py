@@ -1,0 +1,259 @@
+"""Temporary conversations: they know nothing, leave nothing behind, and are deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
+
+from lasting_memory.controls import delete_temporary
+from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.parts import CONSOLIDATION, graph_builders, needs_consolidation
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from tests.auth.bodies import a2a_message, rpc
+from tests.conftest import model_env
+
+pytestmark = pytest.mark.server
+
+REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
+TEMPORARY: Any = {"temporary": True}
+
+
+async def new_thread(client: LangGraphClient, metadata: Any = TEMPORARY) -> str:
+    return str((await client.threads.create(metadata=metadata))["thread_id"])
+
+
+async def is_temporary(client: LangGraphClient, thread_id: str) -> bool:
+    return bool(((await client.threads.get(thread_id))["metadata"] or {}).get("temporary"))
+
+
+async def remember(client: LangGraphClient, model: ScriptedAnthropic, fact: str) -> str:
+    model.script(fact, [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": f"- {fact}"})], [Text("noted")])
+    thread = await new_thread(client, {})
+    await run_turn(client, thread, fact)
+    return thread
+
+
+async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    past = await remember(client, model, "likes fennel")
+    policy: Any = {"content": "Speak plainly.", "encoding": "utf-8"}
+    await server.as_operator().store.put_item(["policies", "acme"], "/plain.md", policy)
+    files = await client.http.get("/memory")
+    skill: Any = {"content": "---\nname: mine\ndescription: my skill\n---\n"}
+    await client.http.put("/memory/file", params={"path": "/memories/skills/mine/SKILL.md"}, json=skill)
+    calls = [
+        ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- hidden"}),
+        ToolCall("search_memories", {"query": "fennel"}),
+        ToolCall("search_past_conversations", {"query": "fennel"}),
+        ToolCall("read_conversation", {"thread_id": past}),
+        ToolCall("read_file", {"file_path": "/memories/preferences.md"}),
+        ToolCall("ls", {"path": "/memories"}),
+        ToolCall("write_file", {"file_path": "/memories/new.md", "content": "hidden"}),
+        ToolCall("edit_file", {"file_path": "/memories/preferences.md", "old_string": "fennel", "new_string": "hidden"}),
+        ToolCall("write_file", {"file_path": "/scratch.md", "content": "only here"}),
+        ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}),
+    ]
+    model.script("a secret wish", calls, [Text("done")])
+    model.script("delegated", [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- x"})], [Text("done")])
+    before = len(model.requests)
+    await run_turn(client, await new_thread(client), "a secret wish")
+    asked = model.requests[before:]
+    for body in asked:
+        assert "Speak plainly." in system_text(body)
+        assert "fennel" not in str(body["system"])
+        assert "my skill" not in str(body["system"])
+        assert REMEMBERING.isdisjoint(tool["name"] for tool in body["tools"])
+    results = tool_results(asked[-1])
+    assert "fennel" not in str(results[:8])
+    assert all("temporary conversation" in result for result in (*results[:4], results[6])), results
+    delegated = [body for body in asked if "delegated" in str(body["messages"][0])]
+    assert "temporary conversation" in str(tool_results(delegated[-1]))
+    skills = await client.http.get("/memory")
+    assert [file for file in skills["files"] if "skills" not in file["path"]] == files["files"]
+
+
+async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    thread = await new_thread(client)
+    await run_turn(client, thread, "the zebra is called Zoe")
+    copy: Any = await client.http.post(f"/threads/{thread}/copy", json={})
+    calls = [ToolCall("search_past_conversations", {"query": "zebra"})]
+    calls += [ToolCall("read_conversation", {"thread_id": one}) for one in (thread, copy["thread_id"])]
+    model.script("what of the animal", calls, [Text("done")])
+    await run_turn(client, await new_thread(client, {}), "what of the animal")
+    assert "Zoe" not in str(tool_results(model.requests[-1]))
+    model.clear()
+    if CONSOLIDATION:
+        model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
+        await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
+        assert "the animal" in str(model.requests)
+        assert "Zoe" not in str(model.requests)
+        assert "temporary" in str(await run_turn(client, thread, "go", assistant="consolidation_agent"))
+    document = await client.http.get("/memory/export")
+    assert "Zoe" not in str(document)
+    assert "the animal" in str(document)
+    assert document["left_out"] == ["temporary conversations"]
+
+
+async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServer, alice: str) -> None:
+    client, operator = server.as_user(alice), server.as_operator()
+    temporary, ordinary = await new_thread(client), await new_thread(client, {})
+    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    for who in (client, operator):
+        for said in ({"temporary": False}, {"temporary": None}, {"title": "x"}):
+            await who.threads.update(temporary, metadata=said)
+        await who.threads.update(ordinary, metadata=TEMPORARY)
+        await who.threads.create(thread_id=ordinary, metadata=TEMPORARY, if_exists="do_nothing")
+        config: Any = {"metadata": TEMPORARY}
+        await who.runs.wait(ordinary, "agent", input=message, metadata=TEMPORARY, config=config, if_not_exists="create")
+        await who.runs.wait(temporary, "agent", input=message, metadata={"temporary": False})
+        assert await is_temporary(client, temporary)
+        assert not await is_temporary(client, ordinary)
+        copies: list[Any] = [await who.http.post(f"/threads/{thread}/copy", json={}) for thread in (temporary, ordinary)]
+        assert [bool(copy["metadata"].get("temporary")) for copy in copies] == [True, False]
+    run = (await client.runs.list(ordinary, limit=1))[0]
+    assert "temporary" not in (run["metadata"] or {})
+
+
+async def test_a_run_that_creates_its_thread_may_make_it_temporary(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    await remember(client, model, "likes fennel")
+    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    thread = str(uuid4())
+    await client.runs.wait(thread, "agent", input=message, metadata=TEMPORARY, if_not_exists="create")
+    await client.runs.wait(thread, "agent", input=message)
+    assert await is_temporary(client, thread)
+    await client.runs.wait(None, "agent", input=message, metadata=TEMPORARY)
+    payloads: Any = [{"assistant_id": "agent", "input": message, "metadata": TEMPORARY, "on_completion": "keep"}]
+    (batched,) = await client.runs.create_batch(payloads)
+    await client.runs.join(batched["thread_id"], batched["run_id"])
+    assert await is_temporary(client, batched["thread_id"])
+    assert not any("fennel" in system_text(body) for body in model.requests[-4:])
+    await client.runs.wait(None, "agent", input=message)
+    assert "fennel" in system_text(model.requests[-1])
+    thread, config = str(uuid4()), cast("Any", {"metadata": TEMPORARY})
+    await client.runs.wait(thread, "agent", input=message, config=config, if_not_exists="create")
+    assert await is_temporary(client, thread)
+
+
+async def test_a2a_goes_on_with_one(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    client = server.as_user(alice)
+    await remember(client, model, "likes fennel")
+    model.script("hello", [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- hidden"})], [Text("done")])
+    thread, before = await new_thread(client), await client.http.get("/memory")
+    await client.http.post(f"/a2a/{DEFAULT_AGENT_ASSISTANT}", json=rpc("message/send", message=a2a_message(contextId=thread)))
+    assert "fennel" not in system_text(model.requests[-1])
+    assert await is_temporary(client, thread)
+    assert await client.http.get("/memory") == before
+
+
+async def test_of_requests_that_make_one_thread_at_once_the_first_decides_for_ever(server: DevServer, alice: str) -> None:
+    client = server.as_user(alice)
+    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    for turn in range(2):
+        thread = str(uuid4())
+        asked: list[Any] = [TEMPORARY, {}, {}, TEMPORARY][:: (-1) ** turn]
+        creations = (client.threads.create(thread_id=thread, metadata=said, if_exists="do_nothing") for said in asked)
+        made = await asyncio.gather(*creations)
+        became = await is_temporary(client, thread)
+        assert {bool((each["metadata"] or {}).get("temporary")) for each in made} == {became}
+        await client.runs.wait(thread, "agent", input=message, metadata={} if became else TEMPORARY, if_not_exists="create")
+        assert await is_temporary(client, thread) == became
+
+
+async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str) -> None:
+    client = server.as_user(alice)
+    wrong: list[Any] = ["yes", 1, [True], {"temporary": True}]
+    for value in wrong:
+        with pytest.raises(UnprocessableEntityError, match="send true"):
+            await new_thread(client, {"temporary": value})
+    said: Any = {"temporary": "yes"}
+    for asked in ({"metadata": said}, {"config": {"metadata": said}}):
+        with pytest.raises(UnprocessableEntityError, match="send true"):
+            await client.runs.create(None, "agent", input={"messages": []}, **asked)
+
+
+async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_s(server: DevServer, alice: str) -> None:
+    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
+    over, ordinary, bobs = await new_thread(client), await new_thread(client, {}), await new_thread(bob)
+    for who, thread in ((client, over), (client, ordinary), (bob, bobs)):
+        await run_turn(who, thread, "hello")
+    actor, operator = Actor(alice, "acme"), server.as_operator()
+    assert await delete_temporary(operator, actor, datetime.now(UTC) + timedelta(hours=23)) == 0
+    # As when a sweep and a visit meet.
+    later = datetime.now(UTC) + timedelta(hours=25)
+    deleted = await asyncio.gather(*(delete_temporary(one, actor, later) for one in (operator, client)))
+    assert sum(deleted) >= 1
+    with pytest.raises(NotFoundError):
+        await client.threads.get(over)
+    await client.threads.create(thread_id=over)
+    assert not (await client.threads.get_state(over))["values"], "its checkpoints are gone"
+    assert (await client.threads.get_state(ordinary))["values"]
+    assert await is_temporary(bob, bobs)
+
+
+@pytest.fixture
+async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevServer]:
+    """A server on which a temporary conversation is over after three seconds, and any after ten."""
+    graphs = Path(__file__).parent / "hasty_graphs.py"
+    config = {"graphs": {name: f"{graphs}:{name}" for name in graph_builders()}}
+    with DevServer(tmp_path, env=model_env(model), config=config) as server:
+        yield server
+        await server.close_clients()
+
+
+@needs_consolidation
+async def test_the_sweep_and_the_next_visit_delete_what_is_over_also_after_a_restart(hasty: DevServer, alice: str) -> None:
+    client, bob = hasty.as_user(alice), hasty.as_user("bob")
+    file: Any = {"path": "/memories/food.md"}
+    await client.http.put("/memory/file", params=file, json={"content": "- dill"})
+    old = await new_thread(client, {})
+    await run_turn(client, old, "hello")
+    began = time.monotonic()
+    mine, bobs = await new_thread(client), await new_thread(bob)
+    await run_turn(client, mine, "hello")
+    await run_turn(bob, bobs, "hello")
+    assert await is_temporary(client, mine)
+    hasty.restart()
+    await asyncio.sleep(3)
+    kept = await new_thread(client, {})  # a visit
+    for _ in range(100):
+        left = {str(thread["thread_id"]) for thread in await hasty.as_operator().threads.search()}
+        if mine not in left:
+            break
+        await asyncio.sleep(0.05)
+    assert left >= {kept, bobs}
+    assert mine not in left
+    assert old in left
+    await asyncio.sleep(began + 10 - time.monotonic())
+    kept = await new_thread(client, {})
+    await run_turn(client, kept, "hello")
+    await hasty.as_operator().runs.wait(None, "consolidation_agent", input={"messages": []})
+    left = {str(thread["thread_id"]) for thread in await hasty.as_operator().threads.search()}
+    assert left >= {kept, old}, "what was said in it is not consolidated yet"
+    assert bobs not in left
+    async with asyncio.timeout(60):
+        while not any(run["ended_at"] for run in (await client.http.get("/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    await hasty.as_operator().runs.wait(None, "consolidation_agent", input={"messages": []})
+    left = {str(thread["thread_id"]) for thread in await hasty.as_operator().threads.search()}
+    assert old not in left
+    await client.threads.create(thread_id=old)
+    assert not (await client.threads.get_state(old))["values"], "its checkpoints are gone"
+    assert (await client.http.get("/memory/file", params=file))["content"] == "- dill", "memory stays"

@@ -1,0 +1,56 @@
+"""The picture on README's first screen: `make screenshots` takes it, on a server of its own with the offline model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+
+from lasting_memory.settings import PROJECT
+from lasting_memory.testing.dev_server import DevServer, dev_token
+from tests.page.browser import MISSING, Visitor, open_browser
+
+PICTURE = PROJECT / "docs" / "screenshot.png"
+WHO, ORGANIZATION = "alice@example.com", "acme"
+TOPICS = {
+    "/memories/topics/garden.md": "# Garden\n\n- Grows tomatoes on the balcony, facing south\n",
+    "/memories/topics/index.md": "# Topics\n\n- garden.md: what she grows\n",
+}
+EARLIER = ("What did we say about the balcony?", "What are the policies?")
+NOW = ("Remember that I prefer metric units.", "Remember that my train to Lisbon leaves at nine.")
+
+
+def take(url: str) -> None:
+    headers = {"authorization": f"Bearer {dev_token(ORGANIZATION, WHO)}"}
+    with httpx.Client(base_url=url, headers=headers, trust_env=False) as http, open_browser() as browser:
+        if browser is None:
+            sys.exit(f"No picture was taken: {MISSING}.")
+        visitor = Visitor.arrive(
+            browser, url, viewport={"width": 1280, "height": 760}, device_scale_factor=2, color_scheme="light"
+        )
+        page = visitor.sign_in(WHO, ORGANIZATION)
+        for text in EARLIER:
+            visitor.button("New conversation").click()
+            visitor.say(text)
+        for path, content in TOPICS.items():
+            http.put("/memory/file", params={"path": path}, json={"content": content}).raise_for_status()
+        page.reload()
+        visitor.sign_in(WHO, ORGANIZATION)
+        visitor.button("New conversation").click()
+        for text in NOW:
+            visitor.say(text)
+        visitor.button("Undo").wait_for()
+        page.locator("details").last.locator("summary").click()
+        page.wait_for_timeout(2_000)  # what lit up has settled
+        page.screenshot(path=PICTURE)
+        visitor.leave()
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder, DevServer(Path(folder), env={"AGENT_MODEL": ""}) as server:
+        seeds = [sys.executable, "-m", "seeds", "--url", server.url]
+        subprocess.run(seeds, cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)  # our own
+        take(server.url)

@@ -1,0 +1,256 @@
+"""Answers as they come, whatever becomes of the connection, behind tokens and below a prefix, on the scripted model."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from playwright.sync_api import Page, expect
+
+from lasting_memory.people.identity import WRITE_POLICIES
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Text
+from tests.conftest import model_env
+from tests.page.browser import Visitor
+from tests.page.conftest import Visit
+
+pytestmark = [pytest.mark.server, pytest.mark.browser]
+
+SECRET = "a-secret-of-at-least-32-bytes-for-tests"
+# Between the events of an answer: long enough to see it grow.
+BEAT_SECONDS = 0.15
+OVER = "The token is over."
+SAYING = "The quick brown fox jumps over the lazy dog, and then it rests. " * 12
+
+
+@pytest.fixture(scope="module")
+def url(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    env = {"AUTH_JWT_SECRET": SECRET, "MEMORY_WRITES": "background"}
+    config = {"http": {"mount_prefix": "/below"}}
+    with DevServer(tmp_path_factory.mktemp("page"), env={**model_env(shared_model), **env}, config=config) as server:
+        yield f"{server.url}/below"
+
+
+def token(identity: str, seconds: float = 600, **claims: Any) -> str:
+    return jwt.encode({"sub": identity, "org_id": "acme", "exp": time.time() + seconds, **claims}, SECRET, "HS256")
+
+
+def enter(visitor: Visitor, identity: str, **claims: Any) -> None:
+    """Open the page with a token in its address, and say yes."""
+    visitor.page.goto(f"{visitor.url}/app#token={token(identity, **claims)}")
+    visitor.button("Yes, sign in").click()
+    visitor.page.get_by_label("Message").wait_for()
+
+
+@pytest.fixture
+def to_the_end() -> Iterator[threading.Event]:
+    """Set by a test that has seen enough of an answer that grows."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def slowly(to_the_end: threading.Event) -> Changed:
+    """The saying, which ends when the test says so, however slow the browser is. Until then spaces come."""
+
+    def change(events: list[bytes]) -> Iterable[bytes | float]:
+        end = len(events) - 3
+        for event in events[:end]:
+            if not to_the_end.is_set():
+                yield BEAT_SECONDS
+            yield event
+        while not to_the_end.is_set():
+            yield BEAT_SECONDS
+            yield events[2].replace(SAYING[:DELTA_CHARACTERS].encode(), b" ")
+        yield from events[end:]
+
+    return Changed([Text(SAYING)], change)
+
+
+def ask(visitor: Visitor, text: str) -> None:
+    visitor.page.get_by_label("Message").fill(text)
+    visitor.button("Send").click()
+    visitor.button("Stop").wait_for()
+
+
+def refuse(page: Page, route: str) -> None:
+    """Answer the requests of this route as when the token is over."""
+    page.route(route, lambda request: request.fulfill(status=401, json={"detail": OVER}))
+
+
+def test_a_token_signs_in_by_field_or_by_address_after_a_yes_and_is_erased_from_there(visit: Visit, me: str) -> None:
+    visitor, asked, mallory = visit(), "Sign in as {} of acme?", f"mallory-{me}"
+    page = visitor.page
+    page.goto(f"{visitor.url}/app")
+    page.get_by_label("Token").fill("junk")
+    visitor.button("Sign in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("Token").fill(token(me))
+    visitor.button("Sign in").click()
+    expect(page.get_by_role("banner")).to_contain_text(me)
+    expect(page.get_by_text("The agent does not write while you talk.")).to_be_visible()
+    visitor.button("Sign out").click()
+    page.goto("about:blank")
+    page.goto(f"{visitor.url}/app#token={token(mallory)}")
+    expect(page.get_by_text(asked.format(mallory))).to_be_visible()
+    assert page.url == f"{visitor.url}/app"
+    expect(page.get_by_label("Message")).to_have_count(0)
+    assert visitor.inaccessible() == []
+    visitor.button("That is not me").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.evaluate("token => { location.hash = `token=${token}`; }", token(me))
+    expect(page.get_by_text(asked.format(me))).to_be_visible()
+    visitor.button("Yes, sign in").click()
+    expect(page.get_by_role("banner")).to_contain_text(me)
+    assert page.url == f"{visitor.url}/app"
+    for _ in range(2):  # neither token is in the history
+        page.go_back()
+        assert "token" not in page.url
+    page.go_forward()
+    expect(page.get_by_label("Token")).to_be_visible()
+
+
+def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visit: Visit, me: str) -> None:
+    visitor = visit()
+    enter(visitor, me)
+    page, other, used = visitor.page, token(f"mallory-{me}"), set[str]()
+    page.on("request", lambda request: used.add(request.headers.get("authorization", "")))
+    visitor.say("hello")
+    address = page.url
+    page.get_by_label("Message").fill("a long thought")
+    page.evaluate("token => { location.hash = `token=${token}`; }", other)
+    expect(page).to_have_url(address)
+    expect(page.get_by_label("Message")).to_have_value("a long thought")
+    visitor.say("hello again")
+    expect(page.get_by_role("banner")).to_contain_text(me)
+    expect(page.get_by_role("banner")).not_to_contain_text("mallory")
+    visitor.button("Sign out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert f"Bearer {other}" not in used
+
+
+def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_person(visit: Visit, me: str) -> None:
+    visitor = visit()
+    enter(visitor, me)
+    page, message = visitor.page, visitor.page.get_by_label("Message")
+    visitor.say("hello")
+    address = page.url
+    refuse(page, "**/runs")
+    message.fill("a long thought")
+    visitor.button("Send").click()
+    expect(page.get_by_role("alert")).to_have_text(OVER)
+    page.unroute("**/runs")
+    page.evaluate("token => { location.hash = `token=${token}`; }", token(me))
+    visitor.button("Yes, sign in").click()
+    expect(message).to_have_value("a long thought")
+    expect(page).to_have_url(address)
+    visitor.button("Send").click()
+    expect(page.get_by_text("ok", exact=True)).to_have_count(2)
+    expect(message).to_have_value("")
+
+
+def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(visit: Visit, me: str) -> None:
+    visitor = visit()
+    enter(visitor, me)
+    page, message = visitor.page, visitor.page.get_by_label("Message")
+    refuse(page, "**/memory/policies")
+    message.fill("a secret")
+    visitor.button("Policies").click()
+    expect(page.get_by_role("alert")).to_have_text(OVER)
+    page.unroute("**/memory/policies")
+    for who in (f"other-{me}", me):
+        page.get_by_label("Token").fill(token(who))
+        visitor.button("Sign in").click()
+        expect(page.get_by_role("banner")).to_contain_text(who)
+        expect(message).to_have_value("")
+        message.fill("a secret")
+        visitor.button("Sign out").click()
+
+
+def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_or_stopped(
+    visit: Visit, model: ScriptedAnthropic, me: str, to_the_end: threading.Event
+) -> None:
+    visitor = visit()
+    page, answer = visitor.page, visitor.page.get_by_role("article").last
+    enter(visitor, me)
+    model.script("stop this", slowly(to_the_end))
+    ask(visitor, "stop this")
+    expect(answer).to_contain_text("The quick")
+    lengths: list[int] = []
+    while len(set(lengths)) < 4 and len(lengths) < 60:
+        lengths.append(len(answer.inner_text()))
+        page.wait_for_timeout(200)
+    assert len(set(lengths)) == 4, "it does not grow"
+    assert lengths == sorted(lengths)
+    visitor.button("Stop").click()
+    visitor.button("Send").wait_for()
+    assert len(answer.inner_text()) < len(SAYING)
+
+    visitor.button("New conversation").click()
+    model.script("tell me", slowly(to_the_end))
+    ask(visitor, "tell me")
+    expect(answer).to_contain_text("The quick")
+    at = page.url.partition("#")[2]
+    page.reload()
+    page.get_by_label("Token").fill(token(me))
+    visitor.button("Sign in").click()
+    visitor.button("Stop").wait_for()
+    expect(answer).to_contain_text("The quick")
+    assert page.url.endswith(at)
+    visitor.context.set_offline(True)
+    to_the_end.set()
+    expect(page.get_by_text("The connection was lost")).to_be_visible()
+    visitor.context.set_offline(False)
+    visitor.button("Send").wait_for()
+    expect(answer).to_contain_text(SAYING.strip())
+    expect(page.get_by_text("The connection was lost")).to_have_count(0)
+    expect(page.get_by_role("article")).to_have_count(2)
+    assert len(model.requests_for("tell me")) == 1
+
+
+def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
+    visit: Visit, model: ScriptedAnthropic, me: str
+) -> None:
+    visitor = visit()
+    enter(visitor, me)
+    page = visitor.page
+    model.script("fail", Failure(400, "invalid_request_error", "no"))
+    visitor.say("fail")
+    expect(page.get_by_text("Send your message again.")).to_be_visible()
+    visitor.context.set_offline(True)
+    page.get_by_label("Message").fill("a long thought")
+    visitor.button("Send").click()
+    expect(page.get_by_label("Message")).to_have_value("a long thought")
+    visitor.context.set_offline(False)
+    visitor.button("Send").click()
+    expect(page.get_by_text("ok", exact=True)).to_be_visible()
+
+
+def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(visit: Visit, me: str) -> None:
+    visitor = visit()
+    enter(visitor, me, permissions=[WRITE_POLICIES], org_id=f"org-{me}")
+    page = visitor.page
+    visitor.button("Policies").click()
+    visitor.button("Add rules").click()
+    page.get_by_label("Name").fill("/travel.txt")
+    page.get_by_label("Rules").fill("Take the train.")
+    visitor.button("Save rules").click()
+    expect(page.get_by_role("alert")).to_contain_text("does not end in .md")
+    page.get_by_label("Name").fill("/travel.md")
+    visitor.button("Save rules").click()
+    expect(page.get_by_role("dialog")).to_contain_text("/policies/travel.md")
+    visitor.button("Change /policies/travel.md").click()
+    page.get_by_label("Rules").fill("Take the night train.")
+    visitor.button("Save rules").click()
+    expect(page.get_by_text("Take the night train.")).to_be_visible()
+    told = httpx.get(
+        f"{visitor.url}/memory/policies",
+        headers={"authorization": f"Bearer {token(me, org_id=f'org-{me}')}"},
+        trust_env=False,
+    ).json()
+    assert [(file["key"], file["content"]) for file in told["files"]] == [("/travel.md", "Take the night train.")]

@@ -1,0 +1,171 @@
+"""Many write one file on one Postgres, each with a connection or a process of its own, and some are killed at it."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.postgres import AsyncPostgresStore
+
+from lasting_memory import journal
+from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.people.identity import Author
+from lasting_memory.postgres.store import open_store
+from lasting_memory.settings import REVISIONS_KEPT, Settings
+from tests.journal import world
+
+pytestmark = pytest.mark.postgres
+
+FILES = ("memories", "acme:alice")
+PATH = "/a.md"
+WRITERS = 8
+# Forked from a process that has imported everything: a start costs milliseconds, and no thread of pytest comes along.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.postgres.test_hammer"])
+
+
+@pytest.mark.parametrize("worlds", [8, pytest.param(200, marks=pytest.mark.proof)])
+async def test_writers_with_a_connection_each_lose_nothing(postgres_uri: str, worlds: int) -> None:
+    """The journal's worlds, where batches of different writers really are on their way at once."""
+    acknowledged = 0
+    for seed in range(worlds):
+        async with AsyncPostgresStore.from_conn_string(postgres_uri) as store:
+            await store.setup()
+            await emptied(store)
+        found = await world.throw(
+            seed, lambda: AsyncPostgresStore.from_conn_string(postgres_uri), tight=seed % 2 == 1, patience=0.003
+        )
+        acknowledged += found.acknowledged
+    assert acknowledged > 5 * worlds
+
+
+async def emptied(store: BaseStore) -> None:
+    for namespace in (FILES, ("journal", *FILES)):
+        while items := await store.asearch(namespace, limit=1_000):
+            for item in items:
+                await store.adelete(item.namespace, item.key)
+
+
+def files_of(store: BaseStore, name: str) -> ScopedFiles:
+    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: Author("agent", run_id=name), store=store)
+
+
+def write(uri: str, name: str, edits: int, told: Path) -> None:
+    """One process: edits of the file in three ways, each noted in `told` as soon as it was acknowledged or refused."""
+    asyncio.run(_write(uri, name, edits, told))
+
+
+async def _write(uri: str, name: str, edits: int, told: Path) -> None:
+    mine = random.Random(name)
+    with told.open("a", buffering=1) as notes:
+        async with open_store(Settings(memory_postgres_uri=uri)) as store:
+            files = files_of(store, name)
+            for number in range(edits):
+                tag, kind = f"<{name}.{number}>", mine.choice(["append", "insert", "write"])
+                if kind == "append":
+                    error = await files.achange(PATH, partial(_append, tag))
+                elif kind == "insert":  # everybody's edits have the same old text, which all of them keep
+                    error = (await files.aedit(PATH, "<top>\n", f"<top>\n{tag}\n")).error
+                else:
+                    error = (await files.awrite(f"/{name}.md", tag)).error
+                notes.write(f"{kind} {tag} {error!r}\n")
+
+
+def _append(tag: str, text: str) -> str:
+    return f"{text}{tag}\n"
+
+
+class Hammer:
+    """Writers on one database, and what they were told."""
+
+    def __init__(self, uri: str, folder: Path) -> None:
+        self.uri, self._folder, self.processes = uri, folder, list[Any]()
+
+    def start(self, edits: int) -> None:
+        name = f"w{len(self.processes)}"
+        process = PROCESSES.Process(target=write, args=(self.uri, name, edits, self._folder / name))
+        process.start()
+        self.processes.append(process)
+
+    def alive(self) -> list[Any]:
+        return [process for process in self.processes if process.is_alive()]
+
+    def join(self) -> None:
+        for process in self.processes:
+            process.join()
+
+    def told(self) -> list[list[str]]:
+        """Kind, tag and reason of refusal of every change that its writer heard of."""
+        notes = [path.read_text() for path in sorted(self._folder.glob("w*"))]
+        return [line.split(" ", 2) for text in notes for line in text.splitlines()]
+
+    async def check(self) -> None:
+        """What was acknowledged is in the files once, and files and history are whole."""
+        told = self.told()
+        assert [note for note in told if note[2] != "None"] == []
+        async with open_store(Settings(memory_postgres_uri=self.uri)) as store:
+            history = await journal.history(store, FILES, PATH)
+            item = await store.aget(FILES, PATH)
+            last = {tag.partition(".")[0][1:]: tag for kind, tag, _ in told if kind == "write"}
+            for name, tag in last.items():
+                mine = await store.aget(FILES, f"/{name}.md")
+                assert mine
+                assert int(mine.value["content"].partition(".")[2][:-1]) >= int(tag.partition(".")[2][:-1])
+        assert item
+        lines = Counter(item.value["content"].splitlines())
+        wrong = {tag: lines[tag] for kind, tag, _ in told if kind != "write" and lines[tag] != 1}
+        assert wrong == {}, "acknowledged, and so often there"
+        assert max(lines.values()) == 1
+        assert history[0].content == item.value["content"]
+        assert len(history) == min(REVISIONS_KEPT, history[0].number)
+
+
+@pytest.fixture
+def hammer(postgres_uri: str, tmp_path: Path) -> Iterator[Hammer]:
+    hammer = Hammer(postgres_uri, tmp_path)
+
+    async def begin() -> None:
+        async with open_store(Settings(memory_postgres_uri=postgres_uri)) as store:
+            await emptied(store)
+            assert not (await files_of(store, "").awrite(PATH, "<top>\n")).error
+
+    asyncio.run(begin())
+    yield hammer
+    for process in hammer.alive():
+        process.kill()
+    hammer.join()
+
+
+@pytest.mark.parametrize("edits", [25, pytest.param(50, marks=pytest.mark.proof)])
+def test_eight_processes_that_write_one_file_lose_nothing(hammer: Hammer, edits: int) -> None:
+    for _ in range(WRITERS):
+        hammer.start(edits)
+    hammer.join()
+    assert len(hammer.told()) == WRITERS * edits
+    asyncio.run(hammer.check())
+
+
+@pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.proof)])
+def test_writers_that_are_killed_lose_nothing_acknowledged(hammer: Hammer, kills: int) -> None:
+    """Writers that are killed at any moment lose nothing they were told was written."""
+    for _ in range(WRITERS):
+        hammer.start(20)
+    while kills and (alive := hammer.alive()):
+        time.sleep(random.uniform(0.02, 0.2))
+        if any(hammer.told()):
+            random.choice(alive).kill()
+            kills -= 1
+            hammer.start(20)
+    hammer.join()
+    assert [process for process in hammer.processes if process.exitcode == -signal.SIGKILL]
+    asyncio.run(hammer.check())

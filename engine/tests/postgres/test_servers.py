@@ -1,0 +1,181 @@
+"""Servers on Postgres: what lasts, what two of them see, and their configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+import pytest
+from deepagents.backends.utils import create_file_data
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory.dev.server import configuration
+from lasting_memory.people import identity, namespaces
+from lasting_memory.settings import MAX_BUSY_THREADS, PROJECT
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.embedding import SUBJECTS
+from lasting_memory.testing.parts import ON_POSTGRES
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
+from tests.conftest import model_env
+
+pytestmark = pytest.mark.postgres
+
+
+def embedded_in(folder: Path) -> str:
+    return f"postgresql://postgres@/postgres?host={folder}/.postgres"
+
+
+@pytest.fixture(scope="module")
+def servers(shared_model: ScriptedAnthropic) -> Iterator[list[DevServer]]:
+    """Two servers, each in a folder of its own, with a semantic index: the second on the Postgres that the first started."""
+    env = model_env(shared_model)
+    index = {"embed": "testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
+    config = {**ON_POSTGRES, "store": {**ON_POSTGRES["store"], "index": index}}
+    # Folders that the user Postgres runs as under root can reach.
+    with TemporaryDirectory(prefix="postgres-") as one, TemporaryDirectory() as two:
+        address = {"MEMORY_POSTGRES_URI": embedded_in(Path(one))}
+        first = DevServer(Path(one), env=env, config=config)
+        second = DevServer(Path(two), env={**env, **address}, config=config)
+        with first, second:
+            yield [first, second]
+        assert not (Path(one) / ".postgres" / "postmaster.pid").exists(), "the server left its Postgres running"
+
+
+@pytest.fixture
+async def pair(servers: list[DevServer], model: ScriptedAnthropic) -> AsyncIterator[list[DevServer]]:
+    yield servers
+    for server in servers:
+        await server.close_clients()
+
+
+@pytest.mark.server
+async def test_twenty_runs_on_two_servers_that_edit_one_file_lose_no_edit(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    """Twenty runs on two servers that edit one file at once all find their edits in it."""
+    clients = [server.as_user(alice) for server in pair]
+    path, runs = "/memories/topics/shared.md", 20
+    room = asyncio.Semaphore(MAX_BUSY_THREADS)  # one person's at once, of both servers together
+
+    async def turn(client: LangGraphClient, text: str, call: ToolCall) -> None:
+        model.script(text, [call], [Text("done")])
+        async with room:
+            await run_turn(client, (await client.threads.create())["thread_id"], text)
+
+    await turn(clients[0], "begin", ToolCall("write_file", {"file_path": path, "content": "<top>\n"}))
+    edits = [
+        ToolCall("edit_file", {"file_path": path, "old_string": "<top>\n", "new_string": f"<top>\n<{number}>\n"})
+        for number in range(runs)
+    ]
+    await asyncio.gather(*(turn(clients[number % 2], f"edit {number}.", edit) for number, edit in enumerate(edits)))
+    namespace = list(namespaces.memories(identity.Actor(alice, "acme"), "", deployed().settings))
+    item = await pair[0].as_operator().store.get_item(namespace, "/topics/shared.md")
+    assert sorted(item["value"]["content"].splitlines()) == sorted(["<top>", *(f"<{number}>" for number in range(runs))])
+    assert item["value"]["revision"] == runs + 1
+
+
+@pytest.mark.server
+async def test_conversations_and_memory_survive_a_kill(pair: list[DevServer], model: ScriptedAnthropic, alice: str) -> None:
+    server, person = pair[1], pair[1].person(alice)
+    thread = await person.thread()
+    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- survives"})
+    model.script("before the kill", [append], [Text("done")])
+    await person.turn(thread, "before the kill")
+    server.kill()
+    server.start()
+    await person.made("POST", "/threads", {"thread_id": thread, "if_exists": "do_nothing"})  # the list may not be on disk yet
+    await person.turn(thread, "after the kill")
+    last = model.requests[-1]
+    assert "- survives" in system_text(last)
+    assert "before the kill" in str(last["messages"])
+
+
+@pytest.mark.server
+async def test_conversations_that_somebody_deletes_at_once_are_that_person_s_alone(pair: list[DevServer], alice: str) -> None:
+    """The platform deletes from its list by a position that it found before it waited for Postgres."""
+    alice_, other = pair[0].person(alice), pair[0].person(f"other-{alice}")
+    threads = [[await person.thread() for person in (alice_, other)] for _ in range(20)]
+    deleted, kept = zip(*threads, strict=True)
+    await asyncio.gather(*(alice_.made("DELETE", f"/threads/{thread}") for thread in deleted))
+    everybodys = [await person.made("POST", "/threads/search", {"limit": 100}) for person in (alice_, other)]
+    assert [{thread["thread_id"] for thread in one} for one in everybodys] == [set(), {*kept}]
+
+
+@pytest.mark.server
+async def test_a_run_that_is_rolled_back_leaves_nothing_in_the_conversation(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    person = pair[1].person(alice)
+    thread = await person.thread()
+    await person.turn(thread, "stays")
+    model.script("goes away", Slow(30, [Text("never")]))
+    message: Any = {"messages": [{"role": "user", "content": "goes away"}]}
+    await person.made("POST", f"/threads/{thread}/runs", {"assistant_id": "agent", "input": message})
+    while not model.requests_for("goes away"):  # noqa: ASYNC110  # the scripted server's thread sets no event
+        await asyncio.sleep(0.05)
+    await person.turn(thread, "comes instead", multitask_strategy="rollback")
+    shown = str(model.requests_for("comes instead")[-1]["messages"])
+    assert ("stays" in shown, "goes away" in shown) == (True, False)
+
+
+@pytest.mark.server
+async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    """Somebody forgotten on one server is so on the other, and leaves no checkpoint."""
+    one, two = (server.person(alice) for server in pair)
+    append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- late"})
+    forgotten = threading.Event()
+    model.script("take your time", after(forgotten, [append]), [Text("done")])
+    thread, elsewhere = await one.thread(), await two.thread()
+    await one.turn(thread, "hello")
+    going = asyncio.create_task(two.turn(elsewhere, "take your time"))
+    while not model.requests_for("take your time"):  # noqa: ASYNC110  # the model's server is in another thread
+        await asyncio.sleep(0.05)
+    assert [file["path"] for file in (await one.made("GET", "/memory"))["files"]] == ["/memories/preferences.md"]
+    deleted = (await one.made("DELETE", "/memory"))["deleted"]
+    assert (deleted["threads"], deleted["memories"], deleted["runs"]) == (1, 1, 0)
+    forgotten.set()
+    await going
+    assert "was deleted since this run began" in tool_results(model.requests_for("take your time")[-1])[0]
+    assert (await one.made("GET", "/memory"))["files"] == []
+    with psycopg.connect(embedded_in(pair[0].folder)) as connection:
+        for table in ("checkpoints", "checkpoint_writes", "checkpoint_blobs"):
+            counted = [
+                connection.execute(f"SELECT count(*) FROM {table} WHERE thread_id = %s", (of,)).fetchone()  # noqa: S608
+                for of in (thread, elsewhere)
+            ]
+            assert counted[0] == (0,), table
+            assert counted[1] != (0,), f"{table}: the other server's conversation is the other server's to delete"
+
+
+@pytest.mark.server
+async def test_the_server_searches_by_the_index_of_its_configuration(
+    pair: list[DevServer], model: ScriptedAnthropic, alice: str
+) -> None:
+    operator = pair[0].as_operator()
+    namespace = list(namespaces.memories(identity.Actor(alice, "acme"), "", deployed().settings))
+    for key, text in (("/topics/a.md", "Has a puppy."), ("/topics/b.md", "Sold the vehicle.")):
+        await operator.store.put_item(namespace, key, {**create_file_data(text)})
+    items = (await operator.store.search_items(namespace, query="any pet?"))["items"]
+    assert items[0]["key"] == "/topics/a.md"
+    assert (items[0].get("score") or 0) > (items[1].get("score") or 0)
+    assert "Blocking call" not in pair[0].log
+
+
+def test_the_configuration_on_postgres_is_the_deployment_s_with_its_semantic_index() -> None:
+    """The guard, the sign-in and the routes are those of a deployment, and a semantic index is asked of Postgres, too."""
+    deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+    index = {"embed": "a:b", "dims": 3}
+    written = configuration({**deployed, "store": {"index": index}}, postgres=True)
+    assert written["store"] == {"index": index, "path": "./memory/postgres/store.py:store"}
+    others = {key: value for key, value in deployed.items() if key not in {"env", "http"}}
+    assert others == {key: value for key, value in written.items() if key in others}
+    assert {**written["http"], "app": deployed["http"]["app"]} == deployed["http"]

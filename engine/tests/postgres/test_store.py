@@ -1,0 +1,123 @@
+"""The store on Postgres: what a namespace holds, servers that start at once, search by meaning, and wrong addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from deepagents.backends.utils import create_file_data
+
+from lasting_memory.people import identity, namespaces
+from lasting_memory.postgres.store import Checkpointer, _open, open_store
+from lasting_memory.settings import MAX_PATH_BYTES, Settings, SettingsError
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.embedding import SUBJECTS, embed
+from lasting_memory.testing.parts import ON_POSTGRES
+
+pytestmark = pytest.mark.postgres
+
+INDEX: Any = {"dims": len(SUBJECTS), "embed": embed, "fields": ["content"]}
+NAMESPACES = [("a",), ("ab",), ("a_b",), ("a%b",), ("a", "b"), ("a\\b",)]
+
+
+@pytest.fixture
+def database(postgres_uri: str) -> Iterator[Settings]:
+    """Settings with an empty database of this test's own."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        yield Settings(memory_postgres_uri=postgres_uri.replace("/postgres?", f"/{name}?"))
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def random_text(size: int) -> str:
+    """Text of `size` bytes that is nothing but escapes in a label."""
+    return "".join(chr(0x4E00 + secrets.randbelow(0x5000)) for _ in range(size // 3)) + "|" * (size % 3)
+
+
+async def test_a_search_finds_what_is_in_the_namespace_and_below_and_no_neighbour(database: Settings) -> None:
+    async with open_store(database) as store:
+        for namespace in NAMESPACES:
+            await store.aput(namespace, "/k", {"of": list(namespace)})
+        for prefix in NAMESPACES:
+            listed = {item.namespace for item in await store.asearch(prefix, limit=100)}
+            assert listed == {namespace for namespace in NAMESPACES if namespace[: len(prefix)] == prefix}
+            assert getattr(await store.aget(prefix, "/k"), "value", None) == {"of": list(prefix)}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(database: Settings, indexed: bool) -> None:
+    # Text that does not compress: Postgres compresses what it can before it says that an entry is too long.
+    user = random_text(identity.MAX_IDENTITY_BYTES)
+    person = identity.Actor(user, random_text(identity.MAX_IDENTITY_BYTES))
+    identity.check_person(person)
+    namespace = namespaces.memories(person, str(uuid.uuid4()), Settings(memory_scope="user+assistant"))
+    path = "/" + secrets.token_urlsafe(MAX_PATH_BYTES)[: MAX_PATH_BYTES - 1]
+    async with open_store(database, INDEX if indexed else None) as store:
+        await store.aput(namespace, path, {**create_file_data("a dog")})
+        assert await store.aget(namespace, path)
+
+
+async def test_servers_that_start_at_once_all_find_their_tables(database: Settings) -> None:
+    async def start() -> None:
+        async with open_store(database, INDEX) as store, _open(database, Checkpointer):
+            await store.aput(("a",), str(uuid.uuid4()), {})
+
+    await asyncio.gather(*(start() for _ in range(6)))
+    async with open_store(database) as store:
+        assert len(await store.asearch(("a",), limit=10)) == 6
+
+
+PASSWORD = "hunter2%40hunter2"
+
+
+def unreachable(port: int) -> Settings:
+    return Settings(memory_postgres_uri=f"postgresql://user:{PASSWORD}@127.0.0.1:{port}/memory?connect_timeout=2")
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def failing(settings: Settings) -> str:
+    """What opening says."""
+    with pytest.raises(SettingsError) as caught:
+        await open_store(settings).__aenter__()
+    assert "hunter2" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+async def test_a_server_that_is_not_there_and_a_missing_database_are_named(postgres_uri: str) -> None:
+    port = closed_port()
+    assert f"port {port} failed" in await failing(unreachable(port))
+    missing = postgres_uri.replace(":@/postgres?", f":{PASSWORD}@/nothing?")
+    assert 'database "nothing" does not exist' in await failing(Settings(memory_postgres_uri=missing))
+
+
+@pytest.mark.parametrize(
+    "uri", ["postgresql://user:hunter2%zz@127.0.0.1:1/db", "postgresql://user@127.0.0.1:1/db?passwort=hunter2"]
+)
+async def test_an_address_that_cannot_be_read_is_not_quoted(uri: str) -> None:
+    assert "percent-encode" in await failing(Settings(memory_postgres_uri=uri))
+
+
+@pytest.mark.server
+def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Path) -> None:
+    """A server with a wrong address stops, and its log never has the password."""
+    port = closed_port()
+    env = {"MEMORY_POSTGRES_URI": unreachable(port).memory_postgres_uri or "", "LOG_LEVEL": "DEBUG"}
+    server = DevServer(tmp_path, env=env, config=ON_POSTGRES)
+    with pytest.raises(RuntimeError, match="exited with"), server:
+        pass
+    assert "MEMORY_POSTGRES_URI names no Postgres" in server.log
+    assert "hunter2" not in server.log

@@ -1,0 +1,55 @@
+"""Conversations of Alice's that tests of recall have in common, and what a search of them finds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from langgraph.store.base import BaseStore
+
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor
+from lasting_memory.recall.documents import together
+from lasting_memory.recall.index import Index
+from lasting_memory.recall.retrieval import search
+from lasting_memory.testing.platform import Platform
+
+ALICE = Actor("alice", "acme")
+NOW = datetime(2026, 5, 13, 12, tzinfo=UTC)
+
+
+def human(text: str) -> dict[str, Any]:
+    return {"type": "human", "id": text[:20], "content": text}
+
+
+def say(threads: Platform, thread_id: str, *texts: str, actor: Actor = ALICE, days: float = 1) -> None:
+    """A conversation that ended so many days ago."""
+    threads.put(actor, thread_id, (NOW - timedelta(days)).isoformat(), [human(text) for text in texts])
+
+
+async def hits(store: BaseStore, threads: Platform, query: str, actor: Actor = ALICE, **kwargs: Any) -> list[str]:
+    results = await search(store, threads, actor, query, kwargs.pop("limit", 5), today=NOW.date(), **kwargs)
+    return [item.conversation.thread_id for item in results.matches]
+
+
+def many(threads: Platform, count: int, *, start: int = 0) -> None:
+    for number in range(start, start + count):
+        say(threads, f"t{number}", f"word{number} thing{number % 10}", "something usual", days=100 - number / 1_000)
+
+
+def threads_of(*messages: Any) -> Platform:
+    threads = Platform()
+    made = [human(message) if isinstance(message, str) else message for message in messages]
+    threads.put(ALICE, "t", NOW.isoformat(), made)
+    return threads
+
+
+async def left(store: BaseStore) -> list[Any]:
+    parts: tuple[Any, ...] = ("documents", "new", "segments", "texts")
+    return [item for part in parts for item in await store.asearch(namespaces.recall(ALICE, part), limit=10)]
+
+
+def conversations(index: Index) -> int:
+    """How many are in an index."""
+    table, newest = together(index.parts)
+    return int((newest & (table.versions > 0)).sum())

@@ -1,0 +1,141 @@
+"""The recall index: nothing is missed, nothing is lost, and it can be made again at any time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor
+from lasting_memory.recall import index as segments
+from lasting_memory.recall import retrieval
+from lasting_memory.recall.conversations import conversation
+from lasting_memory.recall.documents import DamagedError, document, read_bucket, read_document, version_of
+from lasting_memory.recall.index import catch_up, forget, index_conversations
+from lasting_memory.recall.retrieval import search
+from lasting_memory.testing.platform import Platform
+from tests.recall.talks import ALICE, conversations, hits, human, left, many, say, threads_of
+
+
+async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Platform) -> None:
+    many(threads, 700)
+    assert conversations(await catch_up(store, threads, ALICE)) == 703
+    new = await store.asearch(namespaces.recall(ALICE, "new"), limit=1_000)
+    headers = await store.asearch(namespaces.recall(ALICE, "segments"), limit=1_000)
+    assert len(new) < segments.MERGE_AT
+    assert len(headers) < 3 * segments.FANOUT
+    for number in (0, 63, 64, 350, 699):
+        assert await hits(store, threads, f"Word{number}") == [f"t{number}"]
+    assert len(await hits(store, threads, "thing3", limit=20)) == 20
+    # What is said in one of them later is found, what is no longer said in it is not, and each is there once.
+    say(threads, "t64", "a zebra", days=0)
+    assert await hits(store, threads, "zebra") == ["t64"]
+    assert await hits(store, threads, "word64") == []
+    many(threads, 100)
+    assert (await search(store, threads, ALICE, "word64", 5)).searched == 703
+
+
+async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(store: BaseStore) -> None:
+    threads = Platform()
+    many(threads, 230)
+    first = await search(store, threads, ALICE, "word229", 5)
+    assert [item.conversation.thread_id for item in first.matches] == ["t229"]
+    assert first.outstanding == 130
+    await search(store, threads, ALICE, "x", 5)
+    assert await hits(store, threads, "word0") == ["t0"]
+    threads.messages = threads.calls["threads.search"] = 0
+    await hits(store, threads, "word7")
+    assert (threads.calls["threads.search"], threads.messages) == (2, 2)
+
+
+async def test_two_who_index_and_merge_at_once_lose_nothing() -> None:
+    store, threads = InMemoryStore(), Platform()
+    many(threads, 200)
+    talks = [conversation(threads.kept[f"t{number}"]) for number in range(200)]
+    await asyncio.gather(*(index_conversations(store, ALICE, [talk]) for talk in talks))
+    assert conversations(await segments.load(store, ALICE)) == 200
+    assert await hits(store, threads, "word100") == ["t100"]
+
+
+async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, size = Platform(), segments.MERGE_AT * segments.FANOUT
+    many(threads, size - 10)
+    await catch_up(store, threads, ALICE)
+    before = await segments.load(store, ALICE)
+    many(threads, 20, start=size - 10)
+    await catch_up(store, threads, ALICE)
+    now = {part.name for part in (await segments.load(store, ALICE)).parts}
+    assert now.isdisjoint(part.name for part in before.parts if not part.bucket)
+
+    stale = [before]
+
+    async def first_stale(*args: Any, **options: Any) -> segments.Index:
+        return stale.pop() if stale else await catch_up(*args, **options)
+
+    threads.messages = 0
+    monkeypatch.setattr(retrieval, "catch_up", first_stale)
+    assert await hits(store, threads, "word7") == ["t7"]
+    assert not stale
+    assert threads.messages == 2, "of the thread shown: none was read to be indexed again"
+
+
+DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"terms": "AAAA"}, {"places": 7}, {"keys": "!"}, {"words": "AAAA"}]
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=str)
+@pytest.mark.parametrize("part", ["documents", "new", "segments"])
+async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: Any, damage: dict[str, Any]) -> None:
+    store, threads = InMemoryStore(), Platform()
+    many(threads, segments.MERGE_AT + 10)
+    await catch_up(store, threads, ALICE)
+    items = await store.asearch(namespaces.recall(ALICE, part), limit=1_000)
+    assert items
+    for item in items:
+        await store.aput(item.namespace, item.key, {**item.value, **damage} if damage else {}, index=False)
+    for number in (0, segments.MERGE_AT + 9):
+        await hits(store, threads, f"word{number}")  # notices
+        assert await hits(store, threads, f"word{number}") == [f"t{number}"]
+    assert (await search(store, threads, ALICE, "usual", 5)).searched == segments.MERGE_AT + 10
+
+
+async def test_what_no_item_may_look_like_is_refused() -> None:
+    good = document(conversation(threads_of("a b c").kept["t"])).stored()
+    for name in good:
+        with pytest.raises(DamagedError):
+            read_document({key: value for key, value in good.items() if key != name})
+    with pytest.raises(DamagedError):
+        read_bucket({"terms": "AAAA"})
+
+
+async def test_forget_leaves_nothing_and_the_next_search_makes_it_again(store: BaseStore, threads: Platform) -> None:
+    many(threads, 100)
+    say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
+    await hits(store, threads, "puppies", Actor("bob", "acme"))
+    await catch_up(store, threads, ALICE)
+    await forget(store, ALICE)
+    assert await left(store) == []
+    assert conversations(await catch_up(store, threads, ALICE)) == 103
+    assert await hits(store, threads, "puppies") == ["dog"]
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])
+async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(store: BaseStore, ahead: timedelta) -> None:
+    threads, now = Platform(), datetime.now(UTC)
+    threads.put(ALICE, "ahead", (now + ahead).isoformat(), [human("said when the clock was ahead")])
+    for number in range(30):
+        threads.put(ALICE, f"t{number}", (now - timedelta(days=number + 1)).isoformat(), [human(f"word{number}")])
+    assert await hits(store, threads, "ahead") == ["ahead"]
+    watermark = await store.aget(namespaces.recall(ALICE, "documents"), segments.WATERMARK)
+    assert watermark
+    assert watermark.value["version"] <= version_of(datetime.now(UTC).isoformat())
+    for number in range(30):
+        threads.put(ALICE, f"new{number}", (now - timedelta(seconds=number)).isoformat(), [human(f"later{number}")])
+    assert await hits(store, threads, "later0") == ["new0"]
+    assert await hits(store, threads, "later29") == ["new29"]

@@ -1,0 +1,134 @@
+"""Words, languages and times: what a question has in common with what was said."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+import yaml
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+from lasting_memory.recall import language, lexical, rank, results_text, search, stems
+from lasting_memory.settings import PROJECT
+from lasting_memory.testing.platform import Platform
+from tests.recall.talks import ALICE, NOW, hits, say
+
+TODAY = date(2026, 5, 13)
+
+
+async def test_words_that_begin_alike_rank_what_is_found_and_find_nothing_alone(store: BaseStore, threads: Platform) -> None:
+    say(threads, "chess", "Nate enjoyed the chess tourney in Berlin with Anna", days=3)
+    say(threads, "club", "Nate enjoyed the chess clubhouse", days=0)
+    assert await hits(store, threads, "chess tournament") == ["chess", "club"]
+    assert await hits(store, threads, "tournament") == []
+
+
+async def test_conversations_in_other_languages_are_found(store: BaseStore, threads: Platform) -> None:
+    say(threads, "zh", "我想养一只猫 你觉得哪种猫适合公寓", "英国短毛猫很安静。")
+    say(threads, "ja", "来週、京都で紅葉を見に行きます")
+    say(threads, "th", "ฉันอยากไปเที่ยวทะเลที่ภูเก็ต")
+    say(threads, "de", "Wir haben die Häuser in der Altstadt besichtigt und dann ist der Zug ausgefallen", "Das ist nicht gut")
+    for query, thread_id in [
+        ("猫", "zh"), ("短毛猫", "zh"), ("京都の紅葉", "ja"), ("ภูเก็ต", "th"),
+        ("Haus", "de"), ("Welches Haus war in der Altstadt?", "de"),
+        ("züge", "de"), ("puppy", "dog"),
+    ]:  # fmt: skip
+        assert (await hits(store, threads, query))[:1] == [thread_id], query
+
+
+@pytest.mark.parametrize(
+    ("text", "spoken"),
+    [
+        ("Where did we put the keys of the car?", "english"), ("Ich habe die Schlüssel nicht gefunden", "german"),
+        ("", "english"),
+        ("où est-ce que nous avons mis les clés", "french"),
+        ("猫", "english"), ("dónde están las llaves de la casa", "spanish"),
+    ],
+)  # fmt: skip
+def test_the_language_is_that_of_the_stop_words(text: str, spoken: str) -> None:
+    assert language(text) == spoken
+
+
+def test_words_are_stemmed_in_their_language_and_a_query_in_each() -> None:
+    assert stems("Die Häuser", "german") == stems("das Haus", "german")
+    assert stems("the flying foxes_and", "english") == ["fli", "fox"]
+    assert ("haus",) in lexical.stem_groups("Haus", ["german", "english"])
+    assert len(lexical.stem_groups("flying flying", ["german", "english"])) == 1
+    assert rank("Häuser", ["der Hund ist nicht da", "das Haus ist nicht hier"])[0][0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("what did we say yesterday?", "2026-05-12", "2026-05-12"),
+        ("last week", "2026-05-04", "2026-05-10"),
+        ("this month", "2026-05-01", "2026-05-31"),
+        ("last Friday", "2026-05-08", "2026-05-08"),
+        ("last May", "2025-05-01", "2025-05-31"),
+        ("three weeks ago", "2026-04-19", "2026-04-25"),
+        ("on 8 May, 2023", "2023-05-08", "2023-05-08"),
+        ("on May 8th, 2023", "2023-05-08", "2023-05-08"),
+        ("2023-05-08", "2023-05-08", "2023-05-08"),
+        ("am 8.5.2023", "2023-05-08", "2023-05-08"),
+        ("in Feb 2024", "2024-02-01", "2024-02-29"),
+        ("back in 2019", "2019-01-01", "2019-12-31"),
+    ],
+)
+def test_times_in_a_question_are_understood(text: str, first: str, last: str) -> None:
+    (time,), _ = lexical.times(text, TODAY)
+    assert (str(time.first), str(time.last), time.yearless) == (first, last, False)
+
+
+def test_a_month_alone_is_of_any_year_and_may_march_is_none() -> None:
+    (time,), rest = lexical.times("the hike in May", TODAY)
+    assert time.yearless
+    assert "may" not in rest
+    assert time.fit(date(2021, 5, 30), date(2021, 5, 30)) == lexical.EXACT
+    assert time.fit(date(2021, 2, 1), date(2021, 2, 1)) == 0
+    assert lexical.times("may I march", TODAY) == ([], "may i march")
+
+
+@pytest.mark.parametrize("day", [date(2024, 2, 29), date(2023, 12, 31), date(2000, 1, 1)])
+def test_a_day_that_fits_is_among_those_looked_up(day: date) -> None:
+    for text in (f"on {day:%d %B %Y}", f"on {day:%d %B}", f"in {day:%B}", f"in {day:%B %Y}", f"{day:%Y}"):
+        (time,), _ = lexical.times(text, TODAY)
+        assert time.fit(day, day) == lexical.EXACT, text
+        assert set(time.tokens()) & set(lexical.day_tokens(day, day)), text
+
+
+async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads: Platform) -> None:
+    say(threads, "old", "the meeting was about money", days=400)
+    say(threads, "week", "the meeting was about people", days=7)
+    say(threads, "new", "the meeting was about offices", days=0)
+    assert (await hits(store, threads, "meeting last week"))[0] == "week"
+    assert (await hits(store, threads, "what was the meeting in April 2025 about?"))[0] == "old"
+    assert (await hits(store, threads, "what did we talk about yesterday?"))[0] == "trip"
+
+
+SETS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((PROJECT / "evals" / "recall").glob("*.yaml"))}
+# Of 30 questions: those whose conversation comes first, and those whose turn an answer of three conversations quotes.
+FLOORS = {"de": (24, 24), "es": (28, 29), "ja": (27, 29), "zh": (28, 29)}
+
+
+def spoken(said: list[str]) -> list[dict[str, Any]]:
+    return [{"type": "ai" if n % 2 else "human", "id": str(n), "content": text} for n, text in enumerate(said)]
+
+
+@pytest.mark.parametrize("language", FLOORS)
+async def test_the_right_conversation_and_turn_are_found_in_this_language(language: str) -> None:
+    threads, store, first, quoted = Platform(), InMemoryStore(), 0, 0
+    conversations, questions = SETS[language]["conversations"], SETS[language]["questions"]
+    for number, said in enumerate(conversations, 1):
+        threads.put(ALICE, str(number), (NOW - timedelta(number)).isoformat(), spoken(said))
+    missed = []
+    for question, conversation, turn in questions:
+        results = await search(store, threads, ALICE, question, 3, today=NOW.date())
+        is_first = bool(results.matches) and results.matches[0].conversation.thread_id == str(conversation)
+        is_quoted = conversations[conversation - 1][turn - 1] in results_text(question, results)
+        first, quoted = first + is_first, quoted + is_quoted
+        missed += [] if is_first and is_quoted else [question]
+    assert len(questions) == 30
+    assert first >= FLOORS[language][0], missed
+    assert quoted >= FLOORS[language][1], missed

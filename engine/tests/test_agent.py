@@ -1,0 +1,152 @@
+"""The agent's own tools and wiring: asserted on the store and on what the model was shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from deepagents.backends.utils import create_file_data
+from langchain_anthropic import ChatAnthropic
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+from pydantic import SecretStr
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity
+from lasting_memory.people.identity import Context, IdentityError
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.parts import graph_builders
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from lasting_memory.validation import Profile
+from tests.conftest import BuildGraph
+
+MEMORIES = ("memories", "acme:alice")
+
+
+def content(store: BaseStore, key: str) -> str:
+    item = store.get(MEMORIES, key)
+    assert item, f"{key} is not in the store"
+    return str(item.value["content"])
+
+
+class Agent:
+    """Makes one tool call through the scripted model and gives back what the model was told."""
+
+    def __init__(self, graph: BuildGraph, model: ScriptedAnthropic, settings: Deployment) -> None:
+        self.agent = graph(settings)
+        self.model = model
+        self.calls = 0
+
+    async def call(self, tool: str, **args: Any) -> str:
+        self.calls += 1
+        text = f"call number {self.calls}"
+        self.model.script(text, [ToolCall(tool, args)], [Text("done")])
+        await self.agent.turn(text, thread=text)
+        return tool_results(self.model.requests[-1])[0]
+
+
+@pytest.fixture
+def agent(graph: BuildGraph, model: ScriptedAnthropic) -> Agent:
+    return Agent(graph, model, deployed())
+
+
+async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Agent, store: BaseStore) -> None:
+    store.put(MEMORIES, "/topics/a.md", {**create_file_data("first")})
+    await agent.call("append_memory", path="/memories/topics/a.md", text="second\n\n")
+    await agent.call("append_memory", path="/memories/topics/a.md", text="third")
+    await agent.call("append_memory", path="/memories/topics/b.md", text="new")
+    assert content(store, "/topics/a.md") == "first\nsecond\nthird\n"
+    assert content(store, "/topics/b.md") == "new\n"
+
+
+async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, store: BaseStore) -> None:
+    await agent.call("save_profile", profile={"name": "Alice", "units": "metric"})
+    await agent.call("save_profile", profile={"role": "pilot"})
+    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", units="metric", role="pilot")
+
+
+async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Agent, store: BaseStore) -> None:
+    store.put(MEMORIES, "/profile.json", {**create_file_data("not json")})
+    store.put(MEMORIES, "/pixel.png", {**create_file_data("iVBORw==", encoding="base64")})
+    assert "holds no profile" in await agent.call("save_profile", profile={"name": "Alice"})
+    assert "extra" in (await agent.call("save_profile", profile={"shoe_size": 44})).lower()
+    assert "is not text" in await agent.call("append_memory", path="/memories/pixel.png", text="x")
+    assert (content(store, "/profile.json"), content(store, "/pixel.png")) == ("not json", "iVBORw==")
+
+
+async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agent, store: BaseStore) -> None:
+    store.put(MEMORIES, "/topics/food.md", {**create_file_data("Likes fennel.\n\nHates the taste of coriander.")})
+    store.put(MEMORIES, "/topics/work.md", {**create_file_data("Flies cargo planes.")})
+    store.put(("memories", "acme:bob"), "/topics/food.md", {**create_file_data("Bob tasted coriander.")})
+    answer = await agent.call("search_memories", query="which tastes does she hate?")
+    assert answer == "/memories/topics/food.md\nHates the taste of coriander."
+    assert "Nothing" in await agent.call("search_memories", query="submarines")
+
+
+async def test_without_an_identity_a_run_is_an_error_and_the_model_is_not_called(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
+    agent = graph()
+    with pytest.raises(IdentityError, match="No user is named"):
+        await agent.turn("one", user="")
+    assert not model.requests
+
+
+BOTH = {"append_memory", "save_profile"}
+READ_ONLY, SHARED = "you read `/memories/` and do not write it", "everybody who talks to you shares it"
+OFFERED: list[tuple[Deployment, set[str], str]] = [
+    (deployed(), BOTH, ""),
+    (deployed(memory_writes="background"), set(), READ_ONLY),
+    (deployed(memory_scope="assistant"), set(), SHARED),
+    (deployed(memory_scope="assistant", shared_writes="allow"), {"append_memory"}, SHARED),
+    (deployed(memory_scope="assistant", shared_writes="allow", memory_writes="background"), set(), SHARED),
+]
+
+
+@pytest.mark.parametrize(("settings", "tools", "said"), OFFERED)
+async def test_tools_that_write_are_offered_where_they_may_and_the_prompt_says_so(
+    graph: BuildGraph, model: ScriptedAnthropic, settings: Deployment, tools: set[str], said: str
+) -> None:
+    await graph(settings).turn("hello")
+    (body,) = model.requests
+    assert BOTH & {tool["name"] for tool in body["tools"]} == tools
+    text = system_text(body).lower()
+    assert [part for part in (READ_ONLY, SHARED) if part in text] == [said] * bool(said)
+
+
+async def test_calls_made_at_once_in_one_message_lose_nothing(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    facts = [f"- fact {number}" for number in range(8)]
+    calls = [ToolCall("append_memory", {"path": "/memories/topics/a.md", "text": fact}) for fact in facts]
+    saves = [ToolCall("save_profile", {"profile": profile}) for profile in ({"name": "Alice"}, {"role": "pilot"})]
+    model.script("remember all of it", [*calls, *saves], [Text("done")])
+    await graph().turn("remember all of it")
+    assert sorted(content(store, "/topics/a.md").splitlines()) == facts
+    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", role="pilot")
+
+
+async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
+    store.put(
+        ("memories", f"{identity.DEFAULT_AGENT_ASSISTANT}:acme"), "/profile.json", {**create_file_data('{"name": "Alice"}')}
+    )
+    await graph(deployed(memory_scope="assistant")).turn("hello")
+    assert "Alice" not in system_text(model.requests[0])
+
+
+@pytest.mark.parametrize("name", graph_builders())
+def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, name: str) -> None:
+    config = graph(build=graph_builders()[name]).graph.config
+    expected = {"memory_scope": "user", **({"consolidation": True} if name == "consolidation_agent" else {})}
+    assert expected.items() <= config["metadata"].items()
+    assert config["metadata"]["ls_integration"] == "deepagents", "deepagents' own metadata and limits stay"
+    assert config["recursion_limit"] > 1_000
+
+
+@pytest.mark.parametrize("build", graph_builders().values())
+def test_a_script_that_does_not_await_the_graph_is_told_to(model: ScriptedAnthropic, build: Any) -> None:
+    called = build(deployed(), ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test")))
+    called.store = InMemoryStore()
+    with pytest.raises((NotImplementedError, TypeError), match="ainvoke"):
+        called.invoke({"messages": [{"role": "user", "content": "hello"}]}, context=Context(user_id="alice"))
+    assert model.requests == []

@@ -1,0 +1,386 @@
+"""Fuzz: whatever somebody sends to whatever route, nothing of another person's is shown or changed, and the server goes on.
+
+Hypothesis makes the requests from the server's own document, with another person's ids wherever one could name a place. The
+verdict comes from what attackers are answered, what the model is shown, and what the victim has before and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
+from lasting_memory.people.identity import Actor
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import OPERATOR, Person
+from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text
+
+pytestmark = pytest.mark.server
+
+AT_ONCE = 30
+DEEPEST = 3  # nesting of objects in a schema, but for what is required
+CASES_OF_ONE = 10  # attackers are many: nobody is refused for asking too often
+READ_SECONDS = 10.0  # of an answer that does not end; what it would go on to show is looked for in what it leaves behind
+END_SECONDS = 60  # until the last of their runs has ended
+QUIET = hypothesis_settings(database=None, phases=[Phase.generate], suppress_health_check=[*HealthCheck], deadline=None)
+METHODS = {"get", "put", "post", "delete", "patch"}
+# Routes that are no person's: what only this machine may call wipes or deploys everything, and there is no graph's interface.
+LEFT_OUT = ("/internal/", "/deploy", "/ui/", "/docs")
+HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+FORGED = {"messages": [{"role": "user", "content": "forged"}]}
+
+# What a request of one's own says under these names. <names> are filled in when it is sent; those with "her" are the victim's.
+OWN: dict[str, Any] = {
+    "assistant_id": "agent", "graph_id": "agent", "thread_id": "<thread>", "thread_ids": ["<thread>"], "ids": ["<thread>"],
+    "run_id": "<run>", "run_ids": ["<run>"], "checkpoint_id": "<checkpoint>", "checkpoint_ns": "", "checkpoint_map": {},
+    "namespace": "<memory>", "namespace_prefix": "<memory>", "prefix": "<memory>", "input": HELLO, "values": FORGED,
+    "update": FORGED, "as_node": "model", "goto": "model", "path": "/memories/kept.md", "key": "/kept.md",
+    "supersteps": [{"updates": [{"values": FORGED, "as_node": "__input__"}]}], "schedule": "0 0 1 1 *", "after_seconds": 0,
+    "timezone": "UTC", "version": 1, "extract": {"x": "values.messages[0].content"}, "multitask_strategy": "enqueue",
+}  # fmt: skip
+# What of hers a key could take, by the end of its name.
+HERS: dict[str, list[Any]] = {
+    r"checkpoint(_id)?s?": ["<her checkpoint>", {"thread_id": "<her thread>", "checkpoint_id": "<her checkpoint>"}],
+    r"(threads?|context|tasks?)(_ids?)?": ["<her thread>", "<her THREAD>", "urn:uuid:<her thread>", ["<her thread>"]],
+    r"runs?(_ids?)?": ["<her run>", ["<her run>"]],
+    r"(assistants?|graphs?)(_ids?)?": ["<her assistant>", "consolidation_agent"],
+    r"namespaces?|prefix|ns|label": ["<her memory>", "<her memory.>", ["memories"], []],
+    r"permissions|(auth_)?user|owner|identity|sub|user_ids?": [
+        ["memory:operate"], "<her name>", {"identity": "<her name>", "org_id": "<her org>", "permissions": ["memory:operate"]},
+    ],
+    r"(org|organization|tenant)(_ids?)?": ["<her org>"],
+    r"__pregel_\w+|ids?|map": ["<her thread>", "<her run>", {"": "<her checkpoint>"}, {"thread_id": "<her thread>"}],
+}  # fmt: skip
+# Keys that the platform's source reads, and no document has.
+KEYS = [
+    "thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "checkpoint", "run_id", "graph_id", "namespace", "user_id",
+    "langgraph_auth_user", "langgraph_auth_user_id", "langgraph_auth_permissions", "permissions", "owner", "identity", "org_id",
+    "context", "task_id", "__pregel_task_id", "__pregel_checkpointer", "__pregel_store", "previous_run_id", "parent_thread_id",
+]  # fmt: skip
+PLACES = {re.compile(rf"(.*_)?({kind})"): values for kind, values in HERS.items()}
+# Objects of a request that starts a run, or of any other, into which such keys are put, in the document or not.
+INTO = ["", "config", "config.configurable", "config.metadata", "context", "metadata", "command", "checkpoint", "input"]
+
+# 500s of the platform's own, whoever is named: it takes what its document describes, and then does not know what to do with it.
+PLATFORM_ERRORS: dict[str, Callable[[Any], bool]] = {
+    "POST /threads/{thread_id}/history": lambda body: isinstance(body.get("before"), dict),
+    "POST /threads/search": lambda body: "values" in body,
+    "POST /threads/count": lambda body: "values" in body,
+    "POST /store/items/search": lambda body: body.get("namespace_prefix") is None,
+    "POST /mcp": lambda body: body["method"] == "tools/call",
+    "POST /mcp/": lambda body: body["method"] == "tools/call",
+}
+
+
+def hers_of(name: str) -> list[Any]:
+    """What of hers a key of this name could take; nothing where it could name no place."""
+    return [value for place, values in PLACES.items() if place.fullmatch(name) for value in values]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request: the method and path as documented, and its parts before <names> are filled in."""
+
+    route: str
+    path: dict[str, Any]
+    query: dict[str, Any]
+    body: Any
+
+    def spelled(self, names: dict[str, Any]) -> tuple[str, str, Any]:
+        """Method, URL and body, with these names."""
+        method, path = self.route.split(" ")
+        for name, value in filled(self.path, names).items():
+            path = path.replace(f"{{{name}}}", str(value))
+        query = {
+            name: value if isinstance(value, str) else json.dumps(value) for name, value in filled(self.query, names).items()
+        }
+        return method, str(httpx.URL(path, params=query)), filled(self.body, names)
+
+
+def filled(template: Any, names: dict[str, Any]) -> Any:
+    """The template with <name> replaced, in any depth; a text that is nothing else may become a list."""
+    if isinstance(template, dict):
+        return {key: filled(value, names) for key, value in template.items()}
+    if isinstance(template, list):
+        return [filled(value, names) for value in template]
+    if not isinstance(template, str):
+        return template
+    return names.get(template) or re.sub(r"<[\w .]+>", lambda name: str(names.get(name[0], name[0])), template)
+
+
+class Requests:
+    """Requests for every operation of the server's document.
+
+    With an app of one's own (`http.app`) the platform lays over its document one that describes no body. Where the served one
+    is silent, the document it was laid over speaks: the one that the platform checks bodies against.
+    """
+
+    def __init__(self, served: Any) -> None:
+        platform = json.loads(Path(str(metadata.distribution("langgraph-api").locate_file("openapi.json"))).read_text("utf-8"))
+        self.schemas = {**platform["components"]["schemas"], **served.get("components", {}).get("schemas", {})}
+        self.operations: dict[str, Any] = {}
+        for document in (served, platform):
+            for path, methods in document["paths"].items():
+                for method in METHODS & methods.keys():
+                    known = self.operations.setdefault(f"{method.upper()} {path}", {})
+                    known |= {key: value for key, value in methods[method].items() if value and not known.get(key)}
+        self.operations = {route: of for route, of in self.operations.items() if not route.split(" ")[1].startswith(LEFT_OUT)}
+        pairs = [(key, value) for key in KEYS for value in hers_of(key)]
+        self.hers = st.lists(st.sampled_from(pairs), min_size=1, max_size=4).map(dict)
+
+    def cases(self, route: str) -> st.SearchStrategy[Case]:
+        """Requests of one operation: what it requires, some of what it takes, and things of hers anywhere in them."""
+        operation = self.operations[route]
+        schema = self.body_of(route)
+        body = st.none() if schema is None else self.values(schema)
+        if schema is not None:  # half of them with things of hers in one of their objects
+            body = st.one_of(body, st.builds(_put, body, st.sampled_from(INTO), self.hers))
+        asked = [of for of in operation.get("parameters", []) if of["in"] == "query"]
+        query = {of["name"]: self.values(of.get("schema", {}), of["name"]) for of in asked}
+        path = {}
+        for name in re.findall(r"{(\w+)", route):
+            own = {"assistant_id": AGENT, "namespace": "agent"}.get(name) or OWN.get(name, str(uuid.UUID(int=0)))
+            hers = [] if route.startswith("POST /a2a/") else texts(hers_of(name))  # who talks to her assistant has its skills
+            path[name] = st.one_of(st.just(own), st.sampled_from(hers or [own]))
+        parts = (st.fixed_dictionaries(path), _some(query, {of["name"] for of in asked if of.get("required")}), body)
+        return st.builds(Case, st.just(route), *parts)
+
+    def body_of(self, route: str) -> Any:
+        """The schema of its body; None where it has none."""
+        content = self.operations[route].get("requestBody", {}).get("content", {})
+        schema = content.get("application/json", {}).get("schema")
+        self.schemas |= (schema or {}).get("$defs", {})
+        return schema
+
+    def resolved(self, schema: Any) -> Any:
+        """The schema itself in place of a reference, and one in place of several that all hold."""
+        while "$ref" in schema:
+            schema = self.schemas[schema["$ref"].rsplit("/", 1)[-1]]
+        parts = [self.resolved(part) for part in schema.get("allOf", [])]
+        properties = {key: of for part in [*parts, schema] for key, of in part.get("properties", {}).items()}
+        required = [key for part in [*parts, schema] for key in part.get("required", [])]
+        return {**schema, "type": "object", "properties": properties, "required": required} if parts else schema
+
+    def values(self, schema: Any, name: str = "", depth: int = 0) -> st.SearchStrategy[Any]:
+        """Values that the schema takes; under a name of `OWN` mostly what is said there, else something of hers."""
+        if name in OWN:
+            hers = [] if name == "assistant_id" else hers_of(name)
+            fitting = hers if isinstance(OWN[name], list) else texts(hers)
+            return st.one_of(st.just(OWN[name]), st.sampled_from(fitting or [OWN[name]]))
+        schema = self.resolved(schema)
+        if "const" in schema or "enum" in schema:
+            return st.sampled_from(schema.get("enum") or [schema["const"]])
+        if choices := schema.get("anyOf") or schema.get("oneOf", [])[: 0 if "properties" in schema else None]:
+            return st.one_of([self.values(choice, "", depth) for choice in choices])
+        kinds = schema.get("type", "object")
+        return st.one_of([self._of(kind, schema, depth) for kind in ([kinds] if isinstance(kinds, str) else kinds)])
+
+    def _of(self, kind: str, schema: Any, depth: int) -> st.SearchStrategy[Any]:
+        if kind == "object":
+            needed = {*schema.get("required", []), *schema.get("oneOf", [{}])[0].get("required", []), "input"}
+            known = [(key, of) for key, of in schema.get("properties", {}).items() if depth < DEEPEST or key in needed]
+            return _some({key: self.values(of, key, depth + 1) for key, of in known if key != "webhook"}, needed)
+        if kind == "array":
+            return st.lists(self.values(schema.get("items", {}), "", depth + 1), min_size=1, max_size=2)
+        if kind in {"integer", "number"}:
+            return st.integers(int(schema.get("minimum", 0)), min(int(schema.get("maximum", 50)), 50))
+        texts = {"uuid": "<thread>", "date-time": "2999-01-01T00:00:00Z"}.get(schema.get("format", ""), "x")
+        return {"boolean": st.booleans(), "null": st.none()}.get(kind, st.sampled_from([texts, texts, "", "\u2028 %00 '"]))
+
+    def make(self, times: int, number: int) -> list[Case]:
+        """Requests of every operation, the same for the same number: most of those that could start a run."""
+        made: list[Case] = []
+        for route in sorted(self.operations):
+            schema = json.dumps(self.body_of(route))
+            starts = "RunCreate" in schema or route.endswith(("/commands", "/mcp/", "/a2a/{assistant_id}"))
+
+            @seed(number)
+            @hypothesis_settings(QUIET, max_examples=times * (1 if schema == "null" else 6 if starts else 3))
+            @given(self.cases(route))
+            def collect(case: Case) -> None:
+                made.append(case)
+
+            collect()
+        return made
+
+
+def texts(values: list[Any]) -> list[str]:
+    return [value for value in values if isinstance(value, str)]
+
+
+def _some(values: dict[str, st.SearchStrategy[Any]], needed: set[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """What is needed, and at most two of the others: with more, something is wrong in most of them."""
+    required = st.fixed_dictionaries({key: value for key, value in values.items() if key in needed})
+    others = [st.fixed_dictionaries({key: value}) for key, value in values.items() if key not in needed]
+    if not others:
+        return required
+    more = st.lists(st.one_of(others), max_size=2)
+    return st.builds(lambda some, rest: {key: value for part in [*rest, some] for key, value in part.items()}, required, more)
+
+
+def _put(body: Any, where: str, hers: dict[str, Any]) -> Any:
+    """The body with things of hers in it; what is on the way becomes an object."""
+    if isinstance(body, list):
+        return [_put(body[0], where, hers), *body[1:]] if body else body
+    if not isinstance(body, dict):
+        return body
+    step, _, rest = where.partition(".")
+    inner = body.get(step) if isinstance(body.get(step), dict) else {}
+    return {**body, step: _put(inner, rest, hers)} if step else {**body, **hers}
+
+
+class Victim:
+    """Somebody with a conversation, memory, policies and an assistant with a skill, as `names`, and what must not be shown."""
+
+    def __init__(self, server: DevServer) -> None:
+        mark = uuid.uuid4().hex[:8]
+        self.server, self.person = server, server.person(f"alice-{mark}@example.com", f"acme-{mark}")
+        self.operator = server.person("", headers=OPERATOR)
+        self.marks = {kind: f"{kind}-{uuid.uuid4().hex}" for kind in ("said", "kept", "skill", "rule")}
+        self.names: dict[str, Any] = {}
+
+    async def settle_in(self) -> None:
+        self.names = await settled(self.person, self.marks["said"], self.marks["kept"])
+        assistant = await self.operator.made("POST", "/assistants", {"graph_id": "agent", "name": "hers"})
+        self.names |= {"<assistant>": assistant["assistant_id"]}
+        skill = f"---\nname: hers\ndescription: {self.marks['skill']}\n---\n"
+        items = {namespaces.skills(assistant["assistant_id"]): skill, namespaces.policies(self.person.org): self.marks["rule"]}
+        for (kind, whose), content in items.items():
+            key = "/hers/SKILL.md" if kind == "skills" else "/rule.md"
+            value = {"content": content, "encoding": "utf-8"}
+            await self.operator.made("PUT", "/store/items", {"namespace": [kind, whose], "key": key, "value": value})
+        # Another conversation, which no request names.
+        hidden = await settled(self.person, self.marks["said"], self.marks["kept"])
+        self.secrets = [*(self.marks[kind] for kind in ("said", "kept", "skill")), hidden["<thread>"], hidden["<run>"]]
+
+    def secrets_from(self, attacker: Person) -> list[str]:
+        """Her organization's rules are her colleagues', too."""
+        return [*self.secrets, *[self.marks["rule"]] * (attacker.org != self.person.org)]
+
+    def spelled(self) -> dict[str, Any]:
+        hers = {f"<her {name[1:-1]}>": value for name, value in self.names.items()}
+        return {**hers, "<her THREAD>": self.names["<thread>"].upper().replace("-", "")}
+
+    async def everything(self) -> dict[str, Any]:
+        """All that she has, as an operator sees it."""
+        mine = {"metadata": {"user_id": self.person.name, "org_id": self.person.org}, "limit": 100}
+        views = {"threads": await self.operator.made("POST", "/threads/search", mine)}
+        for thread in [thread["thread_id"] for thread in views["threads"]]:
+            for part in ("history?limit=100", "runs?limit=100"):
+                views[f"{thread} {part}"] = await self.operator.made("GET", f"/threads/{thread}/{part}")
+        for namespace in (self.names["<memory>"], ["policies", self.person.org], ["skills", self.names["<assistant>"]]):
+            items = await self.operator.made("POST", "/store/items/search", {"namespace_prefix": namespace, "limit": 100})
+            views[str(namespace)] = sorted(map(json.dumps, items["items"]))
+        views["assistant"] = await self.operator.made("GET", f"/assistants/{self.names['<assistant>']}")
+        return views
+
+
+async def settled(person: Person, said: str, kept: str) -> dict[str, Any]:
+    """A conversation that has ended and a memory, and their names."""
+    thread = await person.thread(note=said)
+    await person.turn(thread, said)
+    run = (await person.made("GET", f"/threads/{thread}/runs"))[0]["run_id"]
+    state = await person.made("GET", f"/threads/{thread}/state")
+    await person.write(kept, "/memories/kept.md")
+    memory = list(namespaces.memories(Actor(person.name, person.org), AGENT, deployed().settings))
+    return {
+        "<name>": person.name, "<org>": person.org, "<thread>": thread, "<run>": run, "<memory>": memory,
+        "<memory.>": ".".join(memory), "<checkpoint>": state["checkpoint"]["checkpoint_id"],
+    }  # fmt: skip
+
+
+@dataclass
+class Trial:
+    """A request that was sent, by whom, and the answer; status 0 where none came."""
+
+    case: Case
+    attacker: Person
+    request: tuple[str, str, Any]
+    status: int = 0
+    text: str = ""
+
+    async def send(self, room: asyncio.Semaphore) -> None:
+        method, url, body = self.request
+        try:
+            async with room, asyncio.timeout(READ_SECONDS), self.attacker.http.stream(method, url, json=body) as answer:
+                self.status = answer.status_code
+                async for part in answer.aiter_text():
+                    self.text += part
+        except (TimeoutError, httpx.TransportError) as error:
+            self.text += repr(error) if self.status == 0 else ""
+
+
+def echo(body: Body) -> Reply:
+    """A model that says which marks it was shown."""
+    return [Text(" ".join(["shown", *re.findall(r"\b(?:said|kept|rule|skill)-[0-9a-f]{32}\b", json.dumps(body))]))]
+
+
+@pytest.mark.parametrize(("times", "number"), [(2, 1), pytest.param(25, 2, marks=pytest.mark.proof)])
+async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes_on(
+    server: DevServer, model: ScriptedAnthropic, times: int, number: int
+) -> None:
+    victim = Victim(server)
+    await victim.settle_in()
+    before, shown = await victim.everything(), len(model.requests)
+    model.script(lambda _: True, *[echo] * 100_000)
+    requests = Requests(await victim.operator.made("GET", "/openapi.json"))
+    assert sum("requestBody" in operation for operation in requests.operations.values()) > 30, "no bodies are described"
+
+    # Colleagues, and namesakes in another organization, for whom her organization's rules are secret, too.
+    cases, anew = requests.make(times, number), httpx.Limits(max_keepalive_connections=0)
+    attackers = []
+    for one in range(-(-len(cases) // CASES_OF_ONE)):
+        who = (f"mallory{one}", victim.person.org) if one % 2 else (victim.person.name, f"globex{one}-{uuid.uuid4().hex[:8]}")
+        attackers.append(server.person(*who, limits=anew))
+    own = await asyncio.gather(*(settled(attacker, "mine", "mine") for attacker in attackers))
+    names = [{**victim.spelled(), **mine} for mine in own]
+    turns = [(case, n % len(attackers)) for n, case in enumerate(cases)]
+    trials = [Trial(case, attackers[one], case.spelled(names[one])) for case, one in turns]
+    room = asyncio.Semaphore(AT_ONCE)
+    await asyncio.gather(*(trial.send(room) for trial in trials))
+
+    whose = {(attacker.name, attacker.org) for attacker in attackers}
+    for _ in range(END_SECONDS):
+        busy = await victim.operator.made("POST", "/threads/search", {"status": "busy", "limit": 1000})
+        going = [one for one in busy if (one["metadata"].get("user_id"), one["metadata"].get("org_id")) in whose]
+        if not going:
+            break
+        await asyncio.sleep(1)
+    wrong = [f"a run never ends: {thread}" for thread in going]
+    for trial in trials:
+        known = PLATFORM_ERRORS.get(trial.case.route)
+        if trial.status == 0 or (trial.status >= 500 and not (known and known(trial.request[2]))):
+            wrong.append(f"status {trial.status}: {trial.request}: {trial.text[:300]}")
+        wrong += [f"{of} is shown: {trial.request}" for of in victim.secrets_from(trial.attacker) if of in trial.text]
+    for attacker in attackers:
+        threads = json.dumps(await attacker.made("POST", "/threads/search", {"limit": 1000}))
+        wrong += [f"{of} is in a thread of {attacker.name}'s" for of in victim.secrets_from(attacker) if of in threads]
+    prompts = json.dumps(model.requests[shown:])
+    wrong += [f"{mark} is shown to the model" for mark in victim.secrets if mark in prompts]
+    after = await victim.everything()
+    wrong += [f"{name} of hers changed" for name in before | after if before.get(name) != after.get(name)]
+    if wrong:
+        pytest.fail("\n".join(wrong[:20]), pytrace=False)
+    # Else nothing was tried.
+    taken = Counter(trial.case.route for trial in trials if 200 <= trial.status < 300)
+    assert len(taken) >= 0.6 * len(requests.operations), taken
+    assert sum(number for route, number in taken.items() if "/runs" in route) >= 20, taken
+    bob = server.person("bob")
+    async with asyncio.timeout(10):
+        assert (await bob.turn(await bob.thread(), "hello"))["messages"][-1]["content"] == "shown"

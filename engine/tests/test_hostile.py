@@ -1,0 +1,191 @@
+"""Texts, threads and patterns made to be slow or to fail: what one person wrote stops neither the server nor later runs."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from datetime import date
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lasting_memory.agent import blocks
+from lasting_memory.agent.usage import check_call
+from lasting_memory.http.documents import Document
+from lasting_memory.journal import diffs
+from lasting_memory.people.identity import Author
+from lasting_memory.recall import lexical, retrieval
+from lasting_memory.recall.conversations import Conversation, conversation
+from lasting_memory.recall.documents import document
+from lasting_memory.recall.retrieval import Match, Results
+from lasting_memory.settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
+from lasting_memory.testing.parts import CONSOLIDATION
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.validation import RefusedWriteError, before_write
+from tests.conftest import BuildGraph
+
+# Seconds that nothing of one person's may take. On an idle machine these take hundredths; before they were bounded, several of
+# them took from 2 seconds to hours.
+ENDURED = 1.5
+ACCENTS = "\u0301\u0316"  # to be put into the other order, each past all before it
+PROFILE = "/memories/profile.json"
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def thread(*messages: Any) -> dict[str, Any]:
+    return {"thread_id": "t", "updated_at": "2026-01-01T00:00:00+00:00", "values": {"messages": list(messages)}}
+
+
+def said(text: str, times: int = 1) -> Conversation:
+    return conversation(thread(*({"type": "human", "content": text, "id": str(n)} for n in range(times))))
+
+
+def quoted(query: str, talk: Conversation) -> str:
+    match = Match(talk, tuple((n, 1.0) for n in range(len(talk.turns))))
+    return retrieval.results_text(query, Results([match], searched=1, outstanding=0))
+
+
+def a_run_of(word: str, size: int = 1_000_000) -> str:
+    return (word * (size // len(word) + 1))[:size]
+
+
+SHUFFLED = [str(number) for number in range(MAX_FILE_BYTES // 7)]
+random.Random(7).shuffle(SHUFFLED)
+LINES = "\n".join(str(number) for number in range(MAX_FILE_BYTES // 7))
+EMPTY_LINES = "\n" * MAX_FILE_BYTES
+
+WORDS = [" ", "{", "sk-", "sk-a ", "eyJaaaaaaaaaa.", "-----BEGIN A ", "aws_secret_access_key "]
+
+
+def written(word: str) -> None:
+    before_write("/memories/a.md", a_run_of(word, MAX_FILE_BYTES), Author("agent"))
+
+
+SLOW: dict[str, Callable[[], Any]] = {
+    "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
+    "accents in a block": lambda: blocks.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
+    "accents in a query": lambda: lexical.rank("x" + ACCENTS * (MAX_FILE_BYTES // 4), ["x"]),
+    "accents in a conversation": lambda: document(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
+    "halfwidth accents": lambda: lexical.rank("x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]),
+    "one long word": lambda: lexical.rank("x", ["x" * MAX_FILE_BYTES]),
+    "a long quoted turn": lambda: quoted(" ".join("a" * n for n in range(3, 60)), said(a_run_of("a"))),
+    "all words of a query in a turn": lambda: quoted(
+        " ".join(f"{n:03}" for n in range(500)), said(a_run_of("".join(f"{n:03}" for n in range(500)), 200_000), 5)
+    ),
+    "words that are nearly there": lambda: quoted(" ".join("a" * n + "b" for n in range(3, 60)), said(a_run_of("a"))),
+    "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
+    "times in a question": lambda: lexical.times("last week in may 2023 " * 90, date(2026, 1, 1)),
+    "a diff of shuffled lines": lambda: diffs.diff(LINES, "\n".join(SHUFFLED)),
+    "a diff of empty lines": lambda: diffs.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
+    "empty lines to undo": lambda: diffs.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
+    "files beyond a prompt's room": lambda: blocks.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
+    "a profile of many fields": lambda: refused(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
+    "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),
+    "a profile of a long number": lambda: refused(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
+    **{f"a file of {word!r}": partial(written, word) for word in WORDS},
+}
+if CONSOLIDATION:
+    facts_of = import_module("lasting_memory.consolidation.guard").facts_of
+    SLOW["accents in a fact"] = lambda: facts_of([("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))])
+
+
+def refused(path: str, content: str) -> str:
+    with pytest.raises(RefusedWriteError) as refusal:
+        before_write(path, content, Author("agent"))
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("work", SLOW.values(), ids=SLOW)
+def test_no_text_takes_long(work: Callable[[], Any]) -> None:
+    began = time.thread_time()
+    work()
+    assert time.thread_time() - began < ENDURED
+
+
+def test_what_is_wrong_with_a_profile_is_told_in_brief() -> None:
+    assert len(refused(PROFILE, json.dumps({f"{n}" * 50: 1 for n in range(90)}))) < 1_000
+
+
+ODD_MESSAGES: dict[str, Any] = {
+    "calls that are a number": {"type": "ai", "content": "kept", "tool_calls": 5},
+    "calls of anything": {
+        "type": "ai",
+        "content": "kept",
+        "tool_calls": [None, 1, {"name": {"a": 1}}, {"name": nested(5_000)}],
+    },
+    "a call with nested arguments": {"type": "ai", "content": "kept", "tool_calls": [{"name": "x", "args": nested(5_000)}]},
+    "content that is a number": [{"type": "human", "content": 5}, {"type": "human", "content": "kept"}],
+    "content of anything": {"type": "human", "content": ["kept", None, 5, {"text": 5}, {"text": nested(5_000)}, nested(5_000)]},
+    "a nested type": [{"type": nested(5_000)}, {"type": "human", "content": "kept"}],
+    "a nested name and id": {"type": "human", "content": "kept", "name": nested(5_000), "id": nested(5_000)},
+    "half a character": {"type": "human", "content": "kept \ud800 \x00"},
+    "no message": [None, 5, nested(5_000), {"type": "human", "content": "kept"}],
+}
+
+
+@pytest.mark.parametrize("messages", ODD_MESSAGES.values(), ids=ODD_MESSAGES)
+def test_whatever_a_client_put_into_a_thread_the_rest_of_it_is_found(messages: Any) -> None:
+    talk = conversation(thread(*(messages if isinstance(messages, list) else [messages])))
+    assert any(turn.text.startswith("kept") for turn in talk.turns)
+    assert len(document(talk).words)
+    assert "kept" in quoted("kept", talk)
+
+
+@pytest.mark.parametrize("messages", [5, "text", {"a": 1}, None, nested(5_000)], ids=range(5))
+def test_a_thread_whose_messages_are_none_is_empty(messages: Any) -> None:
+    assert conversation({"thread_id": "t", "values": {"messages": messages}}).turns == ()
+
+
+def test_what_is_nested_at_will_is_refused_without_being_written_out() -> None:
+    with pytest.raises(ValidationError) as refused:
+        Document.model_validate({"version": 1, "files": [{"path": "/memories/a.md", "content": "", "encoding": nested(5_000)}]})
+    assert "encoding" in str(refused.value.errors(include_input=False)[0]["loc"])
+
+
+PATTERNS = ["**/a/" * 5 + "[bc]", "{**/a/,}" * 5, "{1..1000}", "?" * 10_000, "{" + "," * 100 + "}", "**/{a,{b,{c,d}}}"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
+async def test_a_pattern_that_takes_for_ever_is_refused(graph: BuildGraph, model: ScriptedAnthropic, pattern: str) -> None:
+    deep = "/" + "a/" * 120 + "a"
+    looks = [
+        ToolCall("glob", {"pattern": pattern}),
+        ToolCall("glob", {"pattern": pattern, "path": "/memories"}),
+        ToolCall("grep", {"pattern": "x", "glob": pattern}),
+    ]
+    model.script("have a look", [ToolCall("write_file", {"file_path": deep, "content": "x"})], looks, [Text("done")])
+    began = time.process_time()
+    await graph().turn("have a look")
+    assert time.process_time() - began < 5
+    results = tool_results(model.requests[-1])[-3:]
+    assert ["the pattern" in result for result in results] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*", "**/*.md", "topics/**", "*.{md,txt}", "**/{a,b}/*.md", "/topics/[a-c]*.md", "**/skills/**"]
+)
+def test_ordinary_patterns_are_tried(pattern: str) -> None:
+    check_call("glob", {"pattern": pattern})
+    check_call("grep", {"pattern": "**" * 9, "glob": pattern})
+
+
+async def test_a_file_of_a_client_s_whose_path_could_not_be_written_is_not_seen(
+    graph: BuildGraph, model: ScriptedAnthropic
+) -> None:
+    file = {"content": "FORGED", "encoding": "utf-8"}
+    model.script("have a look", [ToolCall("grep", {"pattern": "FORGED", "glob": "**/a/**"})], [Text("done")])
+    await graph().turn("have a look", files={"/" + "a/" * 100_000 + "b": file, "/a/../x": file, "/a/mine.md": file})
+    (result,) = tool_results(model.requests[-1])
+    assert "/a/mine.md" in result
+    assert len(result) < 200

@@ -1,0 +1,188 @@
+"""`python -m seeds`: what it puts into a deployment, once, and what it refuses to."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from langgraph_sdk.client import LangGraphClient
+
+from lasting_memory import seeding as command
+from lasting_memory.deployment import Deployment
+from lasting_memory.people import identity, namespaces
+from lasting_memory.settings import MAX_FILE_BYTES, PROJECT
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.hostile import BOMB, skill
+from lasting_memory.testing.parts import needs_consolidation
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
+from tests.conftest import served
+
+SKILLS = list(namespaces.skills(identity.DEFAULT_AGENT_ASSISTANT))
+
+
+server = served(DAILY_TOKENS="0")  # one whose policies and skills no other test has
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Policies and seeds of the tests' own, which a test may change."""
+    samples = {
+        "policies/acme/compliance.md": "# Acme compliance\n\n1. Be kind.\n",
+        "seeds/memories/preferences.md": "# Preferences\n",
+        "seeds/skills/decision-memo/SKILL.md": skill("", name="decision-memo"),
+        "seeds/skills/meeting-notes/SKILL.md": skill("", name="meeting-notes"),
+    }
+    for path, text in samples.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+async def seed(
+    repository: Path, client: LangGraphClient, *parts: str, settings: Deployment | None = None, prune: bool = False
+) -> list[str]:
+    return await command.seed(client, parts or command.PARTS, settings or deployed(), prune=prune, folder=repository)
+
+
+async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
+    return {str(item["key"]) for item in (await client.store.search_items(namespace, limit=100))["items"]}
+
+
+@pytest.mark.server
+async def test_policies_and_skills_are_put_where_the_agent_reads_them(
+    server: DevServer, repository: Path, model: ScriptedAnthropic
+) -> None:
+    """Policies and skills are put where the agent reads them, and a second run changes nothing."""
+    client = server.as_operator()
+    second = (await client.assistants.create("agent", name="second"))["assistant_id"]
+    assert await seed(repository, client)
+    assert await keys(client, ["policies", "acme"]) == {"/compliance.md"}
+    for namespace in (SKILLS, list(namespaces.skills(second))):
+        assert await keys(client, namespace) == {"/decision-memo/SKILL.md", "/meeting-notes/SKILL.md"}
+    assert await seed(repository, client) == []
+    await client.assistants.delete(second)
+
+    (repository / "policies/acme/compliance.md").write_text("# New rules\n")
+    assert await seed(repository, client) == ["policies/acme/compliance.md: updated"]
+    user = server.as_user("alice@example.com")
+    thread = str((await user.threads.create())["thread_id"])
+    await run_turn(user, thread, "What are the policies?")
+    assert "# New rules" in system_text(model.requests[-1])
+
+
+@pytest.mark.server
+async def test_prune_removes_what_the_repository_no_longer_has_and_nothing_else_does(
+    server: DevServer, repository: Path
+) -> None:
+    client = server.as_operator()
+    (repository / "policies/gone org").mkdir()
+    (repository / "policies/gone org/rule.md").write_text("x")
+    await seed(repository, client)
+    shutil.rmtree(repository / "policies/gone org")
+    shutil.rmtree(repository / "seeds/skills/decision-memo")
+    memory = ["memories", "acme:keeper"]
+    await client.store.put_item(memory, "/a.md", {"content": "mine", "encoding": "utf-8"})
+    assert await seed(repository, client) == []
+    lines = await seed(repository, client, prune=True)
+    assert lines == ["policies/gone~20org/rule.md: deleted", f"skills/{SKILLS[1]}/decision-memo/SKILL.md: deleted"]
+    assert await keys(client, memory) == {"/a.md"}
+
+
+@pytest.mark.server
+async def test_named_people_get_first_memories_and_keep_their_own(server: DevServer, repository: Path) -> None:
+    client = server.as_operator()
+    folder = repository / "seeds/memories/acme/dana%40example.com"
+    (folder / "topics").mkdir(parents=True)
+    (folder / "preferences.md").write_text("- formal tone\n")
+    (folder / "topics/work.md").write_text("Runs the depot.\n")
+    namespace = list(namespaces.memories(identity.Actor("dana@example.com", "acme"), "", deployed().settings))
+    await client.store.put_item(namespace, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
+    await seed(repository, client, "memories")
+    assert await keys(client, namespace) == {"/preferences.md", "/topics/work.md"}
+    item = await client.store.get_item(namespace, key="/preferences.md")
+    assert item["value"]["content"] == "- hers"
+
+
+@needs_consolidation
+@pytest.mark.server
+async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: DevServer) -> None:
+    """The cron is made once, follows the schedule, goes with it, and acts as an operator, whoever's key made it."""
+    client = server.as_operator()  # a LangSmith key; OPERATORS is empty
+    for schedule in ("0 3 * * *", "0 3 * * *", "0 * * * *"):
+        await seed(PROJECT, client, "cron", settings=deployed(consolidation_schedule=schedule))
+        (cron,) = await client.crons.search(limit=10)
+        assert cron["schedule"] == schedule
+        assert identity.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+        assert "context" not in cron["payload"], "it names nobody"
+    await client.crons.update(cron["cron_id"], config={"tags": ["mine"]})
+    (cron,) = await client.crons.search(metadata=command.CRON_MARK)
+    assert identity.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
+    await seed(PROJECT, client, "cron")
+    assert await client.crons.search(limit=10) == []
+
+
+@pytest.mark.server
+async def test_the_command_says_in_one_line_what_is_invalid_and_writes_nothing(
+    server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "policies/acme/new.md").write_text("must not be written")
+    (repository / "seeds/skills/letters").mkdir()
+    (repository / "seeds/skills/letters/SKILL.md").write_text(BOMB)
+    monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url])
+    said = str(await command._main(repository))
+    assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. ")
+    assert said.endswith(" Nothing was written.")
+    assert "\n" not in said
+    assert "/new.md" not in await keys(server.as_operator(), ["policies", "acme"])
+
+
+SHARED = deployed(memory_scope="assistant")
+
+
+def test_the_project_s_own_seeds_are_valid() -> None:
+    assert [command.policies(PROJECT), command.skills(PROJECT), command.memories(PROJECT, SHARED)]
+
+
+@pytest.mark.server
+async def test_shared_memory_starts_with_the_assistant_s_folder_in_each_organization(
+    server: DevServer, repository: Path
+) -> None:
+    client, folder = server.as_operator(), repository / "seeds/memories/_assistant"
+    (folder / "globex").mkdir(parents=True)
+    (folder / "handbook.md").write_text("Of all.\n")
+    (folder / "globex/handbook.md").write_text("Of Globex.\n")
+    (repository / "policies/acme").mkdir(parents=True, exist_ok=True)
+    (repository / "policies/acme/rule.md").write_text("A rule.\n")
+    (repository / "seeds/memories/acme/dana").mkdir(parents=True)
+    (repository / "seeds/memories/acme/dana/private.md").write_text("Dana's own.\n")
+    assert not [line for line in await seed(repository, client, "memories", settings=SHARED) if "private" in line]
+    for org, text in (("acme", "Of all.\n"), ("globex", "Of Globex.\n"), ("default", "Of all.\n")):
+        namespace = namespaces.memories(identity.Actor("", org), identity.DEFAULT_AGENT_ASSISTANT, SHARED.settings)
+        assert (await client.store.get_item(list(namespace), key="/handbook.md"))["value"]["content"] == text
+    assert await seed(repository, client, "memories", settings=SHARED) == []
+
+
+BROKEN = "seeds/skills/broken/SKILL.md"
+BAD_FILES: list[tuple[str, str | bytes]] = [
+    ("seeds/memories/profile.json", '{"nickname": "Al"}'),
+    ("seeds/memories/acme/dana/notes.md", "AKIAABCDEFGHIJKLMNOP"),
+    ("seeds/memories/_assistant/notes.md", "a NUL: \x00"),
+    ("seeds/skills/meeting-notes/template.md", "x" * (MAX_FILE_BYTES + 1)),
+    ("policies/acme/long.md", "x" * (MAX_FILE_BYTES + 1)),
+    ("policies/acme/bad.md", b"\xff\xfe"),
+    (BROKEN, "# Skill"),
+    (BROKEN, BOMB),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), BAD_FILES, ids=lambda value: str(value)[:40])
+def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str, text: str | bytes) -> None:
+    (repository / path).parent.mkdir(parents=True, exist_ok=True)
+    (repository / path).write_bytes(text.encode() if isinstance(text, str) else text)
+    with pytest.raises(command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)") as named:
+        [command.policies(repository), command.skills(repository), command.memories(repository, deployed())]
+    assert "\n" not in str(named.value)

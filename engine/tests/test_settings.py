@@ -1,0 +1,186 @@
+"""Every variable: its default, what it refuses and how it says so, and where it is documented."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError, asdict, fields
+from io import StringIO
+from typing import Any
+
+import pytest
+from dotenv import dotenv_values
+from langgraph_cli.deploy import RESERVED_ENV_VARS
+
+from lasting_memory.settings import PROJECT, VARIABLES, Settings, SettingsError, load_settings
+
+ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
+SECRET = "correct-horse-battery-staple-correct-horse"
+JWKS_URL = "https://idp.example/keys"
+
+# Variable, value, and what its error says to use.
+BAD = [
+    ("AGENT_MODEL", "claude", "provider:model"),
+    ("CONSOLIDATION_MODEL", ":claude", "provider:model"),
+    ("AUTH_JWKS_URL", "http://idp.example/keys", "https://"),
+    ("AUTH_JWKS_URL", "https://[idp.example/keys", "https://"),
+    ("AUTH_JWT_SECRET", "hunter2", "at least 32 random bytes"),
+    ("AUTH_JWT_SECRET", f"{SECRET}\udcff", "at least 32 random bytes"),
+    ("DEFAULT_ORG", "é" * 129, "at most 256 bytes"),
+    ("DEFAULT_ORG", "acme\udcff", "UTF-8"),
+    ("MEMORY_SCOPE", "team", "user, user+assistant, assistant"),
+    ("MEMORY_WRITES", "never", "both, background"),
+    ("DEV_TOKENS", "everywhere", "local, anywhere"),
+    ("SHARED_WRITES", "yes", "deny, interrupt, allow"),
+    ("DAILY_TOKENS", "many", "500000, or 0 for no limit"),
+    ("CONSOLIDATE_AFTER_SECONDS", "soon", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "-1", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "1\n2", "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATE_AFTER_SECONDS", "9" * 5_000, "seconds, e.g. 300, or 0"),
+    ("CONSOLIDATION_SCHEDULE", "daily", "0 3 * * *"),
+    ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", "0 3 * * *"),
+    ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", "0 3 * * *"),
+    ("CONSOLIDATION_REVIEW", "yes", "off, on"),
+    ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@hunter2@127.0.0.1:1/db", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database", "postgresql://user:password@host"),
+]
+SECRET_VARIABLES = {"AUTH_JWT_SECRET", "MEMORY_POSTGRES_URI"}
+
+# Environment, and the secret that its error must not show.
+SECRETS = [
+    ({"AUTH_JWT_SECRET": "hunter2"}, "hunter2"),
+    ({"AUTH_JWT_SECRET": f"{SECRET}\udcff"}, SECRET),
+    ({"AUTH_JWT_SECRET": SECRET, "AUTH_JWKS_URL": JWKS_URL}, SECRET),
+    ({"MEMORY_POSTGRES_URI": "user:hunter2@host/database"}, "hunter2"),
+    ({"MEMORY_POSTGRES_URI": "postgresql://user:hunter2@[host/database"}, "hunter2"),
+]
+
+
+def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
+    """`python -m models`, which `make dev` runs first, with these variables and none of the developer's."""
+    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    env = {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
+    command = [sys.executable, "-m", "models"]
+    return subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("variables", "begins", "fix"),
+    [
+        ({"AGENT_MODEL": "nobody:x"}, "AGENT_MODEL is 'nobody:x', ", "provider:model"),
+        ({"AGENT_MODEL": "google_genai:x"}, "AGENT_MODEL is 'google_genai:x', ", "GOOGLE_API_KEY"),
+        ({"CONSOLIDATE_AFTER_SECONDS": "soon"}, "CONSOLIDATE_AFTER_SECONDS is 'soon'; ", "seconds"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
+    variables: dict[str, str], begins: str, fix: str
+) -> None:
+    result = check_settings(**{"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", **variables})
+    assert result.returncode == 1
+    (line,) = (result.stdout + result.stderr).splitlines()
+    assert line.startswith(begins)
+    assert fix in line
+
+
+def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> None:
+    given = {name: value for name, value in asdict(load_settings({})).items() if value}
+    assert given == {
+        "auth_org_claim": "org_id",
+        "auth_permissions_claim": "permissions",
+        "default_org": "default",
+        "dev_tokens": "local",
+        "memory_scope": "user",
+        "memory_writes": "both",
+        "shared_writes": "deny",
+        "consolidate_after_seconds": 300,
+        "consolidation_review": "off",
+    }
+
+
+def test_an_empty_value_counts_as_unset() -> None:
+    for empty in ("", "  \t"):
+        assert load_settings(dict.fromkeys(VARIABLES, empty)) == load_settings({})
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "parsed"),
+    [
+        ("AUTH_JWKS_URL", "http://127.0.0.1:8080/keys", "http://127.0.0.1:8080/keys"),
+        ("DEFAULT_ORG", "é" * 128, "é" * 128),
+        ("OPERATORS", "root, alice@example.com ,,auth0|42", frozenset({"root", "alice@example.com", "auth0|42"})),
+        ("MEMORY_SCOPE", "user+assistant", "user+assistant"),
+        ("SHARED_WRITES", " allow ", "allow"),
+        ("CONSOLIDATE_AFTER_SECONDS", "0", 0),
+        ("CONSOLIDATION_SCHEDULE", "*/15 3 * * 1-5", "*/15 3 * * 1-5"),
+        ("MEMORY_POSTGRES_URI", "postgres://u:p@h:5432/db", "postgres://u:p@h:5432/db"),
+        ("MEMORY_POSTGRES_URI", "postgresql:///db?host=/run", "postgresql:///db?host=/run"),
+    ],
+)
+def test_a_good_value_reaches_its_field_and_no_other(variable: str, value: str, parsed: Any) -> None:
+    default, loaded = load_settings({}), load_settings({variable: value})
+    changed = {name for name in (field.name for field in fields(Settings)) if getattr(loaded, name) != getattr(default, name)}
+    assert changed == {variable.lower()}
+    assert getattr(loaded, variable.lower()) == parsed
+
+
+@pytest.mark.parametrize(("variable", "value", "fix"), BAD, ids=lambda value: ascii(value)[:48])
+def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variable: str, value: str, fix: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({variable: value})
+    name, shown = str(caught.value).split(" ", 1)
+    assert name == variable
+    assert (repr(value)[:100] in shown) is (variable not in SECRET_VARIABLES)
+    assert fix in shown.partition("; use ")[2]
+    assert len(shown.splitlines()) == 1
+    assert len(shown) < 500
+
+
+def test_a_variable_is_in_the_table_of_bad_values_or_takes_any_text() -> None:
+    for variable in set(VARIABLES) - {bad for bad, _, _ in BAD}:
+        parsed = getattr(load_settings({variable: "José Ñ|*/~ 42"}), variable.lower())
+        assert parsed in ("José Ñ|*/~ 42", frozenset({"José Ñ|*/~ 42"}))
+
+
+@pytest.mark.parametrize(("environ", "secret"), SECRETS, ids=ascii)
+def test_an_error_never_shows_a_secret(environ: dict[str, str], secret: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        load_settings(environ)
+    shown = [str(error) for error in (caught.value, caught.value.__cause__, caught.value.__context__)]
+    assert not any(secret in text for text in shown)
+
+
+def test_a_key_set_and_a_shared_secret_together_are_an_error_that_names_both() -> None:
+    with pytest.raises(SettingsError, match=r"^AUTH_JWKS_URL and AUTH_JWT_SECRET "):
+        load_settings({"AUTH_JWKS_URL": JWKS_URL, "AUTH_JWT_SECRET": SECRET})
+
+
+@pytest.mark.parametrize(("variant", "local"), [("local_dev", True), ("cloud", False), ("", False)])
+def test_only_the_variant_local_dev_is_local_development(variant: str, local: bool) -> None:
+    assert load_settings({"LANGSMITH_LANGGRAPH_API_VARIANT": variant}).local_dev is local
+
+
+def test_settings_cannot_be_changed_after_the_start() -> None:
+    settings = load_settings({})
+    with pytest.raises(FrozenInstanceError):
+        settings.memory_scope = "assistant"  # type: ignore[misc]
+
+
+def test_no_variable_is_one_that_langgraph_deploy_drops() -> None:
+    assert "POSTGRES_URI" in RESERVED_ENV_VARS  # the list is still what we take it for
+    assert RESERVED_ENV_VARS.isdisjoint(VARIABLES)
+
+
+def test_env_example_names_exactly_the_variables_that_are_read_once_each() -> None:
+    named = re.findall(r"^\s*(?:#\s*)?([A-Z][A-Z0-9_]*)=", ENV_EXAMPLE, re.MULTILINE)
+    assert sorted(named) == sorted(VARIABLES)
+
+
+def test_env_example_as_it_is_sets_nothing() -> None:
+    values = dotenv_values(stream=StringIO(ENV_EXAMPLE))
+    assert values
+    assert set(values.values()) == {""}
+    assert load_settings({name: value or "" for name, value in values.items()}) == load_settings({})
