@@ -56,12 +56,12 @@ _ON_ONE_STORE = {
     for path in (
         "test_agent.py",
         "test_writer.py",
-        "access/test_approvals.py",
-        "api/test_requests.py",
-        "api/test_views.py",
+        "auth/test_approvals.py",
+        "http/test_requests.py",
+        "http/test_views.py",
         "test_offline_model.py",
-        "memory/consolidation/test_run.py",
-        "memory/consolidation/test_trigger.py",
+        "consolidation/test_run.py",
+        "consolidation/test_trigger.py",
         "memory/test_files.py",
         "memory/test_prompt.py",
         "memory/test_skills.py",
@@ -73,13 +73,13 @@ _ON_ONE_STORE = {
 _TOGETHER = {
     f"tests/{file}.py": group
     for group, files in {
-        "offline": ("app/test_person", "app/test_two_tabs", "test_offline_model"),
+        "offline": ("page/test_person", "page/test_two_tabs", "test_offline_model"),
         "offline, too": (
-            "app/test_controls",
-            "app/test_hostile_text",
-            "app/consolidation/test_consolidation",
+            "page/test_controls",
+            "page/test_hostile_text",
+            "page/consolidation/test_consolidation",
         ),
-        "interrupting": ("access/test_approvals", "front_ends/test_javascript"),
+        "interrupting": ("auth/test_approvals", "front_ends/test_javascript"),
     }.items()
     for file in files
 }
@@ -102,9 +102,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 _LONGEST = [
     Path(__file__).parent / f"{name}.py"
     for name in (
-        *("access/test_matrix", "app/test_person", "app/test_streaming", "memory/test_temporary", "dev/test_saving"),
-        *("forks/test_forks", "postgres/test_servers", "memory/consolidation/test_ends", "access/test_approvals"),
-        *("faults/test_answers", "memory/test_paused", "app/test_controls", "access/test_bounds", "access/test_foreign_ids"),
+        *("auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_temporary", "dev/test_saving"),
+        *("postgres/test_servers", "consolidation/test_ends", "auth/test_approvals"),
+        *("faults/test_answers", "memory/test_paused", "page/test_controls", "auth/test_bounds", "auth/test_foreign_ids"),
     )
 ]
 

@@ -12,6 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
+from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.embedding import SUBJECTS
@@ -108,7 +109,7 @@ async def test_a_run_stopped_in_the_middle_keeps_what_it_wrote(server: DevServer
 
 @pytest.fixture(scope="module")
 def indexed_server(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    index = {"embed": "testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
+    index = {"embed": f"{ENGINE}/testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
     folder = tmp_path_factory.mktemp("indexed")
     with DevServer(folder, env=model_env(shared_model), config={"store": {"index": index}}) as server:
         yield server

@@ -61,10 +61,10 @@ SECRETS = [
 
 
 def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
-    """`python -m models`, which `make dev` runs first, with these variables and none of the developer's."""
+    """`python -m lasting_memory.agent.models`, which `make dev` runs first, with these variables alone."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     env = {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
-    command = [sys.executable, "-m", "models"]
+    command = [sys.executable, "-m", "lasting_memory.agent.models"]
     return subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -1,13 +1,14 @@
 """The authorization matrix: every route and every kind of caller, and what each may do. Data, and its rendering.
 
-`tests/access/test_matrix.py` sends every row to the real server as every caller. `python -m tests.auth.matrix` writes the
+`tests/auth/test_matrix.py` sends every row to the real server as every caller. `python -m tests.auth.matrix` writes the
 table into docs/security.md, between its two markers.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
-from lasting_memory.settings import PROJECT
 from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.parts import PAGE as PAGE_IS_ON
 from tests.auth.bodies import (
@@ -45,7 +46,7 @@ from tests.auth.rules import (
     signed_in,
 )
 
-PAGE = PROJECT / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- matrix: begin, written by `python -m tests.auth.matrix` -->", "<!-- matrix: end -->"
 # fmt: off
 OF_THE_PAGE = [

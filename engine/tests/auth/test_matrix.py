@@ -1,4 +1,4 @@
-"""Every route as every caller: the outcomes that `tests/access/matrix.py` declares, on the real server."""
+"""Every route as every caller: the outcomes that `tests/auth/matrix.py` declares, on the real server."""
 
 from __future__ import annotations
 
@@ -223,8 +223,8 @@ def served(dev: DevServer, environment: dict[str, str]) -> set[str]:
 def test_every_route_of_the_server_has_a_decision_and_every_decision_a_route(served: set[str]) -> None:
     decided = {row.route for row in ROWS} - {row.route for row in OF_THE_PAGE}  # middleware answers these
     assert len(served) > 70
-    assert served - decided == set(), "routes without a row in tests/access/matrix.py: who may call them?"
-    assert decided - served == set(), "rows of tests/access/matrix.py for routes that the server does not have"
+    assert served - decided == set(), "routes without a row in tests/auth/matrix.py: who may call them?"
+    assert decided - served == set(), "rows of tests/auth/matrix.py for routes that the server does not have"
 
 
 def test_the_server_s_document_names_no_route_that_there_is_not(dev: DevServer, served: set[str]) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import langgraph_runtime_inmem._persistence as persistence  # type: ignore[import-untyped]
+from deployment import DEPLOYMENT
 from langgraph.graph import START, MessagesState, StateGraph
 
 from lasting_memory.http import forget as api_forget
 from lasting_memory.people.identity import Context
-from lasting_memory.settings import load_settings
 from lasting_memory.testing.parts import graph_builders
 
 LET_GO = Path("let_go")
@@ -34,4 +34,4 @@ async def _hold(_: MessagesState) -> dict[str, Any]:
 
 _stubborn: Any = StateGraph(MessagesState, context_schema=Context)
 stubborn = _stubborn.add_node("hold", _hold).add_edge(START, "hold").compile()
-globals().update({name: build(load_settings()) for name, build in graph_builders().items()})
+globals().update({name: build(DEPLOYMENT) for name, build in graph_builders().items()})

@@ -47,7 +47,7 @@ def start(project: Path) -> Iterator[Start]:
         process = subprocess.Popen(
             [sys.executable, "-m", "lasting_memory.dev.server", *args],
             cwd=project,
-            env={**os.environ, "PYTHONPATH": str(project), "LOG_LEVEL": "WARNING", **env},
+            env={**os.environ, "PYTHONPATH": f"{project}{os.pathsep}{project}/engine/src", "LOG_LEVEL": "WARNING", **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,7 +29,7 @@ MOST = 100  # operations of one change
 
 @pytest.fixture(scope="module")
 def failing_server(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    config = {"store": {"path": "./tests/faults/failing_store.py:store"}}
+    config = {"store": {"path": f"{Path(__file__).parent / 'failing_store.py'}:store"}}
     with DevServer(tmp_path_factory.mktemp("failing"), env=model_env(shared_model), config=config) as server:
         yield server
 

@@ -13,6 +13,7 @@ import unicodedata
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from pydantic import SecretStr
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as ASSISTANT
 from lasting_memory.people.identity import Actor
-from lasting_memory.settings import MAX_FILE_BYTES, PROJECT
+from lasting_memory.settings import MAX_FILE_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import SKILLS, SUBAGENTS, graph_builders, stores
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, system_text, tool_results
@@ -37,6 +38,7 @@ from tests.conftest import BuildGraph, Graph
 from tests.faults.attempts import calls, inputs
 
 CALLS = 10  # of one turn
+INJECTIONS = Path(__file__).parents[1] / "injections.yaml"
 # Words of other people's, which no prompt and no answer of an attacker's may hold.
 SECRET = "pomegranate-7141"
 RULE = "1. Never remember health."
@@ -190,7 +192,7 @@ SEEN = dict[tuple[str, bool], str]()
 
 def injections() -> list[Any]:
     """Each text, the calls of a model that obeys it, and where they end up."""
-    entries = yaml.safe_load((PROJECT / "tests" / "injections.yaml").read_text("utf-8"))
+    entries = yaml.safe_load(INJECTIONS.read_text("utf-8"))
     cases = [(entry["text"], [_call(step) for step in entry["does"]], entry["lands"]) for entry in entries]
     marks = [pytest.mark.proof if len(str(calls)) > MAX_FILE_BYTES else () for _, calls, _ in cases]
     return [pytest.param(*case, id=of["name"], marks=mark) for case, of, mark in zip(cases, entries, marks, strict=True)]

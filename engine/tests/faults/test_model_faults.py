@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +86,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def impatient(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     """The server, with the graphs of `graphs.py`."""
-    config = {"graphs": {name: f"./tests/faults/graphs.py:{name}" for name in graph_builders()}}
+    config = {"graphs": {name: f"{Path(__file__).parent / 'graphs.py'}:{name}" for name in graph_builders()}}
     with DevServer(tmp_path_factory.mktemp("impatient"), env=model_env(shared_model), config=config) as server:
         yield server
 

@@ -8,7 +8,8 @@ from lasting_memory import settings
 settings.TEMPORARY_HOURS = 3 / 3600  # type: ignore[assignment]
 settings.CONVERSATION_DAYS = 10 / 86_400  # type: ignore[assignment]
 
-from lasting_memory.settings import load_settings  # noqa: E402  # the constant is changed first
+from deployment import DEPLOYMENT  # noqa: E402  # the constant is changed first
+
 from lasting_memory.testing.parts import graph_builders  # noqa: E402
 
-globals().update({name: build(load_settings()) for name, build in graph_builders().items()})
+globals().update({name: build(DEPLOYMENT) for name, build in graph_builders().items()})

@@ -13,7 +13,7 @@ from lasting_memory.settings import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from tests.page.browser import MISSING, Visitor, open_browser
 
-PICTURE = PROJECT / "docs" / "screenshot.png"
+PICTURE = Path(__file__).parents[2] / "docs" / "screenshot.png"
 WHO, ORGANIZATION = "alice@example.com", "acme"
 TOPICS = {
     "/memories/topics/garden.md": "# Garden\n\n- Grows tomatoes on the balcony, facing south\n",

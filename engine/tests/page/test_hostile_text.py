@@ -11,7 +11,6 @@ from playwright.sync_api import Page, expect
 
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor
-from lasting_memory.settings import PROJECT
 from lasting_memory.testing.deployed import deployed
 from tests.page.conftest import Elsewhere, Visit, put_item
 
@@ -70,7 +69,7 @@ def test_hostile_text_in_paths_files_and_their_history_is_text(visit: Visit, me:
     paths = [f"/memories/{text.replace('//', '/ /').replace('/.', '/ .')}.md" for text in texts]
     for path, text in zip(paths, texts, strict=True):
         elsewhere.write(path, f"# {text}\n\n- {text}\n")
-    entries = yaml.safe_load((PROJECT / "tests" / "injections.yaml").read_text("utf-8"))
+    entries = yaml.safe_load((Path(__file__).parents[1] / "injections.yaml").read_text("utf-8"))
     everything = "\n".join(entry["text"] for entry in entries)
     memory = namespaces.memories(Actor(me, "acme"), DEFAULT_AGENT_ASSISTANT, deployed().settings)
     # The routes refuse such a name, and credentials; other code may not.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,13 +12,13 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.postgres.store import open_store
 from lasting_memory.recall import index as segments
-from lasting_memory.settings import PROJECT
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.parts import MEANING
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, conversations, hits, many, say
 
+TESTS = Path(__file__).parents[1]
 pytestmark = pytest.mark.postgres
 
 INDEXER = """
@@ -25,14 +26,14 @@ import asyncio, sys
 from lasting_memory.recall import index as recall
 from lasting_memory.postgres.store import open_store
 from lasting_memory.recall.conversations import conversation
-from lasting_memory.settings import Settings
+from lasting_memory.testing.deployed import deployed
 from tests.recall.talks import ALICE, many
 from lasting_memory.testing.platform import Platform
 
 async def main(uri, start):
     threads = Platform()
     many(threads, 100, start=int(start))
-    async with open_store(deployed(memory_postgres_uri=uri)) as store:
+    async with open_store(deployed(memory_postgres_uri=uri).settings) as store:
         for thread in threads.kept.values():
             await recall.index_conversations(store, ALICE, [conversation(thread)])
 
@@ -44,7 +45,7 @@ asyncio.run(main(*sys.argv[1:]))
 async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, postgres_uri: str) -> None:
     starts = ("0", "60")  # 40 of them are indexed by both
     running = [
-        await asyncio.create_subprocess_exec(sys.executable, "-c", INDEXER, postgres_uri, start, cwd=PROJECT)
+        await asyncio.create_subprocess_exec(sys.executable, "-c", INDEXER, postgres_uri, start, cwd=TESTS.parent)
         for start in starts
     ]
     assert [await process.wait() for process in running] == [0, 0]

@@ -17,7 +17,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import configuration
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MAX_BUSY_THREADS, PROJECT
+from lasting_memory.settings import ENGINE, MAX_BUSY_THREADS, PROJECT
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.embedding import SUBJECTS
@@ -36,7 +36,7 @@ def embedded_in(folder: Path) -> str:
 def servers(shared_model: ScriptedAnthropic) -> Iterator[list[DevServer]]:
     """Two servers, each in a folder of its own, with a semantic index: the second on the Postgres that the first started."""
     env = model_env(shared_model)
-    index = {"embed": "testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
+    index = {"embed": f"{ENGINE}/testing/embedding.py:embed", "dims": len(SUBJECTS), "fields": ["content"]}
     config = {**ON_POSTGRES, "store": {**ON_POSTGRES["store"], "index": index}}
     # Folders that the user Postgres runs as under root can reach.
     with TemporaryDirectory(prefix="postgres-") as one, TemporaryDirectory() as two:
@@ -175,7 +175,7 @@ def test_the_configuration_on_postgres_is_the_deployment_s_with_its_semantic_ind
     deployed = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
     index = {"embed": "a:b", "dims": 3}
     written = configuration({**deployed, "store": {"index": index}}, postgres=True)
-    assert written["store"] == {"index": index, "path": "./memory/postgres/store.py:store"}
+    assert written["store"] == {"index": index, "path": f"{ENGINE}/postgres/store.py:store"}
     others = {key: value for key, value in deployed.items() if key not in {"env", "http"}}
     assert others == {key: value for key, value in written.items() if key in others}
     assert {**written["http"], "app": deployed["http"]["app"]} == deployed["http"]

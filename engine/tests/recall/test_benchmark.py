@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.recall_sets import SETS
-from lasting_memory.testing.dev_server import PROJECT
 
 
 def turn(number: str, speaker: str, words: str) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def test_conversations_are_read_with_their_questions_and_the_figures_are_json(tm
     assert [(question.id, len(question.evidence)) for question in person.questions] == [("2-0", 1), ("2-2", 2)]
     assert person.turns[person.questions[0].evidence[0]][1] == "My zebra is called Zoe"
     command = [sys.executable, "-m", "benchmarks.recall", "--set", "locomo", "--data", str(data), "--only", "1"]
-    output = subprocess.run(command, cwd=PROJECT, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True).stdout
     figures = json.loads(output.splitlines()[-1])
     assert (figures["set"], figures["questions"]) == ("locomo", 2)
     assert figures["turn@answer"] > 0

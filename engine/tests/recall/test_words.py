@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.recall import language, lexical, rank, results_text, search, stems
-from lasting_memory.settings import PROJECT
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, NOW, hits, say
 
@@ -107,7 +107,8 @@ async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads:
     assert (await hits(store, threads, "what did we talk about yesterday?"))[0] == "trip"
 
 
-SETS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted((PROJECT / "evals" / "recall").glob("*.yaml"))}
+LANGUAGES = Path(__file__).parents[1] / "languages"
+SETS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(LANGUAGES.glob("*.yaml"))}
 # Of 30 questions: those whose conversation comes first, and those whose turn an answer of three conversations quotes.
 FLOORS = {"de": (24, 24), "es": (28, 29), "ja": (27, 29), "zh": (28, 29)}
 
