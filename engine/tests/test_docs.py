@@ -1,16 +1,18 @@
-"""What the documents say is there: settings, links, commands, and the code that langgraph.json names."""
+"""What the engine's documents say is there: settings, links, commands, and the code that langgraph.json names."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+import tomllib
 from pathlib import Path
 
-from lasting_memory.settings import PROJECT, VARIABLES, load_settings
+from lasting_memory.settings import VARIABLES, load_settings
 from lasting_memory.testing.parts import CONSOLIDATION
 
-README = PROJECT / "README.md"
+PROJECT = Path(__file__).parents[2]
+ENGINE = PROJECT / "engine"
 CONFIG = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
 
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})[^\n]*\n(.*?)^ *\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -24,7 +26,7 @@ def links(document: Path) -> set[str]:
 
 
 def test_the_settings_page_gives_each_variable_and_its_default() -> None:
-    lines = (PROJECT / "docs/settings.md").read_text("utf-8").splitlines()
+    lines = (ENGINE / "docs/settings.md").read_text("utf-8").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
     defaults = load_settings({})
     values = {variable: getattr(defaults, variable.lower()) for variable in VARIABLES}
@@ -36,23 +38,41 @@ def test_the_settings_page_gives_each_variable_and_its_default() -> None:
 def test_every_object_that_langgraph_json_names_is_defined_in_its_file() -> None:
     for target in [*CONFIG["graphs"].values(), CONFIG["auth"]["path"], CONFIG["http"]["app"]]:
         file, name = target.rsplit(":", 1)
-        assigned = [node for node in ast.parse((PROJECT / file).read_text("utf-8")).body if isinstance(node, ast.Assign)]
-        assert name in {getattr(place, "id", "") for node in assigned for place in node.targets}, target
+        body = ast.parse((PROJECT / file).read_text("utf-8")).body
+        assigned = {getattr(place, "id", "") for node in body if isinstance(node, ast.Assign) for place in node.targets}
+        imported = {alias.asname or alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        assert name in assigned | imported, target
 
 
 def test_the_platform_is_given_the_graphs_that_clients_name() -> None:
     assert {"agent", *["consolidation_agent"] * CONSOLIDATION} <= set(CONFIG["graphs"])
 
 
+def test_the_architecture_has_the_floors_that_import_contracts_hold() -> None:
+    contracts = tomllib.loads((ENGINE / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "house")
+    table = (ENGINE / "docs/architecture.md").read_text("utf-8").partition("## Floors")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table.splitlines() if line.startswith("| `")]
+    assert rows == [layer.split(" | ") for layer in layers]
+
+
 def test_every_relative_link_points_to_a_file_of_the_project() -> None:
-    for document in [README, *(PROJECT / "docs").glob("**/*.md")]:
+    for document in [*ENGINE.glob("*.md"), *(ENGINE / "docs").glob("**/*.md")]:
         found = {target: (document.parent / target).resolve() for target in links(document)}
         broken = [target for target, path in found.items() if not path.is_relative_to(PROJECT) or not path.exists()]
         assert broken == [], document
 
 
-def test_every_make_command_in_readme_is_a_target() -> None:
+def test_every_module_and_test_that_a_document_names_is_there() -> None:
+    named = re.compile(r"`((?:lasting_memory|tests|benchmarks)/[\w/.-]*)`")
+    for document in (ENGINE / "docs").glob("**/*.md"):
+        paths = named.findall(document.read_text("utf-8"))
+        assert [path for path in paths if not any((ENGINE / base / path).exists() for base in ("", "src"))] == [], document
+
+
+def test_every_make_command_in_the_documents_is_a_target() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):(?!=)", (PROJECT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    mentioned = set(re.findall(r"(?m)(?:`|^)make ([a-z][a-z-]*)", README.read_text("utf-8")))
+    documents = [ENGINE / "README.md", *(ENGINE / "docs").glob("**/*.md")]
+    mentioned = {name for path in documents for name in re.findall(r"(?m)(?:`|^)make ([a-z][a-z-]*)", path.read_text("utf-8"))}
     assert "dev" in mentioned
     assert mentioned - targets == set()

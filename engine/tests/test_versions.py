@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.version import Version
 
-from lasting_memory.settings import PROJECT
+PROJECT = Path(__file__).parents[2]
 
 # The first version without the flaw, and what the flaw was.
 FIXES = {
