@@ -1,5 +1,10 @@
-"""A person's own view of their memory over HTTP, and the page."""
+"""A person's own view of their memory over HTTP, and the page.
 
-from lasting_memory.http.app import app
+Your own routes stand beside them, behind the same sign-in: `build_http(DEPLOYMENT, routes=[Route("/hello", hello)])`.
+"""
 
-__all__ = ["app"]
+from lasting_memory.http.app import build_http
+
+from deployment import DEPLOYMENT
+
+app = build_http(DEPLOYMENT)

@@ -2,4 +2,6 @@
 
 from lasting_memory.seeding import main
 
-main()
+from deployment import DEPLOYMENT
+
+main(DEPLOYMENT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def repository(tmp_path: Path) -> Path:
 async def seed(
     repository: Path, client: LangGraphClient, *parts: str, settings: Deployment | None = None, prune: bool = False
 ) -> list[str]:
-    return await command.seed(client, parts or command.PARTS, settings or deployed(), prune=prune, folder=repository)
+    deployment = replace(settings or deployed(), folder=repository)
+    return await command.seed(client, parts or command.PARTS, deployment, prune=prune)
 
 
 async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
@@ -133,7 +135,7 @@ async def test_the_command_says_in_one_line_what_is_invalid_and_writes_nothing(
     (repository / "seeds/skills/letters").mkdir()
     (repository / "seeds/skills/letters/SKILL.md").write_text(BOMB)
     monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url])
-    said = str(await command._main(repository))
+    said = str(await command._main(replace(deployed(), folder=repository)))
     assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. ")
     assert said.endswith(" Nothing was written.")
     assert "\n" not in said

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, IdentityError
 from lasting_memory.settings import (
     CONSOLIDATION_GRAPH,
-    PROJECT,
     SettingsError,
     check_server,
     dev_address,
@@ -118,11 +118,11 @@ def _value(path: Path, target: str) -> dict[str, Any]:
 
 
 async def wanted(
-    client: LangGraphClient, parts: Sequence[str], deployment: Deployment, root: Path, *, prune: bool
+    client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool
 ) -> dict[namespaces.Namespace, Files]:
     """What the namespaces of these parts shall hold. Raises `SeedError` for a file that cannot be seeded."""
     agents = [assistant for assistant, graph in (await _assistants(client)).items() if graph != CONSOLIDATION_GRAPH]
-    want: dict[namespaces.Namespace, Files] = {}
+    want, root = dict[namespaces.Namespace, Files](), deployment.folder
     if "policies" in parts:
         there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
         want |= {tuple(namespace): {} for namespace in there}
@@ -181,16 +181,14 @@ async def _pages(search: Callable[..., Awaitable[Any]], part: str | None = None,
     return found
 
 
-async def seed(
-    client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool, folder: Path = PROJECT
-) -> list[str]:
+async def seed(client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool) -> list[str]:
     """Bring a deployment into the repository's state; prints and returns one line a change.
 
-    `prune` also deletes policies and skills that the repository, `folder`, no longer has. Memories are never deleted. Raises
+    `prune` also deletes policies and skills that the repository no longer has. Memories are never deleted. Raises
     `SeedError` for an invalid file, before the first write.
     """
     changes = list[Change]()
-    for namespace, files in (await wanted(client, parts, deployment, folder, prune=prune)).items():
+    for namespace, files in (await wanted(client, parts, deployment, prune=prune)).items():
         changes += await file_changes(client, namespace, files, prune=prune)
     if "cron" in parts:
         changes += await cron_changes(client, deployment)
@@ -200,7 +198,7 @@ async def seed(
     return [line for line, _ in changes]
 
 
-async def _main(folder: Path = PROJECT) -> str | None:
+async def _main(deployment: Deployment) -> str | None:
     """The command. Returns the reason in one line if the deployment has not the repository's state."""
     parser = argparse.ArgumentParser(prog="python -m seeds", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all")
@@ -210,9 +208,9 @@ async def _main(folder: Path = PROJECT) -> str | None:
     parts = PARTS if args.part == "all" else (args.part,)
     try:
         check_server(args.url)
-        deployment = Deployment(folder, load_settings(local_environ()))
+        deployment = replace(deployment, settings=load_settings(local_environ(deployment.folder)))
         async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
-            changes = await seed(client, parts, deployment, prune=args.prune, folder=folder)
+            changes = await seed(client, parts, deployment, prune=args.prune)
     except (SeedError, SettingsError, IdentityError) as error:
         return f"{error} Nothing was written."
     except (httpx.TransportError, httpx.HTTPStatusError) as error:
@@ -221,6 +219,6 @@ async def _main(folder: Path = PROJECT) -> str | None:
     return None
 
 
-def main() -> None:
-    """The command `python -m seeds`. Exits with the reason in one line if the deployment has not the folder's state."""
-    sys.exit(asyncio.run(_main()))
+def main(deployment: Deployment) -> None:
+    """The command `python -m seeds`. Exits with the reason in one line if the server has not the state of the folder."""
+    sys.exit(asyncio.run(_main(deployment)))

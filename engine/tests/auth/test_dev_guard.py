@@ -271,7 +271,7 @@ async def test_an_in_process_call_has_no_host_of_this_machine_and_is_let_through
 
 
 def test_only_the_development_server_is_guarded() -> None:
-    from lasting_memory.http.app import build_api  # noqa: PLC0415  # it builds itself when imported
+    from lasting_memory.http.app import build_http  # noqa: PLC0415
 
-    local, served = (repr(build_api(deployed(local_dev=local_dev)).user_middleware) for local_dev in (True, False))
+    local, served = (repr(build_http(deployed(local_dev=local_dev)).user_middleware) for local_dev in (True, False))
     assert ("DevGuard" in local, "DevGuard" in served) == (True, False)

@@ -12,7 +12,7 @@ from langgraph.store.base import BaseStore
 from starlette.types import Receive, Scope, Send
 
 from lasting_memory.deployment import Deployment
-from lasting_memory.http.app import build_api
+from lasting_memory.http.app import build_http
 from lasting_memory.testing.deployed import deployed
 from tests.http.calls import Caller, Open
 
@@ -30,7 +30,7 @@ def calling(store: BaseStore) -> Open:
         settings: Deployment = deployed(),  # noqa: B008  # frozen
         **claims: Any,
     ) -> AsyncIterator[httpx.AsyncClient]:
-        app = build_api(settings, the_store)
+        app = build_http(settings, store=the_store)
 
         async def signed_in(scope: Scope, receive: Receive, send: Send) -> None:
             user = None if identity is None else Caller({"identity": identity, "org_id": "acme", "permissions": [], **claims})

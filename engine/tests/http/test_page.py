@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from lasting_memory.deployment import Deployment
-from lasting_memory.http.app import build_api
+from lasting_memory.http.app import build_http
 from lasting_memory.http.page import FOLDER, HEADERS
 from lasting_memory.testing.deployed import deployed
 
@@ -20,7 +20,7 @@ OWN = sorted(path for path in FOLDER.rglob("*.js") if path.parent.name != "lib")
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(build_api(deployed())), base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(build_http(deployed())), base_url="http://test") as client:
         yield client
 
 
@@ -49,7 +49,7 @@ async def test_no_file_of_another_folder_is_served(http: httpx.AsyncClient, path
     (deployed(), "token"),
 ])  # fmt: skip
 async def test_the_page_says_how_people_sign_in(settings: Deployment, how: str) -> None:
-    transport = httpx.ASGITransport(build_api(settings))
+    transport = httpx.ASGITransport(build_http(settings))
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1", headers={"host": "127.0.0.1:1"}) as client:
         assert f'<meta name="sign-in" content="{how}">' in (await client.get("/app")).text
 

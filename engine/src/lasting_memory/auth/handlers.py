@@ -1,14 +1,14 @@
 """Authorization for every route of the platform.
 
-Custom auth on this platform fails open: it allows a resource or action without a handler. So the first handler denies
-everything to everybody except operators, and each handler after it opens one thing. `access/tokens.py` verifies tokens,
-`access/run_requests.py` decides what of a request reaches a run, `memory/identity.py` decides whom a run acts as; the handlers
+Custom auth on this platform fails open: it allows a resource or action without a handler. So one handler denies everything to
+everybody except operators, and each further one is for an action that a deployment may open to people. `tokens.py` verifies
+tokens, `run_requests.py` decides what of a request reaches a run, `people/identity.py` decides whom a run acts as; the handlers
 stamp the evidence where clients cannot write.
 """
 
 import logging
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,12 +25,8 @@ from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, dele
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context, IdentityError, User, acting, check_person, claim
-from lasting_memory.settings import PROJECT
+from lasting_memory.settings import SettingsError
 from lasting_memory.validation import RefusedWriteError, check_policy, check_text
-
-deployment = Deployment(PROJECT)
-tokens = Tokens(deployment.settings)
-auth = Auth()
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
 # run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
@@ -41,101 +37,240 @@ logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
 AuthContext = Auth.types.AuthContext
 
-
-@auth.authenticate
-async def authenticate(authorization: str | None) -> dict[str, Any]:
-    """The user behind a request, once admitted. With a `request` parameter the platform would refuse every WebSocket."""
-    user = await tokens.user(authorization)
-    if user["identity"] not in deployment.settings.operators and identity.OPERATE not in user["permissions"]:
-        await ADMISSION.request((user["org_id"], user["identity"]))
-    return user
+Handler = Callable[[AuthContext, Any], Awaitable[Any]]
+# Actions without a rule of ours, by resource: why people cannot have them.
+_OPERATORS_ONLY = {
+    "assistants": "an assistant is everybody's, and its configuration reaches everybody's runs",
+    "crons": "the platform knows no owner of a cron, so people would see and change each other's",
+}
 
 
-def _is_operator(user: User) -> bool:
-    return identity.is_operator(user, deployment.settings)
+def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Auth:
+    """What `auth.path` in langgraph.json names: who signs in, and who may do what.
 
-
-def _owner(user: User) -> dict[str, str]:
-    """The owner of this user's new threads, as thread metadata."""
-    actor = acting(user, None, deployment.settings, on_server=True)
-    return {"user_id": actor.user_id, "org_id": actor.org_id}
-
-
-def _own_only(user: User) -> dict[str, str] | None:
-    """The filter on threads. Operators see all of them."""
-    return None if _is_operator(user) else _owner(user)
-
-
-@auth.on
-async def deny_by_default(ctx: AuthContext, value: Any) -> bool:
-    """Only operators may use actions that no handler below opens."""
-    return _is_operator(ctx.user)
-
-
-async def read_assistants(ctx: AuthContext, value: Any) -> None:
-    """Everybody may read assistants and talk to them."""
-
-
-@auth.on.threads.create
-async def create_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
-    """A new thread belongs to the person of the token. The client's metadata cannot change that."""
-    if not _is_operator(ctx.user):
-        owner = _owner(ctx.user)
-        ADMISSION.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
-    if value.get("metadata") is None:  # a copy: the platform copies the owner, too
-        value["metadata"] = {}
-    run_requests.rebuild_thread_metadata(value["metadata"], new=True)
-    await _delete_temporary(ctx.user)
-    value["metadata"].update(_owner(ctx.user))
-    return _own_only(ctx.user)
-
-
-async def use_own_threads(ctx: AuthContext, value: Any) -> dict[str, str] | None:
-    """People read, find and delete their own threads."""
-    return _own_only(ctx.user)
-
-
-@auth.on.threads.update
-async def update_thread(ctx: AuthContext, value: Any) -> dict[str, str] | None:
-    """An update never changes the owner. Only operators write state where approvals depend on it."""
-    if "metadata" in value and "action" not in value:  # with an action it cancels runs: `metadata` says which
-        run_requests.rebuild_thread_metadata(value["metadata"], new=False)
-    elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
-        _check_state_write(ctx.user)
-        if thread := await _thread_of(value.get("thread_id")):
-            await _note_pause({**_owner(ctx.user), **(thread["metadata"] or {})}, thread)
-    return _own_only(ctx.user)
-
-
-@auth.on.threads.create_run
-async def create_run(ctx: AuthContext, value: Any) -> dict[str, str] | None:
-    """A run on one's own thread or a new one. Stamps the owner, and on an operator's run the person that it acts as.
-
-    Every way to start or resume a run arrives here: runs, streams, batches, stateless ones, event-stream commands, MCP,
-    A2A and crons.
+    `open_to_people` has the actions that people may do, such as "threads:create", each on what is theirs. All others are for
+    operators alone. Raises `SettingsError` for an action that there is not, or that has no rule which keeps people apart.
     """
-    kwargs, operator = value["kwargs"], _is_operator(ctx.user)
-    command, told = kwargs.get("command") or {}, (value["metadata"], (kwargs.get("config") or {}).get("metadata"))
-    asks_temporary = any(isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True for metadata in told)
-    if any(command.get(name) is not None for name in ("resume", "update", "goto")):
-        _check_state_write(ctx.user)
-    run_requests.rebuild_run(value, operator=operator)
-    # A run decides whether its new thread is temporary. An existing thread keeps what it is.
-    thread = await _thread_of(value["thread_id"])
-    if is_temporary(thread) if thread else asks_temporary:
-        value["metadata"][TEMPORARY] = True
-    if thread is None:
-        await _delete_temporary(ctx.user)
-    if operator:
-        owner = _act_as(ctx.user, thread, kwargs)
-    else:
-        owner = _owner(ctx.user)
-        consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
-        await check_run(owner, value, deployment, consolidates=consolidates)
-    value["metadata"].update(owner)
-    if await _note_pause(owner, thread):
-        value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
-    return None if operator else owner
+    auth, handlers = Auth(), _Handlers(deployment)
+    rules = handlers.rules()
+    for name in sorted(open_to_people):
+        if name in rules:
+            continue
+        resource = name.partition(":")[0]
+        why = f"cannot be opened: {_OPERATORS_ONLY[resource]}" if resource in _OPERATORS_ONLY else "is no action"
+        raise SettingsError(f"open_to_people has {name!r}, which {why}; leave it out, or use one of {', '.join(rules)}.")
+    auth.authenticate(handlers.authenticate)
+    auth.on(handlers.deny_by_default)
+    for name, handler in rules.items():
+        resource, action = name.split(":")
+        register = getattr(getattr(auth.on, resource), action)
+        register(handler if name in open_to_people else handlers.for_operators(handler))
+    auth.on.crons.create(handlers.stamp_cron)
+    auth.on.crons.update(handlers.stamp_cron)
+    return auth
+
+
+class _Handlers:
+    """What each action does and allows; a handler returns the filter of what the caller sees, or False to refuse."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment, self._settings, self._tokens = deployment, deployment.settings, Tokens(deployment.settings)
+
+    def rules(self) -> dict[str, Handler]:
+        """The handler of each action that can be opened to people."""
+        threads = {"create": self.create_thread, "update": self.update_thread, "create_run": self.create_run}
+        return {
+            **{f"assistants:{action}": self.read_assistants for action in ("read", "search")},
+            **{f"threads:{action}": self.use_own_threads for action in ("read", "search", "delete")},
+            **{f"threads:{action}": handler for action, handler in threads.items()},
+            **{f"store:{action}": self.use_store for action in ("get", "search", "list_namespaces", "put", "delete")},
+        }
+
+    def for_operators(self, handler: Handler) -> Handler:
+        """The same handler, for an action that is not open to people."""
+
+        async def handle(ctx: AuthContext, value: Any) -> Any:
+            return await handler(ctx, value) if self._is_operator(ctx.user) else False
+
+        return handle
+
+    async def authenticate(self, authorization: str | None) -> dict[str, Any]:
+        """The user behind a request, once admitted. With a `request` parameter the platform would refuse every WebSocket."""
+        user = await self._tokens.user(authorization)
+        if user["identity"] not in self._settings.operators and identity.OPERATE not in user["permissions"]:
+            await ADMISSION.request((user["org_id"], user["identity"]))
+        return user
+
+    def _is_operator(self, user: User) -> bool:
+        return identity.is_operator(user, self._settings)
+
+    def _owner(self, user: User) -> dict[str, str]:
+        """The owner of this user's new threads, as thread metadata."""
+        actor = acting(user, None, self._settings, on_server=True)
+        return {"user_id": actor.user_id, "org_id": actor.org_id}
+
+    def _own_only(self, user: User) -> dict[str, str] | None:
+        """The filter on threads. Operators see all of them."""
+        return None if self._is_operator(user) else self._owner(user)
+
+    async def deny_by_default(self, ctx: AuthContext, value: Any) -> bool:
+        """Only operators may use actions that no other handler is for."""
+        return self._is_operator(ctx.user)
+
+    async def read_assistants(self, ctx: AuthContext, value: Any) -> None:
+        """Everybody may read assistants and talk to them."""
+
+    async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+        """A new thread belongs to the person of the token. The client's metadata cannot change that."""
+        if not self._is_operator(ctx.user):
+            owner = self._owner(ctx.user)
+            ADMISSION.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
+        if value.get("metadata") is None:  # a copy: the platform copies the owner, too
+            value["metadata"] = {}
+        run_requests.rebuild_thread_metadata(value["metadata"], new=True)
+        await self._delete_temporary(ctx.user)
+        value["metadata"].update(self._owner(ctx.user))
+        return self._own_only(ctx.user)
+
+    async def use_own_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+        """People read, find and delete their own threads."""
+        return self._own_only(ctx.user)
+
+    async def update_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+        """An update never changes the owner. Only operators write state where approvals depend on it."""
+        if "metadata" in value and "action" not in value:  # with an action it cancels runs: `metadata` says which
+            run_requests.rebuild_thread_metadata(value["metadata"], new=False)
+        elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
+            self._check_state_write(ctx.user)
+            if thread := await _thread_of(value.get("thread_id")):
+                await self._note_pause({**self._owner(ctx.user), **(thread["metadata"] or {})}, thread)
+        return self._own_only(ctx.user)
+
+    async def create_run(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
+        """A run on one's own thread or a new one. Stamps the owner, and on an operator's run the person that it acts as.
+
+        Every way to start or resume a run arrives here: runs, streams, batches, stateless ones, event-stream commands, MCP,
+        A2A and crons.
+        """
+        kwargs, operator = value["kwargs"], self._is_operator(ctx.user)
+        command, told = kwargs.get("command") or {}, (value["metadata"], (kwargs.get("config") or {}).get("metadata"))
+        asks_temporary = any(isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True for metadata in told)
+        if any(command.get(name) is not None for name in ("resume", "update", "goto")):
+            self._check_state_write(ctx.user)
+        run_requests.rebuild_run(value, operator=operator)
+        # A run decides whether its new thread is temporary. An existing thread keeps what it is.
+        thread = await _thread_of(value["thread_id"])
+        if is_temporary(thread) if thread else asks_temporary:
+            value["metadata"][TEMPORARY] = True
+        if thread is None:
+            await self._delete_temporary(ctx.user)
+        if operator:
+            owner = self._act_as(ctx.user, thread, kwargs)
+        else:
+            owner = self._owner(ctx.user)
+            consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
+            await check_run(owner, value, self._deployment, consolidates=consolidates)
+        value["metadata"].update(owner)
+        if await self._note_pause(owner, thread):
+            value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
+        return None if operator else owner
+
+    def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dict[str, str]:
+        """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the
+        person that it acts as.
+
+        An approval names the pending interrupts that it answers, so it is for the write that the operator saw: an interrupt's
+        id comes from its checkpoint, and another write has another one.
+        """
+        resume = (kwargs.get("command") or {}).get("resume")
+        config, context, metadata = kwargs["config"], kwargs["context"], (thread["metadata"] or {}) if thread else {}
+        is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
+        if resume is not None and not is_owned:
+            raise HTTPException(404, "There is no such thread with an owner to resume it for.")
+        if resume is not None and self._settings.shared_writes == "interrupt":
+            if not isinstance(resume, Mapping) or not resume or not all(_INTERRUPT.fullmatch(key) for key in resume):
+                how = '{"resume": {"<id>": {"decisions": [...]}}}'
+                raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
+            config.setdefault("configurable", {})[STRICT_RESUME] = True
+        if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
+            owner = {key: metadata[key] for key in OWNER_KEYS}
+            self._stamp(config, user, thread_owner=owner)
+            return owner
+        self._stamp(config, user)
+        try:
+            actor = acting(user, Context(context["user_id"], context["org_id"]), self._settings, on_server=True)
+            check_person(actor)
+        except IdentityError as error:
+            raise HTTPException(400, f"The context names nobody that could be: {error}") from None
+        return {"user_id": actor.user_id, "org_id": actor.org_id}
+
+    def _stamp(self, config: MutableMapping[str, Any], user: User, **more: Any) -> None:
+        """Put an operator's claims into a run's config. A StudioUser comes there as a plain user: the permission says operator.
+
+        Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails.
+        """
+        permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
+        claims = {"identity": user.identity, "org_id": self._settings.default_org, "permissions": permissions, **more}
+        config.setdefault("configurable", {})["langgraph_auth_user"] = claims
+
+    async def _delete_temporary(self, user: User) -> None:
+        """Delete the person's expired temporary conversations. Nothing of it concerns the request."""
+        with suppress(Exception):
+            await delete_temporary(get_client(), acting(user, None, self._settings, on_server=True))
+
+    async def _note_pause(self, owner: Mapping[str, Any], thread: Thread | None) -> bool:
+        """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""
+        actor = identity.Actor(owner["user_id"], owner["org_id"])
+        paused = (await controls(await platform.store(), actor, self._deployment)).paused
+        if paused and thread:
+            await keep_out(thread["thread_id"], thread["metadata"])
+        return paused
+
+    def _check_state_write(self, user: User) -> None:
+        """Where operators approve writes, nobody else may resume a run, or change the state that an operator approves."""
+        if self._settings.shared_writes == "interrupt" and not self._is_operator(user):
+            raise HTTPException(403, "With SHARED_WRITES=interrupt only an operator may resume runs or write a thread's state.")
+
+    async def stamp_cron(self, ctx: AuthContext, value: Any) -> bool:
+        """Operators make crons. A firing knows only its creator's identity, so the creator's claims are stamped into it."""
+        if not self._is_operator(ctx.user):
+            return False
+        payload = value.get("payload")
+        if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
+            payload["config"] = payload.get("config") or {}
+            run_requests.rebuild_config(payload["config"], operator=True)
+            self._stamp(payload["config"], ctx.user)
+        return True
+
+    async def use_store(self, ctx: AuthContext, value: Any) -> None:
+        """People read their own memory and their organization's policies. The agent or an operator writes them; with the
+        permission `policies:write` people also write the policies of their own organization, and the log says so.
+        """
+        namespace = tuple(value.get("namespace") or ())
+        try:
+            check_text([part for name, part in value.items() if name != "value"])
+            if self._is_operator(ctx.user):
+                if ctx.action == "put" and (noted := namespaces.noted(namespace)):
+                    await (await platform.store()).aput(*noted, {}, index=False)
+                return
+            actor = acting(ctx.user, None, self._settings, on_server=True)
+            if ctx.action in {"put", "delete"} and namespace == namespaces.policies(actor.org_id):
+                if not identity.may_write_policies(ctx.user, self._settings):
+                    raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
+                check_policy(value["key"], value.get("value"))
+                if ctx.action == "put":
+                    policy = {"content": value["value"]["content"], "encoding": "utf-8"}
+                    value.update(value=policy, index=False, ttl=None)
+                # A warning, so that no usual log level hides it.
+                logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
+                return
+        except RefusedWriteError as error:
+            raise HTTPException(422, str(error)) from None
+        reads = ctx.action in {"get", "search", "list_namespaces"}
+        if not reads or not namespaces.may_read(namespace, actor, self._settings):
+            raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
+        if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
+            raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
 
 
 async def _thread_of(thread_id: object) -> Thread | None:
@@ -144,117 +279,3 @@ async def _thread_of(thread_id: object) -> Thread | None:
         return await get_client().threads.get(str(thread_id)) if thread_id else None
     except NotFoundError:
         return None
-
-
-def _act_as(user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dict[str, str]:
-    """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the person
-    that it acts as.
-
-    An approval names the pending interrupts that it answers, so it is for the write that the operator saw: an interrupt's id
-    comes from its checkpoint, and another write has another one.
-    """
-    resume = (kwargs.get("command") or {}).get("resume")
-    config, context, metadata = kwargs["config"], kwargs["context"], (thread["metadata"] or {}) if thread else {}
-    is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
-    if resume is not None and not is_owned:
-        raise HTTPException(404, "There is no such thread with an owner to resume it for.")
-    if resume is not None and deployment.settings.shared_writes == "interrupt":
-        if not isinstance(resume, Mapping) or not resume or not all(_INTERRUPT.fullmatch(key) for key in resume):
-            how = '{"resume": {"<id>": {"decisions": [...]}}}'
-            raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
-        config.setdefault("configurable", {})[STRICT_RESUME] = True
-    if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
-        owner = {key: metadata[key] for key in OWNER_KEYS}
-        _stamp(config, user, thread_owner=owner)
-        return owner
-    _stamp(config, user)
-    try:
-        actor = acting(user, Context(context["user_id"], context["org_id"]), deployment.settings, on_server=True)
-        check_person(actor)
-    except IdentityError as error:
-        raise HTTPException(400, f"The context names nobody that could be: {error}") from None
-    return {"user_id": actor.user_id, "org_id": actor.org_id}
-
-
-def _stamp(config: MutableMapping[str, Any], user: User, **more: Any) -> None:
-    """Put an operator's claims into a run's config. A StudioUser comes there as a plain user: the permission says operator.
-
-    Only there: with `langgraph_auth_permissions` beside them, every firing of a cron with a context fails.
-    """
-    permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
-    claims = {"identity": user.identity, "org_id": deployment.settings.default_org, "permissions": permissions, **more}
-    config.setdefault("configurable", {})["langgraph_auth_user"] = claims
-
-
-async def _delete_temporary(user: User) -> None:
-    """Delete the person's expired temporary conversations. Nothing of it concerns the request."""
-    with suppress(Exception):
-        await delete_temporary(get_client(), acting(user, None, deployment.settings, on_server=True))
-
-
-async def _note_pause(owner: Mapping[str, Any], thread: Thread | None) -> bool:
-    """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""
-    actor = identity.Actor(owner["user_id"], owner["org_id"])
-    paused = (await controls(await platform.store(), actor, deployment)).paused
-    if paused and thread:
-        await keep_out(thread["thread_id"], thread["metadata"])
-    return paused
-
-
-def _check_state_write(user: User) -> None:
-    """Where operators approve writes, nobody else may resume a run, or change the state that an operator approves."""
-    if deployment.settings.shared_writes == "interrupt" and not _is_operator(user):
-        raise HTTPException(403, "With SHARED_WRITES=interrupt only an operator may resume a run or write a thread's state.")
-
-
-async def stamp_cron(ctx: AuthContext, value: Any) -> bool:
-    """Operators make crons. A firing knows only its creator's identity, so the creator's claims are stamped into it."""
-    if not _is_operator(ctx.user):
-        return False
-    payload = value.get("payload")
-    if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
-        payload["config"] = payload.get("config") or {}
-        run_requests.rebuild_config(payload["config"], operator=True)
-        _stamp(payload["config"], ctx.user)
-    return True
-
-
-@auth.on.store
-async def use_store(ctx: AuthContext, value: Any) -> None:
-    """People read their own memory and their organization's policies. The agent or an operator writes them; with the permission
-    `policies:write` people also write the policies of their own organization, and the log says so.
-    """
-    namespace = tuple(value.get("namespace") or ())
-    try:
-        check_text([part for name, part in value.items() if name != "value"])
-        if _is_operator(ctx.user):
-            if ctx.action == "put" and (noted := namespaces.noted(namespace)):
-                await (await platform.store()).aput(*noted, {}, index=False)
-            return
-        actor = acting(ctx.user, None, deployment.settings, on_server=True)
-        if ctx.action in {"put", "delete"} and namespace == namespaces.policies(actor.org_id):
-            if not identity.may_write_policies(ctx.user, deployment.settings):
-                raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")
-            check_policy(value["key"], value.get("value"))
-            if ctx.action == "put":
-                policy = {"content": value["value"]["content"], "encoding": "utf-8"}
-                value.update(value=policy, index=False, ttl=None)
-            # A warning, so that no usual log level hides it.
-            logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
-            return
-    except RefusedWriteError as error:
-        raise HTTPException(422, str(error)) from None
-    if ctx.action not in {"get", "search", "list_namespaces"} or not namespaces.may_read(namespace, actor, deployment.settings):
-        raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
-    if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
-        raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values
-
-
-# A decorator registers one action; these handlers have several.
-auth.on.assistants.read(read_assistants)
-auth.on.assistants.search(read_assistants)
-auth.on.threads.read(use_own_threads)
-auth.on.threads.search(use_own_threads)
-auth.on.threads.delete(use_own_threads)
-auth.on.crons.create(stamp_cron)
-auth.on.crons.update(stamp_cron)

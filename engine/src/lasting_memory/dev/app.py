@@ -1,25 +1,33 @@
-"""The app that `make dev` serves: a deployment's, on a development runtime with its worst errors corrected.
+"""The app that `make dev` serves: the one that langgraph.json names, on a development runtime with its worst errors corrected.
 
 Plain `langgraph dev` works without this, with the errors that the functions describe. Tests fail where a name has moved.
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from langgraph.checkpoint.memory import PersistentDict
 from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # all of them
+from langgraph_api.api import load_custom_app  # type: ignore[import-untyped]
 from langgraph_runtime_inmem import checkpoint, ops  # type: ignore[import-untyped]
 from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[import-untyped]
+from starlette.applications import Starlette
 
 from lasting_memory import platform
-from lasting_memory.http.app import app
-
-__all__ = ["app"]
 
 logger = logging.getLogger("memory")
+
+
+def _configured() -> Starlette:
+    """The app of the project in the current directory; an empty one if it has none."""
+    named = (json.loads(Path("langgraph.json").read_text("utf-8")).get("http") or {}).get("app")
+    app: Starlette | None = load_custom_app(named) if named else None
+    return app or Starlette()
 
 
 def _know_which_runs_go_on() -> None:
@@ -86,6 +94,7 @@ def _save_conversations() -> None:
     persistent.__bool__ = lambda _: True  # the flush drops what is false: an empty one
 
 
+app = _configured()
 _know_which_runs_go_on()
 _delete_what_was_asked_for()
 _save_conversations()

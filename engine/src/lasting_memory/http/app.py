@@ -4,11 +4,12 @@ The platform serves them beside its own routes (`http.app` in langgraph.json), b
 caller; an operator may name another person with `?user_id=&org_id=`. Errors are `{"detail": "..."}`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI
 from langgraph.store.base import BaseStore
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
@@ -19,16 +20,31 @@ from lasting_memory.http.dev_guard import DevGuard
 from lasting_memory.http.page import Page
 from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.requests import HANDLERS
-from lasting_memory.settings import PROJECT
+from lasting_memory.settings import SettingsError
 
 
-def build_api(deployment: Deployment, store: Callable[[], Awaitable[BaseStore]] = platform.store) -> FastAPI:
-    """The routes under /memory. The server adds its own to them, so this middleware surrounds all routes."""
+def build_http(
+    deployment: Deployment,
+    *,
+    routes: Sequence[BaseRoute] = (),
+    page: bool = True,
+    store: Callable[[], Awaitable[BaseStore]] = platform.store,
+) -> FastAPI:
+    """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at /app unless `page` is False.
+
+    `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in (`request.user`) and bounds, as long as
+    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` for one that the sign-in cannot surround.
+    """
+    platform.isolate_store_calls()
+    platform.log_no_queries()
+    for route in routes:
+        if not hasattr(route, "app"):
+            raise SettingsError(
+                f"routes has {route!r}, which no sign-in can surround; give the routes themselves, router.routes."
+            )
+    # The server adds its own routes, so this middleware surrounds all of them.
     middleware = [Middleware(DevGuard, settings=deployment.settings)] if deployment.settings.local_dev else []
-    middleware += [
-        Middleware(RequestBounds),
-        Middleware(Page, deployment=deployment),
-    ]
+    middleware += [Middleware(RequestBounds), *([Middleware(Page, deployment=deployment)] if page else [])]
     # The server's own document has these routes; the handlers cover the server's routes, too.
     api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
@@ -39,12 +55,8 @@ def build_api(deployment: Deployment, store: Callable[[], Awaitable[BaseStore]] 
         *documents.router.routes,
         *views.router.routes,
         *consolidation.routes,
+        *routes,
     ])  # fmt: skip
     api.state.deployment, api.state.store = deployment, store
     api.state.exported = {"proposals": shown_proposals}
     return api
-
-
-app = build_api(Deployment(PROJECT))
-platform.isolate_store_calls()
-platform.log_no_queries()

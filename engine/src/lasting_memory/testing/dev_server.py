@@ -18,7 +18,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
-from lasting_memory.dev.server import APP
+from lasting_memory.dev.server import configuration
 from lasting_memory.settings import PROJECT
 from lasting_memory.testing.people import Person, dev_token
 
@@ -173,8 +173,10 @@ class DevServer:
     def command(self) -> tuple[list[str], dict[str, str]]:
         """Arguments of `python -m langgraph_cli` in the folder, where its configuration is written, and the environment."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        config = self.folder / "langgraph.json"
-        config.write_text(json.dumps(_project_config(self._config), indent=2))
+        project = _project_config(self._config)
+        (self.folder / "langgraph.json").write_text(json.dumps(project, indent=2))
+        config = self.folder / ".dev.json"
+        config.write_text(json.dumps(configuration(project, postgres=False)))
         options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
         return ["dev", "--config", str(config), *options], _environment(self._env)
 
@@ -235,7 +237,6 @@ def _project_config(overrides: Mapping[str, Any]) -> Any:
     config = json.loads((PROJECT / "langgraph.json").read_text())
     config.pop("env", None)
     config["dependencies"] = [str(PROJECT)]
-    config["http"]["app"] = APP
     return _absolute(_merged(config, overrides))
 
 
