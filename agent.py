@@ -17,20 +17,20 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.files.routes import build_backend, build_permissions, interrupted_tools
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import build_episode_tools
-from lasting_memory.settings import PROJECT, PROMPTS
+from lasting_memory.settings import PROMPTS
 
 from deployment import DEPLOYMENT
 
-PROMPT = (PROJECT / "prompts" / "agent.md").read_text("utf-8")
 SHARED_MEMORY = (PROMPTS / "memory_shared.md").read_text("utf-8")
 READ_ONLY_MEMORY = (PROMPTS / "memory_read_only.md").read_text("utf-8")
 
 
 def system_prompt(deployment: Deployment) -> str:
     """The static part of the prompt: `agent.md`, and the text for this deployment's settings."""
+    prompt = deployment.prompt("agent.md")
     if deployment.settings.memory_scope == "assistant":
-        return f"{PROMPT}\n{SHARED_MEMORY}"
-    return f"{PROMPT}\n{READ_ONLY_MEMORY}" if deployment.settings.memory_writes == "background" else PROMPT
+        return f"{prompt}\n{SHARED_MEMORY}"
+    return f"{prompt}\n{READ_ONLY_MEMORY}" if deployment.settings.memory_writes == "background" else prompt
 
 
 def build_agent(

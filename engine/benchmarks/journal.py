@@ -22,6 +22,7 @@ from langgraph.store.base import BaseStore, Op, Result
 from benchmarks.pairs import Pairs, print_table
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import postgres
 
 WARM_UP_PAIRS = 20
@@ -51,6 +52,7 @@ def plain(store: BaseStore, user: str) -> StoreBackend:
 
 def ours(store: BaseStore, user: str) -> ScopedFiles:
     return ScopedFiles(
+        deployment=deployed(),
         namespace=lambda _: ("memories", f"bench:{user}"),
         route="/memories",
         author=lambda: Author("agent"),

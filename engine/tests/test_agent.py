@@ -11,13 +11,12 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Context, IdentityError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import graph_builders
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from lasting_memory.validation import Profile
 from tests.conftest import BuildGraph
 
 MEMORIES = ("memories", "acme:alice")

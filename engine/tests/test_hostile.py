@@ -24,9 +24,10 @@ from lasting_memory.recall.conversations import Conversation, conversation
 from lasting_memory.recall.documents import document
 from lasting_memory.recall.retrieval import Match, Results
 from lasting_memory.settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
-from lasting_memory.validation import RefusedWriteError, before_write
+from lasting_memory.validation import RefusedWrite, before_write
 from tests.conftest import BuildGraph
 
 # Seconds that nothing of one person's may take. On an idle machine these take hundredths; before they were bounded, several of
@@ -69,7 +70,7 @@ WORDS = [" ", "{", "sk-", "sk-a ", "eyJaaaaaaaaaa.", "-----BEGIN A ", "aws_secre
 
 
 def written(word: str) -> None:
-    before_write("/memories/a.md", a_run_of(word, MAX_FILE_BYTES), Author("agent"))
+    before_write(deployed(), "/memories/a.md", a_run_of(word, MAX_FILE_BYTES), Author("agent"))
 
 
 SLOW: dict[str, Callable[[], Any]] = {
@@ -101,8 +102,8 @@ if CONSOLIDATION:
 
 
 def refused(path: str, content: str) -> str:
-    with pytest.raises(RefusedWriteError) as refusal:
-        before_write(path, content, Author("agent"))
+    with pytest.raises(RefusedWrite) as refusal:
+        before_write(deployed(), path, content, Author("agent"))
     return str(refusal.value)
 
 

@@ -146,7 +146,7 @@ SHARED = deployed(memory_scope="assistant")
 
 
 def test_the_project_s_own_seeds_are_valid() -> None:
-    assert [command.policies(PROJECT), command.skills(PROJECT), command.memories(PROJECT, SHARED)]
+    assert [command.policies(PROJECT, SHARED), command.skills(PROJECT, SHARED), command.memories(PROJECT, SHARED)]
 
 
 @pytest.mark.server
@@ -186,5 +186,5 @@ def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str, 
     (repository / path).parent.mkdir(parents=True, exist_ok=True)
     (repository / path).write_bytes(text.encode() if isinstance(text, str) else text)
     with pytest.raises(command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)") as named:
-        [command.policies(repository), command.skills(repository), command.memories(repository, deployed())]
+        [part(repository, deployed()) for part in (command.policies, command.skills, command.memories)]
     assert "\n" not in str(named.value)

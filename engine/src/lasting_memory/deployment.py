@@ -1,11 +1,38 @@
 """What a fork decides: one frozen value, which every entry point passes on."""
 
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
-from lasting_memory.settings import Settings, load_settings
+from pydantic import BaseModel, ConfigDict, Field
 
+from lasting_memory.people.identity import Author
+from lasting_memory.settings import Settings, SettingsError, load_settings
+
+PROFILE_PATH = "/memories/profile.json"
 _ENGINE = Path(__file__).parent
+
+# Takes a file's path as the agent sees it, its new text (None: it is deleted) and who writes it. Raises `RefusedWrite`, whose
+# message says what to do instead. It may be called more than once for a write, and in several threads.
+Check = Callable[[str, str | None, Author], None]
+
+
+class Profile(BaseModel):
+    """A person as they describe themselves. A missing field keeps its old value.
+
+    A fork's own has this one's fields and its own, each with a default and a description, which the model is shown.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = Field(None, max_length=200, description="What to call the person.")
+    role: str | None = Field(None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'.")
+    language: str | None = Field(None, max_length=50, description="The language they want answers in, e.g. 'German'.")
+    timezone: str | None = Field(None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'.")
+    units: str | None = Field(None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,12 +42,47 @@ class Deployment:
     Args:
         folder: the fork's own: `langgraph.json`, `.env`, `prompts/`, `policies/` and `seeds/` are in it.
         settings: what differs between deployments of the same code: the environment.
+        schemas: the pydantic model of each JSON file that code reads, by path. Every write of that path is validated. The model
+            of `/memories/profile.json` is also what `save_profile` takes and what prompts list; without one there is no
+            profile.
+        checks: what every write and deletion must pass, whoever writes: agents, people over HTTP, consolidation, seeds.
+
+    Raises `SettingsError` for a schema or a check that cannot be used.
     """
 
     folder: Path
     settings: Settings = field(default_factory=load_settings)
+    schemas: Mapping[str, type[BaseModel]] = field(default_factory=lambda: {PROFILE_PATH: Profile})
+    checks: Sequence[Check] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schemas", MappingProxyType({**self.schemas}))
+        object.__setattr__(self, "checks", tuple(self.checks))
+        for path, schema in self.schemas.items():
+            if not path.startswith("/") or not (inspect.isclass(schema) and issubclass(schema, BaseModel)):
+                raise SettingsError(f"schemas has {path!r}: {schema!r}; use a path like {PROFILE_PATH} and a pydantic model.")
+        for check in self.checks:
+            if not callable(check) or inspect.iscoroutinefunction(check):
+                raise SettingsError(f"checks has {check!r}; use a plain function of path, content and author.")
+        if needed := [name for name, about in getattr(self.profile, "model_fields", {}).items() if about.is_required()]:
+            raise SettingsError(f"schemas: the profile's field {needed[0]!r} has no default; give it one, such as None.")
+
+    @property
+    def profile(self) -> type[BaseModel] | None:
+        """The schema of a person's profile; None where nobody has one: the deployment names none, or memory is shared."""
+        return None if self.settings.memory_scope == "assistant" else self.schemas.get(PROFILE_PATH)
 
     def prompt(self, name: str) -> str:
-        """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises `FileNotFoundError` if there is none."""
+        """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises `FileNotFoundError` if there is none.
+
+        `{profile_fields}` becomes the names of the profile's fields, `{profile_descriptions}` a list of what they hold. Without
+        a profile the point of a list that names one of these is left out.
+        """
         own = self.folder / "prompts" / name
-        return (own if own.is_file() else _ENGINE / "prompts" / name).read_text("utf-8")
+        text = (own if own.is_file() else _ENGINE / "prompts" / name).read_text("utf-8")
+        if not self.profile:
+            return "".join(part for part in re.split(r"(?m)^(?=- |\s*$)", text) if "{profile_" not in part)
+        fields = self.profile.model_fields
+        told = "\n".join(f"  - `{name}`: {about.description or about.annotation}" for name, about in fields.items())
+        names = ", ".join(f"`{name}`" for name in fields)
+        return text.replace("{profile_fields}", names).replace("{profile_descriptions}", told)

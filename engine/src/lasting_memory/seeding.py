@@ -49,18 +49,19 @@ class SeedError(ValueError):
     """A file that cannot be seeded. The message names it and the fault."""
 
 
-def policies(root: Path) -> dict[str, Files]:
+def policies(root: Path, deployment: Deployment) -> dict[str, Files]:
     """The files of each organization, from `policies/<org>/**/*.md`."""
-    return {unquote(org.name): _files(org, "**/*.md", "/policies") for org in _folders(root / "policies")}
+    return {unquote(org.name): _files(org, "**/*.md", "/policies", deployment) for org in _folders(root / "policies")}
 
 
-def skills(root: Path) -> Files:
+def skills(root: Path, deployment: Deployment) -> Files:
     """The files in `seeds/skills/<name>/`. Each of these folders needs a SKILL.md with valid front matter."""
     found: Files = {}
     for folder in _folders(root / "seeds" / "skills"):
         if not (folder / "SKILL.md").is_file():
             raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
-        found |= {f"/{folder.name}{key}": value for key, value in _files(folder, "**/*", f"/skills/{folder.name}").items()}
+        seeded = _files(folder, "**/*", f"/skills/{folder.name}", deployment)
+        found |= {f"/{folder.name}{key}": value for key, value in seeded.items()}
     return found
 
 
@@ -73,17 +74,17 @@ def memories(root: Path, deployment: Deployment) -> dict[Actor, Files]:
     Where memory is shared, which one person's files must not reach: those of `_assistant/` for each known organization.
     """
     root = root / "seeds" / "memories"
-    everyone = _files(root, "*.*", "/memories")
+    everyone = _files(root, "*.*", "/memories", deployment)
     people = {
-        Actor(unquote(person.name), unquote(org.name)): {**everyone, **_files(person, "**/*", "/memories")}
+        Actor(unquote(person.name), unquote(org.name)): {**everyone, **_files(person, "**/*", "/memories", deployment)}
         for org in _folders(root)
         for person in _folders(org)
     }
-    top = _files(root / "_assistant", "*.*", "/memories")
-    shared = {unquote(org.name): _files(org, "**/*", "/memories") for org in _folders(root / "_assistant")}
+    top = _files(root / "_assistant", "*.*", "/memories", deployment)
+    shared = {unquote(org.name): _files(org, "**/*", "/memories", deployment) for org in _folders(root / "_assistant")}
     if deployment.settings.memory_scope != "assistant":
         return people
-    orgs = {*shared, *policies(root.parent.parent), deployment.settings.default_org}
+    orgs = {*shared, *policies(root.parent.parent, deployment), deployment.settings.default_org}
     return {Actor("", org): {**top, **shared.get(org, {})} for org in orgs}
 
 
@@ -92,13 +93,15 @@ def _folders(path: Path) -> Iterator[Path]:
     return (folder for folder in paths if folder.is_dir() and not folder.name.startswith((".", "_")))
 
 
-def _files(folder: Path, pattern: str, route: str) -> Files:
+def _files(folder: Path, pattern: str, route: str, deployment: Deployment) -> Files:
     """The files of a folder, checked for writing under `route`."""
     paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
-    return {key: _value(path, f"{route}{key}") for path in paths if (key := f"/{path.relative_to(folder).as_posix()}")}
+    return {
+        key: _value(path, f"{route}{key}", deployment) for path in paths if (key := f"/{path.relative_to(folder).as_posix()}")
+    }
 
 
-def _value(path: Path, target: str) -> dict[str, Any]:
+def _value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
     raw = path.read_bytes()
     try:
         value: dict[str, Any] = {**create_file_data(raw.decode())}
@@ -111,8 +114,8 @@ def _value(path: Path, target: str) -> dict[str, Any]:
             validation.check_policy(target.removeprefix("/policies"), value)
         else:
             validation.check_path(target)
-            validation.before_write(target, value["content"], Author("seed"))
-    except validation.RefusedWriteError as error:
+            validation.before_write(deployment, target, value["content"], Author("seed"))
+    except validation.RefusedWrite as error:
         raise SeedError(f"{path} cannot be seeded. {error}") from None
     return value
 
@@ -126,9 +129,9 @@ async def wanted(
     if "policies" in parts:
         there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
         want |= {tuple(namespace): {} for namespace in there}
-        want |= {namespaces.policies(org): files for org, files in policies(root).items()}
+        want |= {namespaces.policies(org): files for org, files in policies(root, deployment).items()}
     if "skills" in parts:
-        want |= dict.fromkeys(map(namespaces.skills, agents), skills(root))
+        want |= dict.fromkeys(map(namespaces.skills, agents), skills(root, deployment))
     if "memories" in parts:
         first = memories(root, deployment).items()
         want |= {namespaces.memories(actor, agent, deployment.settings): files for agent in agents for actor, files in first}

@@ -1,9 +1,10 @@
 """Checks of writes. Every write of a memory file or a skill, by any author, calls one hook: `before_write`.
 
-To add a check, write a function that raises `RefusedWriteError`, and call it in `before_write`.
+A fork adds its own in `Deployment.checks`, and schemas of JSON files in `Deployment.schemas`.
 """
 
 import base64
+import logging
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -13,12 +14,12 @@ import yaml
 from deepagents.backends.protocol import FileData
 from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
 from langgraph.store.base import Item
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
+from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Author
 from lasting_memory.settings import MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
-PROFILE_PATH = "/memories/profile.json"
 OWN_SKILLS = "/memories/skills/"
 SKILL_FILE = "SKILL.md"
 _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
@@ -51,9 +52,10 @@ CREDENTIALS = {
 _CREDENTIAL = re.compile(rf"(?<![\w-])(?:{'|'.join(_PREFIXED)})|{_PRIVATE_KEY}", re.ASCII)
 # Bounds of the errors and field names in a refusal.
 _ERRORS_TOLD, _FIELD_CHARS = 5, 40
+logger = logging.getLogger(__name__)
 
 
-class RefusedWriteError(ValueError):
+class RefusedWrite(ValueError):  # noqa: N818  # the name that forks use
     """A write that is not allowed or not valid. The message goes to the model and says what to do instead."""
 
 
@@ -61,19 +63,26 @@ class NotAFileError(ValueError):
     """A value of the store that is no file. Other code may put anything into a namespace."""
 
 
-def before_write(path: str, content: str | None, actor: Author) -> None:
-    """Raise `RefusedWriteError` for content that must not be written at a path (as the agent sees it); None is a deletion."""
-    if content is None:
-        return
-    check_content(path, content)
-    check_credentials(path, content)
-    check_skill(path, content, actor)
-    if path == PROFILE_PATH:
-        check_profile(content)
+def before_write(deployment: Deployment, path: str, content: str | None, author: Author) -> None:
+    """Raise `RefusedWrite` for content that must not be written at a path (as the agent sees it); None is a deletion."""
+    if content is not None:
+        check_content(path, content)
+        check_credentials(path, content)
+        check_skill(path, content, author)
+        if schema := deployment.schemas.get(path):
+            check_schema(path, content, schema)
+    for check in deployment.checks:
+        try:
+            check(path, content, author)
+        except RefusedWrite:
+            raise
+        except Exception as error:
+            logger.exception("A check of this deployment failed at a write of %r, which is refused.", path)
+            raise RefusedWrite(f"{path} was not written: a check of this deployment failed; tell who runs it.") from error
 
 
 def check_text(value: object) -> None:
-    """Raise `RefusedWriteError` for text, at any depth, with a NUL character or half of one, which Postgres cannot look up."""
+    """Raise `RefusedWrite` for text, at any depth, with a NUL character or half of one, which Postgres cannot look up."""
     parts = [value]
     while parts:
         part = parts.pop()
@@ -82,47 +91,47 @@ def check_text(value: object) -> None:
         elif isinstance(part, list | tuple):
             parts += part
         elif isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part)):
-            raise RefusedWriteError(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
+            raise RefusedWrite(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
 
 
 def check_path(path: str) -> None:
-    """Raise `RefusedWriteError` for a path that is not the normal, printable spelling of a file's path, or is too long."""
+    """Raise `RefusedWrite` for a path that is not the normal, printable spelling of a file's path, or is too long."""
     absolute = path.startswith("/") and not path.startswith("//") and path != "/"
     # deepagents' file tools read a backslash as a slash.
     # A decoder puts U+FFFD for bytes that are no text, so two paths would be one.
     normal = posixpath.normpath(path) == path and path.isprintable() and not {"\\", "\ufffd"} & {*path}
     if not (absolute and normal) or len(path.encode()) > MAX_PATH_BYTES:
         wanted = f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
-        raise RefusedWriteError(f"{path[:80]!r} does not name a file; use {wanted}.")
+        raise RefusedWrite(f"{path[:80]!r} does not name a file; use {wanted}.")
 
 
 def check_content(path: str, content: str) -> None:
-    """Raise `RefusedWriteError` for content that no store can keep, or with more than `MAX_FILE_BYTES`."""
+    """Raise `RefusedWrite` for content that no store can keep, or with more than `MAX_FILE_BYTES`."""
     if "\x00" in content or _SURROGATE.search(content):
-        raise RefusedWriteError(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
+        raise RefusedWrite(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
     if (size := len(content.encode())) > MAX_FILE_BYTES:
-        raise RefusedWriteError(
+        raise RefusedWrite(
             f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it by topic."
         )
 
 
 def check_credentials(path: str, content: str) -> None:
-    """Raise `RefusedWriteError` for text that holds a credential. The error names its kind, never its value."""
+    """Raise `RefusedWrite` for text that holds a credential. The error names its kind, never its value."""
     if match := _CREDENTIAL.search(content):
         kind = list(CREDENTIALS)[(match.lastindex or 1) - 1]
-        raise RefusedWriteError(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
+        raise RefusedWrite(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
 
 
-def check_skill(path: str, content: str, actor: Author) -> None:
-    """Raise `RefusedWriteError` for a SKILL.md that cannot be read, and for any from consolidation: every prompt shows it."""
-    if actor.kind == "consolidation" and path.startswith(OWN_SKILLS):
-        raise RefusedWriteError(f"{path} was not written: skills are made with the person; leave it out.")
+def check_skill(path: str, content: str, author: Author) -> None:
+    """Raise `RefusedWrite` for a SKILL.md that cannot be read, and for any from consolidation: every prompt shows it."""
+    if author.kind == "consolidation" and path.startswith(OWN_SKILLS):
+        raise RefusedWrite(f"{path} was not written: skills are made with the person; leave it out.")
     if _SKILL.fullmatch(path):
         read_skill(path, content)
 
 
 def read_skill(path: str, content: str) -> SkillMetadata:
-    """A SKILL.md as deepagents' own loader reads it. Blocks for milliseconds. Raises `RefusedWriteError` if it is not valid.
+    """A SKILL.md as deepagents' own loader reads it. Blocks for milliseconds. Raises `RefusedWrite` if it is not valid.
 
     One person writes it, and every run of everyone who shares it reads it: of YAML only a small part is accepted, because a few
     hundred bytes of aliases can expand to gigabytes.
@@ -133,10 +142,10 @@ def read_skill(path: str, content: str) -> SkillMetadata:
         skill = _parse_skill_metadata(front[0], path, folder) if front else None
         check_text(skill)
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # such as the 45th of a month, a number too long to write
-        raise RefusedWriteError(f"{path} is no valid skill: {' '.join(str(error).split())[:200]}.") from None
+        raise RefusedWrite(f"{path} is no valid skill: {' '.join(str(error).split())[:200]}.") from None
     if skill is None or skill["name"] != folder:
         wanted = f"name, which is its folder's ({folder!r}), and description, in {MAX_FRONT_MATTER_BYTES:,} characters"
-        raise RefusedWriteError(f"{path} is no valid skill: between two lines of --- it needs the fields {wanted}.")
+        raise RefusedWrite(f"{path} is no valid skill: between two lines of --- it needs the fields {wanted}.")
     return skill
 
 
@@ -150,15 +159,15 @@ def _check_yaml(front: str) -> None:
             raise yaml.YAMLError("no anchors, aliases, tags or deep lists: put a value in quotes if it begins with &, * or !")
 
 
-def check_profile(content: str) -> None:
-    """Raise `RefusedWriteError` for text that is not a `Profile` in JSON. The error names each invalid field."""
+def check_schema(path: str, content: str, schema: type[BaseModel]) -> None:
+    """Raise `RefusedWrite` for text that is not JSON of this schema. The error names each invalid field."""
     try:
-        Profile.model_validate_json(content)
+        schema.model_validate_json(content)
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)[:_ERRORS_TOLD]
         wrong = "; ".join(f"{'.'.join(map(str, part['loc']))[:_FIELD_CHARS] or 'it'}: {part['msg']}" for part in errors)
-        known = ", ".join(Profile.model_fields)
-        raise RefusedWriteError(f"{PROFILE_PATH} was not written: {wrong}. It is JSON with these fields: {known}.") from None
+        known = ", ".join(schema.model_fields)
+        raise RefusedWrite(f"{path} was not written: {wrong}. It is JSON with these fields: {known}.") from None
 
 
 def is_policy(key: str) -> bool:
@@ -167,27 +176,27 @@ def is_policy(key: str) -> bool:
 
 
 def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
-    """Raise `RefusedWriteError` for a policy that prompts could not show. A value of None deletes the file."""
+    """Raise `RefusedWrite` for a policy that prompts could not show. A value of None deletes the file."""
     check_path(key)
     if not key.endswith(".md"):
-        raise RefusedWriteError(f"'{key}' does not end in .md; policies are Markdown.")
+        raise RefusedWrite(f"'{key}' does not end in .md; policies are Markdown.")
     if value is not None:
         if not isinstance(value.get("content"), str) or value.get("encoding", "utf-8") != "utf-8":
-            raise RefusedWriteError(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
+            raise RefusedWrite(f'\'{key}\' needs a value such as {{"content": "...", "encoding": "utf-8"}}.')
         check_content(key, value["content"])
 
 
 def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
-    """Raise `RefusedWriteError` for a file of this size beyond `MAX_MEMORY_FILES` or the quota, unless it shrinks.
+    """Raise `RefusedWrite` for a file of this size beyond `MAX_MEMORY_FILES` or the quota, unless it shrinks.
 
     `files` are all present ones.
     """
     sizes = {item.key: content_size(item) for item in files}
     before = sizes.pop(key, None)
     if before is None and len(sizes) >= MAX_MEMORY_FILES:
-        raise RefusedWriteError(f"There are {len(sizes)} files, and {MAX_MEMORY_FILES} is the limit; merge or delete some.")
+        raise RefusedWrite(f"There are {len(sizes)} files, and {MAX_MEMORY_FILES} is the limit; merge or delete some.")
     if size > (before or 0) and (total := sum(sizes.values()) + size) > quota:
-        raise RefusedWriteError(f"All files would have {total:,} bytes of {quota:,}; shorten or delete some.")
+        raise RefusedWrite(f"All files would have {total:,} bytes of {quota:,}; shorten or delete some.")
 
 
 def content_size(item: Item) -> int:
@@ -210,15 +219,3 @@ def stored_file(item: Item) -> FileData:
 def file_bytes(file: FileData) -> bytes:
     """The content of a file as bytes. Raises `ValueError` for invalid base64."""
     return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()
-
-
-class Profile(BaseModel):
-    """A person as they describe themselves. A missing field keeps its old value."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name: str | None = Field(None, max_length=200, description="What to call the person.")
-    role: str | None = Field(None, max_length=200, description="What they do, e.g. 'backend engineer at a bank'.")
-    language: str | None = Field(None, max_length=50, description="The language they want answers in, e.g. 'German'.")
-    timezone: str | None = Field(None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'.")
-    units: str | None = Field(None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'.")

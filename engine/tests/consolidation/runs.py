@@ -13,7 +13,7 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation import Consolidation, Drafts
+from lasting_memory.consolidation import ConsolidationRun, Drafts
 from lasting_memory.consolidation.graph import build_consolidation_agent
 from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.deployment import Deployment
@@ -78,7 +78,7 @@ class Runs:
         self.built = self.graph(build=self._build).graph
 
     def _build(self, settings: Deployment, model: Any) -> Any:
-        return build_consolidation_agent(settings, model, consolidation=Consolidation(settings, Drafts(most=1_000)))
+        return build_consolidation_agent(settings, model, consolidation=ConsolidationRun(settings, Drafts(most=1_000)))
 
     async def __call__(
         self,

@@ -17,8 +17,9 @@ from langgraph.store.base import Item
 from lasting_memory.consolidation.guard import Changed, changes, diffs, objections
 from lasting_memory.people.identity import Author
 from lasting_memory.settings import MAX_FILE_BYTES
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases
-from lasting_memory.validation import RefusedWriteError
+from lasting_memory.validation import RefusedWrite
 
 AUTHOR = Author("consolidation", "alice")
 STORED: Any = {"namespace": ("memories",), "created_at": datetime.now(UTC), "updated_at": datetime.now(UTC)}
@@ -285,8 +286,8 @@ def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
     photo = Item(value={**create_file_data("AP8=", encoding="base64")}, key="/x", **STORED)
     note = Item(value={**create_file_data("note")}, key="/x", **STORED)
     assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []
-    with pytest.raises(RefusedWriteError, match="not text"):
-        Changed("/x", "one\n", "uno\n").merged({"content": "AP7=", "encoding": "base64"}, AUTHOR)
+    with pytest.raises(RefusedWrite, match="not text"):
+        Changed("/x", "one\n", "uno\n").merged({"content": "AP7=", "encoding": "base64"}, AUTHOR, deployed())
 
 
 @pytest.mark.parametrize(
@@ -304,17 +305,17 @@ def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
 )
 def test_a_change_is_made_to_what_others_made_of_the_file(before: str, after: str | None, now: str | None, made: str) -> None:
     change = Changed("/a.md", before, after or "", deleted=after is None)
-    file = change.merged(None if now is None else create_file_data(now), AUTHOR)
+    file = change.merged(None if now is None else create_file_data(now), AUTHOR, deployed())
     assert (sorted(file["content"].splitlines()) if file else None) == (None if made is None else sorted(made.splitlines()))
 
 
 def test_a_profile_stays_a_profile_when_two_change_it() -> None:
     change = Changed("/profile.json", '{"name": "Ann", "role": "cook"}\n', '{"name": "Eve", "role": "cook"}\n')
-    file = change.merged(create_file_data('{"name": "Ann", "role": "baker", "units": "metric"}\n'), AUTHOR)
+    file = change.merged(create_file_data('{"name": "Ann", "role": "baker", "units": "metric"}\n'), AUTHOR, deployed())
     assert file
     assert json.loads(file["content"]) == {"name": "Eve", "role": "baker", "units": "metric"}
-    with pytest.raises(RefusedWriteError, match="profile"):
-        change.merged(create_file_data("[]"), AUTHOR)
+    with pytest.raises(RefusedWrite, match="profile"):
+        change.merged(create_file_data("[]"), AUTHOR, deployed())
 
 
 def test_a_file_of_very_many_equal_lines_is_compared_like_any_other() -> None:

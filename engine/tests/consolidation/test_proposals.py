@@ -18,7 +18,7 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
-from lasting_memory.validation import RefusedWriteError
+from lasting_memory.validation import RefusedWrite
 from tests.memory.test_paused import control, status
 from tests.memory.test_temporary import new_thread
 
@@ -35,7 +35,14 @@ async def proposed(store: BaseStore, number: int, *changes: Changed) -> None:
 
 async def answer(store: BaseStore, number: int, accept: bool, *paths: str) -> dict[str, str]:
     return await decide(
-        store, ALICE, FILES, f"{number:032}", accept=accept, paths=paths or None, began=journal.began_now(ALICE)
+        store,
+        ALICE,
+        FILES,
+        f"{number:032}",
+        accept=accept,
+        paths=paths or None,
+        began=journal.began_now(ALICE),
+        deployment=deployed(),
     )
 
 
@@ -81,7 +88,7 @@ async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
     base = {item.key: item for item in await store.asearch(FILES)}
     await proposed(store, 1, Changed(FOOD, "- dill\n", "- dill\n- lives in Paris\n"))
     (first,) = await proposals(store, ALICE, FILES)
-    after = applied(base, first.changes, AUTHOR)
+    after = applied(base, first.changes, AUTHOR, deployed())
     assert after[FOOD].value["content"] == "- dill\n- lives in Paris\n"
     await proposed(store, 2, Changed(FOOD, "- dill\n- lives in Paris\n", "- dill\n- lives in Paris\n- likes leek\n"))
     for number, accept in decisions.items():
@@ -104,7 +111,7 @@ async def test_what_cannot_be_merged_any_more_is_refused_and_waits(store: BaseSt
     await proposed(store, 1, Changed("/x", "text\n", "more text\n"))
     photo = FileData(content="QQ==", encoding="base64")
     await journal.change(store, FILES, "/x", lambda _: photo, identity.Author("person", "alice"))
-    with pytest.raises(RefusedWriteError, match="somebody else has changed it"):
+    with pytest.raises(RefusedWrite, match="somebody else has changed it"):
         await answer(store, 1, True)
     assert await waiting(store) == [["/memories/x"]]
 

@@ -370,6 +370,6 @@ async def test_as_many_proposals_wait_as_may(run: Runs, store: BaseStore, model:
         await propose(store, ALICE, Proposal(f"{number}", f"{number:02}", FILES[-1], author, changes, []), None)
     assert "undecided proposals" in await run("r1", [talk("t", "dill")])
     assert model.requests == []
-    await decide(store, ALICE, FILES, "3", accept=False, paths=None, began=journal.began_now(ALICE))
+    await decide(store, ALICE, FILES, "3", accept=False, paths=None, began=journal.began_now(ALICE), deployment=deployed())
     model.script(TASK, READY)
     assert "consolidated" in await run("r2", [])

@@ -19,8 +19,9 @@ from lasting_memory.journal import Change, MovedError, Revision, writing
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import MAX_FILE_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES, MAX_STORED_BYTES, REVISIONS_KEPT
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from lasting_memory.validation import RefusedWriteError
+from lasting_memory.validation import RefusedWrite
 from tests.conftest import BuildGraph
 from tests.journal.world import AUTHOR, FILES, PATH, append, replace
 
@@ -134,7 +135,7 @@ async def test_who_is_forgotten_while_they_write_leaves_nothing(when: str, there
 
     began = journal.began_now(ALICE)
     setattr(store, when, forgotten)
-    with pytest.raises(RefusedWriteError):
+    with pytest.raises(RefusedWrite):
         await journal.change(store, FILES, PATH, append("late"), AUTHOR, began=began)
     assert "late" not in str(await store.asearch((), limit=100))
     assert (await content(store), await content(store, "/new.md")) == (None, there)
@@ -205,7 +206,7 @@ async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch:
 
 
 def ours(store: BaseStore) -> ScopedFiles:
-    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: AUTHOR, store=store)
+    return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, route="/memories", author=lambda: AUTHOR, store=store)
 
 
 @pytest.mark.parametrize(("call", "trips", "most"), [

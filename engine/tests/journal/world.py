@@ -22,7 +22,7 @@ from lasting_memory import journal
 from lasting_memory.journal import Change, writing
 from lasting_memory.people.identity import Author
 from lasting_memory.settings import MAX_STORED_BYTES
-from lasting_memory.validation import RefusedWriteError
+from lasting_memory.validation import RefusedWrite
 
 FILES, PATH = ("memories", "acme:alice"), "/a.md"
 AUTHOR = Author("agent")
@@ -41,7 +41,7 @@ def replace(line: str, *lines: str) -> Change:
 
     def change(before: FileData | None) -> FileData:
         if before is None or f"{line}\n" not in before["content"]:
-            raise RefusedWriteError("not found")
+            raise RefusedWrite("not found")
         return create_file_data(before["content"].replace(f"{line}\n", "".join(f"{each}\n" for each in lines)))
 
     return change

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.parts import graph_builders
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
-from lasting_memory.validation import RefusedWriteError
+from lasting_memory.validation import RefusedWrite
 from tests.conftest import BuildGraph
 
 POLICIES = ("policies", "acme")
@@ -68,7 +68,7 @@ async def test_the_backend_itself_refuses_every_write_to_what_is_shared(store: B
     assert (await call("awrite", path, "mine")).error
     assert (await call("aedit", path, "rule", "mine")).error
     assert (await call("adelete", path)).error
-    with pytest.raises((NotImplementedError, RefusedWriteError)):
+    with pytest.raises((NotImplementedError, RefusedWrite)):
         await call("aupload_files", [(path, b"mine")])
     assert everything(store) == before
 
@@ -216,15 +216,12 @@ async def test_what_a_person_said_at_length_is_still_put_aside(graph: BuildGraph
 
 
 @pytest.mark.parametrize("value", [create_file_data("- keep me"), {"put": "by other means"}], ids=["file", "no file"])
-async def test_a_deletion_is_shown_to_before_write_which_may_refuse_it(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch, value: Any
-) -> None:
+async def test_a_deletion_is_shown_to_checks_which_may_refuse_it(store: BaseStore, value: Any) -> None:
     def refuse(path: str, content: str | None, actor: Author) -> None:
         assert (path, content, actor.kind) == ("/memories/kept.md", None, "agent")
-        raise RefusedWriteError(f"{path} stays.")
+        raise RefusedWrite(f"{path} stays.")
 
-    monkeypatch.setattr(files_module, "before_write", refuse)
     store.put(MEMORIES, "/kept.md", dict(value))
-    result = await Calls(store)("adelete", "/memories/kept.md")
+    result = await Calls(store, replace(DEFAULTS, checks=[refuse]))("adelete", "/memories/kept.md")
     assert result.error == "Error: /memories/kept.md stays."
     assert store.get(MEMORIES, "/kept.md")

@@ -21,6 +21,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
+from lasting_memory.testing.deployed import deployed
 
 FILES = ("memories", "acme:alice")
 # What is in the store before the calls.
@@ -40,7 +41,9 @@ def plain(store: BaseStore, namespace: Callable[[Any], Any] = lambda _: FILES) -
 
 
 def ours(store: BaseStore, namespace: Callable[[Any], Any] = lambda _: FILES) -> ScopedFiles:
-    return ScopedFiles(namespace=namespace, route="/memories", author=lambda: Author("agent"), store=store)
+    return ScopedFiles(
+        deployment=deployed(), namespace=namespace, route="/memories", author=lambda: Author("agent"), store=store
+    )
 
 
 def bare(value: Any) -> Any:

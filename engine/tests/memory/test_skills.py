@@ -16,7 +16,7 @@ from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from lasting_memory.validation import RefusedWriteError, before_write, read_skill
+from lasting_memory.validation import RefusedWrite, before_write, read_skill
 from tests.conftest import BuildGraph
 
 OWN = ("memories", "acme:alice")
@@ -67,8 +67,8 @@ async def test_an_invalid_skill_is_refused_in_a_moment_and_left_out_where_it_is(
 ) -> None:
     """An invalid skill is refused when written; one put around that is left out with the reason, and others are listed."""
     began = time.thread_time()
-    with pytest.raises(RefusedWriteError) as refusal:
-        before_write("/skills/letters/SKILL.md", text, Author("person"))
+    with pytest.raises(RefusedWrite) as refusal:
+        before_write(deployed(), "/skills/letters/SKILL.md", text, Author("person"))
     assert time.thread_time() - began < 1  # they took up to hours
     reason = str(refusal.value)
     assert "\n" not in reason
@@ -101,13 +101,13 @@ VALID = {
 @pytest.mark.parametrize("text", VALID.values(), ids=VALID)
 def test_a_valid_skill_is_read_as_deepagents_reads_it(text: str) -> None:
     path = "/skills/letters/SKILL.md"
-    before_write(path, text, Author("person"))
+    before_write(deployed(), path, text, Author("person"))
     assert read_skill(path, text) == builtin._parse_skill_metadata(text, path, "letters")
 
 
 @pytest.mark.parametrize("path", ["/skills/SKILL.md", "/skills/a/b/SKILL.md", "/skills/a/notes.md", "/memories/SKILL.md"])
 def test_other_files_need_no_front_matter(path: str) -> None:
-    before_write(path, "Just text.", Author("agent"))
+    before_write(deployed(), path, "Just text.", Author("agent"))
 
 
 async def test_a_person_is_told_what_is_wrong_with_a_skill_when_they_write_it(

@@ -9,6 +9,7 @@ import random
 import string
 import uuid
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,13 +20,14 @@ from langgraph.store.base import Item
 from langgraph.store.memory import InMemoryStore
 from pydantic import ValidationError
 
+from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
 from lasting_memory.settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.validation import (
     CREDENTIALS,
-    Profile,
-    RefusedWriteError,
+    RefusedWrite,
     before_write,
     check_credentials,
     check_path,
@@ -34,6 +36,7 @@ from lasting_memory.validation import (
 
 FILES = ("memories", "acme:alice")
 AGENT = Author("agent")
+DEFAULTS = deployed()
 NOTE = "/memories/topics/note.md"
 PROFILE = "/memories/profile.json"
 
@@ -115,13 +118,13 @@ ORDINARY = [
 
 
 def refusal(path: str, content: str) -> str:
-    with pytest.raises(RefusedWriteError) as refused:
-        before_write(path, content, AGENT)
+    with pytest.raises(RefusedWrite) as refused:
+        before_write(deployed(), path, content, AGENT)
     return str(refused.value)
 
 
-def backend(store: InMemoryStore) -> ScopedFiles:
-    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: AGENT, store=store)
+def backend(store: InMemoryStore, deployment: Deployment = DEFAULTS) -> ScopedFiles:
+    return ScopedFiles(deployment=deployment, namespace=lambda _: FILES, route="/memories", author=lambda: AGENT, store=store)
 
 
 # --- Credentials -----------------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ def test_ordinary_text_holds_no_credential(text: str) -> None:
 )
 def test_no_text_takes_the_shapes_longer_than_its_length(text: str) -> None:
     """Shapes that look again from every beginning in such a text take minutes, and this test with them."""
-    before_write(NOTE, text[:MAX_FILE_BYTES], AGENT)
+    before_write(deployed(), NOTE, text[:MAX_FILE_BYTES], AGENT)
 
 
 # --- Text, size, path and profile ------------------------------------------------------------------------------------
@@ -163,7 +166,7 @@ def test_text_is_written_if_it_is_unicode_without_nul_and_has_room(text: str, fi
     text += filling and filling * ((MAX_FILE_BYTES - len(text.encode(errors="replace"))) // len(filling.encode()) + over)
     valid = "\x00" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
     if valid and len(text.encode()) <= MAX_FILE_BYTES:
-        before_write(NOTE, text, AGENT)
+        before_write(deployed(), NOTE, text, AGENT)
     else:
         assert NOTE in refusal(NOTE, text)
 
@@ -179,7 +182,7 @@ PATHS = st.lists(
 def test_a_path_is_accepted_in_its_one_printable_spelling(parts: list[str]) -> None:
     path = "/" + "/".join(parts)
     plain = {"a", "b.md", "é", "x" * 300}.issuperset(parts) and len(path.encode()) <= MAX_PATH_BYTES
-    with nullcontext() if plain else pytest.raises(RefusedWriteError):
+    with nullcontext() if plain else pytest.raises(RefusedWrite):
         check_path(path)
 
 
@@ -196,8 +199,8 @@ def test_a_profile_that_code_could_not_read_is_refused_with_the_fields_there_are
     except ValidationError:
         assert ", ".join(Profile.model_fields) in refusal(PROFILE, content)
     else:
-        before_write(PROFILE, content, AGENT)
-    before_write("/memories/topics/profile.json", content, AGENT)
+        before_write(deployed(), PROFILE, content, AGENT)
+    before_write(deployed(), "/memories/topics/profile.json", content, AGENT)
 
 
 # --- Room ------------------------------------------------------------------------------------------------------------
@@ -214,7 +217,7 @@ def test_what_fits_or_shrinks_is_written_and_no_byte_more(sizes: dict[str, int],
         for key, size in sizes.items()
     ]
     fits = size <= sizes.get(key, 0) or sum(sizes.values()) - sizes.get(key, 0) + size <= 100
-    with nullcontext() if fits else pytest.raises(RefusedWriteError, match="shorten or delete"):
+    with nullcontext() if fits else pytest.raises(RefusedWrite, match="shorten or delete"):
         check_room(files, key, size, quota=100)
 
 
@@ -231,10 +234,9 @@ async def test_a_full_memory_refuses_new_files_and_can_be_tidied_up() -> None:
     assert not (await files.awrite("/new.md", "x")).error
 
 
-async def test_every_way_of_writing_goes_through_the_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_way_of_writing_goes_through_the_checks() -> None:
     seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("lasting_memory.files.backends.before_write", lambda *args: seen.append(args))
-    files = backend(InMemoryStore())
+    files = backend(InMemoryStore(), replace(deployed(), checks=[lambda *args: seen.append(args)]))
     await files.awrite("/a.md", "1")
     await files.aedit("/a.md", "1", "2")
     await files.achange("/a.md", lambda text: text + "3")

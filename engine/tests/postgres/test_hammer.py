@@ -22,6 +22,7 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
 from lasting_memory.postgres.store import open_store
 from lasting_memory.settings import REVISIONS_KEPT, Settings
+from lasting_memory.testing.deployed import deployed
 from tests.journal import world
 
 pytestmark = pytest.mark.postgres
@@ -57,7 +58,13 @@ async def emptied(store: BaseStore) -> None:
 
 
 def files_of(store: BaseStore, name: str) -> ScopedFiles:
-    return ScopedFiles(namespace=lambda _: FILES, route="/memories", author=lambda: Author("agent", run_id=name), store=store)
+    return ScopedFiles(
+        deployment=deployed(),
+        namespace=lambda _: FILES,
+        route="/memories",
+        author=lambda: Author("agent", run_id=name),
+        store=store,
+    )
 
 
 def write(uri: str, name: str, edits: int, told: Path) -> None:

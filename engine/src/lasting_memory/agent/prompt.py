@@ -16,12 +16,12 @@ from langgraph.store.base import BaseStore, GetOp, Op, SearchItem, SearchOp
 
 from lasting_memory.agent.blocks import Block, PerRun, file_text, sections
 from lasting_memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
 from lasting_memory.files.starting import starting_files
 from lasting_memory.people import identity, namespaces
 from lasting_memory.settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, POLICY_BUDGET_BYTES, PROMPTS
-from lasting_memory.validation import PROFILE_PATH, is_policy
+from lasting_memory.validation import is_policy
 
 MEMORY_ROUTE = "/memories/"
 POLICY_BLOCK = (PROMPTS / "policies_block.md").read_text("utf-8")
@@ -33,8 +33,8 @@ MAX_POLICY_FILES = 1_000
 
 
 def memory_files(deployment: Deployment) -> list[str]:
-    """The files under `/memories/` that every prompt shows. Shared memory has no profile."""
-    return [path for path in MEMORY_FILES if deployment.settings.memory_scope != "assistant" or path != PROFILE_PATH]
+    """The files under `/memories/` that every prompt shows."""
+    return [path for path in MEMORY_FILES if deployment.profile or path != PROFILE_PATH]
 
 
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):

@@ -16,7 +16,7 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.settings import MAX_FRONT_MATTER_BYTES, PROMPTS, SKILLS_BUDGET_BYTES
-from lasting_memory.validation import SKILL_FILE, RefusedWriteError, read_skill
+from lasting_memory.validation import SKILL_FILE, RefusedWrite, read_skill
 
 SKILLS_BLOCK = (PROMPTS / "skills_block.md").read_text("utf-8")
 
@@ -34,7 +34,7 @@ async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deploym
         "/memories/": namespaces.memories(actor, assistant, deployment.settings),
     }
     routes: dict[str, BackendProtocol] = {
-        route: ScopedFiles(namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now
+        route: ScopedFiles(deployment=deployment, namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now
         for route, place in places.items()
     }
     return await build_skills(deployment, CompositeBackend(default=StateBackend(), routes=routes)).preview()
@@ -95,7 +95,7 @@ def _listed(files: Sequence[FileDownloadResponse]) -> tuple[list[SkillMetadata],
             continue
         try:
             skills[name] = _escaped(read_skill(file.path, file.content.decode(errors="replace")))
-        except RefusedWriteError as error:
+        except RefusedWrite as error:
             errors.append(str(error))
     if unread:
         errors.append(f"{unread} more skills are not listed here; ls the folders above.")

@@ -6,30 +6,30 @@ from typing import cast
 
 from deepagents.backends import CompositeBackend
 from langchain.tools import ToolRuntime
-from langchain_core.tools import BaseTool, tool
+from langchain_core.tools import BaseTool, StructuredTool, tool
 from langgraph.store.base import BaseStore, SearchItem
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from lasting_memory import platform
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import memory_writes
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 from lasting_memory.settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS
-from lasting_memory.validation import PROFILE_PATH, Profile, RefusedWriteError, stored_file
+from lasting_memory.validation import RefusedWrite, stored_file
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
 
 
 def build_memory_tools(deployment: Deployment, backend: CompositeBackend) -> list[BaseTool]:
-    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if that is one person's."""
+    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if there are profiles."""
     tools = [_search_memories(deployment)]
     if memory_writes(deployment, consolidating=False) != "deny":
         tools.append(append_memory_tool(backend))
-        if deployment.settings.memory_scope != "assistant":
-            tools.append(_save_profile(backend))
+        if deployment.profile:
+            tools.append(_save_profile(backend, deployment.profile))
     return tools
 
 
@@ -56,26 +56,27 @@ def append_memory_tool(backend: CompositeBackend) -> BaseTool:
     return append_memory
 
 
-def _save_profile(backend: CompositeBackend) -> BaseTool:
-    @tool
-    async def save_profile(profile: Profile) -> str:
-        """Save what the user says about themselves: name, role, language, time zone, units. What is left out stays as it is.
+def _save_profile(backend: CompositeBackend, schema: type[BaseModel]) -> BaseTool:
+    """`save_profile`, whose argument and description have the fields of the schema."""
 
-        Args:
-            profile: the fields to set.
-        """
+    async def save_profile(profile: BaseModel) -> str:
+        given = profile.model_dump(exclude_unset=True, exclude_none=True)
 
         def updated(before: str) -> str:
             try:
-                known = Profile.model_validate_json(before) if before.strip() else Profile()
+                known = schema.model_validate_json(before) if before.strip() else schema()
             except ValidationError:
-                raise RefusedWriteError(f"{PROFILE_PATH} holds no profile; delete it, then save again.") from None
-            merged = known.model_copy(update=profile.model_dump(exclude_none=True))
-            return merged.model_dump_json(indent=2, exclude_none=True) + "\n"
+                raise RefusedWrite(f"{PROFILE_PATH} holds no profile; delete it, then save again.") from None
+            return known.model_copy(update=given).model_dump_json(indent=2, exclude_none=True, by_alias=True) + "\n"
 
         return await _change(backend, PROFILE_PATH, updated) or f"Saved {PROFILE_PATH}."
 
-    return save_profile
+    fields = ", ".join(schema.model_fields)
+    return StructuredTool.from_function(
+        coroutine=save_profile,
+        description=f"Save what the user says about themselves: {fields}. What is left out stays as it is.",
+        args_schema=create_model("save_profile", profile=(schema, Field(description="the fields to set"))),
+    )
 
 
 async def _change(backend: CompositeBackend, path: str, change: Callable[[str], str]) -> str | None:

@@ -20,7 +20,7 @@ from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
 from lasting_memory.people import identity, namespaces
-from lasting_memory.validation import RefusedWriteError, check_text
+from lasting_memory.validation import RefusedWrite, check_text
 
 Handler = Callable[[Any], Awaitable[Any]]
 
@@ -112,7 +112,7 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
         call = request.tool_call
         try:
             check_call(call["name"], call["args"])
-        except RefusedWriteError as error:
+        except RefusedWrite as error:
             return ToolMessage(f"Error: {error}", tool_call_id=call["id"], name=call["name"], status="error")
         async with self._in_time():
             return await handler(request)
@@ -131,12 +131,12 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
 
 
 def check_call(name: str, args: dict[str, Any]) -> None:
-    """Raise `RefusedWriteError` for a tool's call that must not be made."""
+    """Raise `RefusedWrite` for a tool's call that must not be made."""
     check_text(args)
     if name in _REMEMBERING and in_temporary_conversation():
-        raise RefusedWriteError("this is a temporary conversation, without memory and past conversations.")
+        raise RefusedWrite("this is a temporary conversation, without memory and past conversations.")
     pattern = str({"glob": args.get("pattern"), "grep": args.get("glob")}.get(name) or "")
     multipliers = pattern.count("**") + pattern.count("{")
     if multipliers > MAX_MULTIPLIERS or pattern.count(",") > MAX_COMMAS or len(pattern) > MAX_PATTERN_CHARS or ".." in pattern:
         most = f"{MAX_PATTERN_CHARS} characters and {MAX_MULTIPLIERS} of ** and {{...}} together, and no '..'"
-        raise RefusedWriteError(f"the pattern {pattern[:80]!r} is too complex; use at most {most}, or ls.")
+        raise RefusedWrite(f"the pattern {pattern[:80]!r} is too complex; use at most {most}, or ls.")

@@ -26,7 +26,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context, IdentityError, User, acting, check_person, claim
 from lasting_memory.settings import SettingsError
-from lasting_memory.validation import RefusedWriteError, check_policy, check_text
+from lasting_memory.validation import RefusedWrite, check_policy, check_text
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
 # run ignores the answer and continues. With any other key than ids of interrupts it takes a whole resume as one answer to any.
@@ -264,7 +264,7 @@ class _Handlers:
                 # A warning, so that no usual log level hides it.
                 logger.warning("AUDIT policies.%s org=%r by=%r key=%r", ctx.action, actor.org_id, actor.user_id, value["key"])
                 return
-        except RefusedWriteError as error:
+        except RefusedWrite as error:
             raise HTTPException(422, str(error)) from None
         reads = ctx.action in {"get", "search", "list_namespaces"}
         if not reads or not namespaces.may_read(namespace, actor, self._settings):

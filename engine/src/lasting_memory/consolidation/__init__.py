@@ -7,10 +7,10 @@
 from lasting_memory.consolidation.drafts import Drafts, EndedGraph
 from lasting_memory.consolidation.planning import Owner, agent_hooks, find_backlog, start, sweep
 from lasting_memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
-from lasting_memory.consolidation.run import Consolidation
+from lasting_memory.consolidation.run import ConsolidationRun
 from lasting_memory.consolidation.run_records import records
 
 __all__ = [
-    "Consolidation", "DecidedError", "Drafts", "EndedGraph", "Owner", "UnknownProposalError",
+    "ConsolidationRun", "DecidedError", "Drafts", "EndedGraph", "Owner", "UnknownProposalError",
     "agent_hooks", "decide", "find_backlog", "records", "shown_proposals", "start", "sweep",
 ]  # fmt: skip

@@ -30,7 +30,7 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import rank
 from lasting_memory.settings import CONSOLIDATIONS_AT_ONCE, MEMORY_BUDGET_BYTES, PROMPTS, TOPIC_FILES_SHOWN
-from lasting_memory.validation import RefusedWriteError
+from lasting_memory.validation import RefusedWrite
 
 TOOL = "search_recent_conversations"
 NOTHING_NEW = "Nothing is new since the last consolidation."
@@ -113,7 +113,7 @@ class Drafts:
             return None
         if draft := self.current():
             return draft.store
-        raise RefusedWriteError("This consolidation was interrupted; it begins again.")
+        raise RefusedWrite("This consolidation was interrupted; it begins again.")
 
 
 def _run_id() -> str:

@@ -10,20 +10,18 @@ from lasting_memory.agent.models import LIMITS, CallLimits, build_model, whole_a
 from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
-from lasting_memory.consolidation import Consolidation, Drafts, EndedGraph
+from lasting_memory.consolidation import ConsolidationRun, Drafts, EndedGraph
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.routes import build_backend, build_permissions
 from lasting_memory.people.identity import Context
-from lasting_memory.settings import MEMORY_FILES, PROJECT
-
-PROMPT = (PROJECT / "prompts" / "consolidation.md").read_text("utf-8")
+from lasting_memory.settings import MEMORY_FILES
 
 
 def build_consolidation_agent(
     deployment: Deployment,
     model: BaseChatModel | None = None,
     limits: CallLimits = LIMITS,
-    consolidation: Consolidation | None = None,
+    consolidation: ConsolidationRun | None = None,
 ) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_agent`."""
     named = (
@@ -31,17 +29,17 @@ def build_consolidation_agent(
         if deployment.settings.consolidation_model
         else (deployment.settings.agent_model,)
     )
-    consolidation = consolidation or Consolidation(deployment, Drafts())
+    consolidation = consolidation or ConsolidationRun(deployment, Drafts())
     backend = build_backend(deployment, consolidating=True, drafts=consolidation.drafts.store)
     graph = create_deep_agent(
         model=whole_answers(model or build_model(*named, local_dev=deployment.settings.local_dev), limits),
         name="consolidation_agent",
-        system_prompt=PROMPT,
+        system_prompt=deployment.prompt("consolidation.md"),
         tools=[append_memory_tool(backend)],
         backend=backend,
         permissions=build_permissions(deployment, consolidating=True),
         memory=list(MEMORY_FILES),
-        # `Consolidation` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default one too.
+        # `ConsolidationRun` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default too.
         middleware=[
             consolidation,
             PromptBlocks(deployment, MEMORY_FILES, consolidation.drafts.store),

@@ -18,9 +18,10 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item
 
 from lasting_memory import journal, recall
+from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Author
 from lasting_memory.settings import FACT_WORDS_KEPT, MAX_SHRINKING
-from lasting_memory.validation import PROFILE_PATH, RefusedWriteError, before_write, stored_file
+from lasting_memory.validation import RefusedWrite, before_write, stored_file
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
 
@@ -49,7 +50,7 @@ def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
     """The facts in files, given as path and text: their lines, by their words."""
     facts = dict[Key, str]()
     for path, content in files:
-        text = _COMMENT.sub("", _fields(content) if path == PROFILE_PATH else content)
+        text = _COMMENT.sub("", _fields(content) if path.endswith(".json") else content)
         for line in map(str.strip, text.splitlines()):
             if not _HEADING.match(line):
                 facts.setdefault(_key(line), line)
@@ -132,7 +133,7 @@ def _normal(line: str) -> str:
 
 
 def _fields(text: str) -> str:
-    """A profile as one line a field; other text unchanged."""
+    """A JSON object as one line a field; other text unchanged."""
     try:
         return "\n".join(" ".join(f"{name}: {value}".split()) for name, value in json.loads(text).items())
     except (AttributeError, ValueError, RecursionError):
@@ -156,19 +157,19 @@ class Changed:
         """The path as the agent sees it."""
         return f"/memories{self.key}"
 
-    def merged(self, file: FileData | None, author: Author) -> FileData | None:
-        """A file with this change and others' changes since the batch began. Raises `RefusedWriteError` as `before_write`."""
+    def merged(self, file: FileData | None, author: Author, deployment: Deployment) -> FileData | None:
+        """A file with this change and others' changes since the batch began. Raises `RefusedWrite` as `before_write`."""
         if file and file["encoding"] != "utf-8":
-            raise RefusedWriteError(f"{self.path} is not text, and somebody else has changed it.")
-        text = journal.merge(self.key, self.before, file["content"] if file else "", self.after)
-        if not text and (self.deleted or file is None):
-            return None
-        before_write(self.path, text, author)
-        return FileData(content=text or "", encoding="utf-8")
+            raise RefusedWrite(f"{self.path} is not text, and somebody else has changed it.")
+        text = journal.merge(self.key, self.before, file["content"] if file else "", self.after) or ""
+        gone = not text and (self.deleted or file is None)
+        if file or not gone:
+            before_write(deployment, self.path, None if gone else text, author)
+        return None if gone else FileData(content=text, encoding="utf-8")
 
-    def merged_item(self, item: Item | None, author: Author) -> Item | None:
+    def merged_item(self, item: Item | None, author: Author, deployment: Deployment) -> Item | None:
         """`merged` for a store's item."""
-        file, now = self.merged(stored_file(item) if item else None, author), datetime.now(UTC)
+        file, now = self.merged(stored_file(item) if item else None, author, deployment), datetime.now(UTC)
         value = {**(item.value if item else {}), **(file or {})}
         return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now) if file else None
 

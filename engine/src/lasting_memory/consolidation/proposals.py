@@ -17,12 +17,13 @@ from pydantic import TypeAdapter, ValidationError
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import Changed, diffs
 from lasting_memory.consolidation.taken_back import Dated, added_facts
+from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
-from lasting_memory.validation import RefusedWriteError, content_size
+from lasting_memory.validation import RefusedWrite, content_size
 
 # Undecided proposals of a person, at which consolidation stops proposing; and proposals whose decision is known.
 MAX_PROPOSALS, _DECIDED_KEPT = 20, 200
@@ -30,11 +31,11 @@ _ALL = 1_000
 _DECIDING: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
 
-class UnknownProposalError(RefusedWriteError):
+class UnknownProposalError(RefusedWrite):
     """No proposal has this id, or it changes no such file."""
 
 
-class DecidedError(RefusedWriteError):
+class DecidedError(RefusedWrite):
     """The person decided about this before."""
 
 
@@ -60,12 +61,14 @@ async def files_of(store: BaseStore, files: Namespace) -> dict[str, Item]:
     return {item.key: item for item in await store.asearch(files, limit=MAX_MEMORY_FILES + 1)}
 
 
-def applied(items: Mapping[str, Item], changes: Iterable[Changed], author: Author, *, skip: bool = False) -> dict[str, Item]:
+def applied(
+    items: Mapping[str, Item], changes: Iterable[Changed], author: Author, deployment: Deployment, *, skip: bool = False
+) -> dict[str, Item]:
     """The files with these changes. Raises `ValueError` for one that cannot be made, or, with `skip`, leaves it out. Blocks."""
     result = dict(items)
     for change in changes:
         try:
-            after = change.merged_item(result.get(change.key), author)
+            after = change.merged_item(result.get(change.key), author, deployment)
         except ValueError:
             if not skip:
                 raise
@@ -75,11 +78,13 @@ def applied(items: Mapping[str, Item], changes: Iterable[Changed], author: Autho
     return result
 
 
-async def refusal(store: BaseStore, files: Namespace, changes: Sequence[Changed], author: Author) -> str | None:
+async def refusal(
+    store: BaseStore, files: Namespace, changes: Sequence[Changed], author: Author, deployment: Deployment
+) -> str | None:
     """The reason why the present files cannot take these changes, or None."""
     items = await files_of(store, files)
     try:
-        after = await asyncio.to_thread(applied, items, changes, author)
+        after = await asyncio.to_thread(applied, items, changes, author, deployment)
     except ValueError as error:
         return str(error)
     before, then = sum(map(content_size, items.values())), sum(map(content_size, after.values()))
@@ -89,26 +94,33 @@ async def refusal(store: BaseStore, files: Namespace, changes: Sequence[Changed]
 
 
 async def apply(
-    store: BaseStore, files: Namespace, changes: Iterable[Changed], author: Author, began: Began | None
+    store: BaseStore,
+    files: Namespace,
+    changes: Iterable[Changed],
+    author: Author,
+    deployment: Deployment,
+    *,
+    began: Began | None,
 ) -> dict[str, str]:
     """Make one revision of each file, additions first, for a fact that moves. Returns by path why some were not made."""
     refused = dict[str, str]()
     for change in sorted(changes, key=lambda change: len(change.before) - len(change.after)):
         try:
-            await journal.change(store, files, change.key, partial(change.merged, author=author), author, began=began)
+            merged = partial(change.merged, author=author, deployment=deployment)
+            await journal.change(store, files, change.key, merged, author, began=began)
         except ValueError as error:
             refused[change.path] = str(error)
     return refused
 
 
 async def propose(store: BaseStore, actor: Actor, proposal: Proposal, began: Began | None) -> None:
-    """Keep a proposal. Raises `RefusedWriteError` if its person was forgotten since then."""
+    """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since then."""
     place = namespaces.proposals(actor)
     value = await asyncio.to_thread(_PROPOSALS.dump_python, proposal, mode="json")
     await store.aput(place, proposal.id, value, index=False)
     if await journal.is_forgotten(store, began):
         await store.adelete(place, proposal.id)
-        raise RefusedWriteError("What is remembered of this person was deleted meanwhile.")
+        raise RefusedWrite("What is remembered of this person was deleted meanwhile.")
 
 
 async def proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[Proposal]:
@@ -143,10 +155,11 @@ async def decide(
     accept: bool,
     paths: Sequence[str] | None,
     began: Began,
+    deployment: Deployment,
 ) -> dict[str, str]:
     """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some accepted ones wait again.
 
-    Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWriteError`.
+    Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
     """
     async with _DECIDING.setdefault((id(asyncio.get_running_loop()), proposal_id), asyncio.Lock()):  # two tabs of one person
         item = await store.aget(namespaces.proposals(actor), proposal_id)
@@ -160,9 +173,9 @@ async def decide(
             raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
         refused, declined = dict[str, str](), list[Dated]()
         if accept:
-            if reason := await refusal(store, files, wanted, proposal.author):
-                raise RefusedWriteError(reason)
-            refused = await apply(store, files, wanted, proposal.author, began)
+            if reason := await refusal(store, files, wanted, proposal.author, deployment):
+                raise RefusedWrite(reason)
+            refused = await apply(store, files, wanted, proposal.author, deployment, began=began)
         else:
             lines = await asyncio.to_thread(lambda: [line for change in wanted for line in added_facts(change).values()])
             declined = [Dated(line, began.at) for line in lines]

@@ -68,7 +68,7 @@ class NothingToDoError(Exception):
     """The run has no batch. The message is its answer."""
 
 
-class Consolidation(AgentMiddleware[Any, Any, Any]):
+class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
     """Gives the model its batch, and commits or refuses its changes, in the drafts that this graph's backend writes to."""
 
     state_schema = ConsolidationState
@@ -106,7 +106,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError(UNDECIDED)
         base = await files_of(store, files)
         for each in known:
-            base = await asyncio.to_thread(applied, base, each.changes, each.author, skip=True)
+            base = await asyncio.to_thread(applied, base, each.changes, each.author, self._deployment, skip=True)
         due = await find_due(store, client.threads, actor, owner.assistant_id, dry=dry)
         shown = await asyncio.to_thread(batch, due, BATCH_TOKENS)
         if not shown:
@@ -211,7 +211,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         brought = await _brought_back(store, draft, changed) if changed else {}
         kept = await asyncio.to_thread(without, changed, brought)
         problem = stopped or await asyncio.to_thread(guard.objections, kept, draft.given_up)
-        problem = problem or await refusal(store, draft.files, kept, draft.author)
+        problem = problem or await refusal(store, draft.files, kept, draft.author, self._deployment)
         if (problem or brought) and not stopped and not draft.refused:
             await draft.begin(problem or objection(brought))
             return {**await _shown(state, draft), "jump_to": "model"}
@@ -253,7 +253,7 @@ class Consolidation(AgentMiddleware[Any, Any, Any]):
         elif done.status == "proposed":
             proposal = Proposal(f"{report.run_id}-{now()}", now(), draft.files[-1], draft.author, changed, [*known])
             await propose(store, actor, proposal, began)
-        elif refused := await apply(store, draft.files, changed, draft.author, began):
+        elif refused := await apply(store, draft.files, changed, draft.author, self._deployment, began=began):
             reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
             shown = {path: text for path, text in done.files.items() if path not in refused}
             done = replace(done.ended("undone", f"Not applied: {reason}"), files=shown)

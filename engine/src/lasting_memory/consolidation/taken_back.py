@@ -17,7 +17,6 @@ from langgraph_sdk.errors import NotFoundError
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import Changed, Key, Standing, facts_of, language_of, weights_of
 from lasting_memory.journal import Revision, edits, lines_of
-from lasting_memory.validation import PROFILE_PATH
 
 # Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know nothing of the person.
 _AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
@@ -59,7 +58,7 @@ def _events(path: str, revisions: Sequence[Revision]) -> Iterator[tuple[str, dic
 
 def _differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dict[Key, str]]:
     """The facts that only the first text has, and those that only the second has."""
-    if path != PROFILE_PATH:
+    if not path.endswith(".json"):
         old, new = lines_of(before), lines_of(after)
         changed = edits(old, new)
         before = "\n".join(line for _, i, i_end, _, _ in changed for line in old[i:i_end])
@@ -155,10 +154,10 @@ def _sentences(text: str) -> dict[Key, str]:
 
 
 def without(changes: Sequence[Changed], brought: Mapping[str, Collection[Key]]) -> list[Changed]:
-    """The changes without these new lines, by path. What such a line replaced stays; of a profile nothing changes. Blocks."""
+    """The changes without these new lines, by path. What such a line replaced stays; of a JSON file nothing changes. Blocks."""
     kept, cleaned = [change for change in changes if change.path not in brought], list[Changed]()
     for change in changes:
-        if change.path in brought and change.path != PROFILE_PATH:
+        if change.path in brought and not change.path.endswith(".json"):
             cleaned += [replace(change, after=_without(change, brought[change.path]), deleted=False)]
     return kept + [change for change in cleaned if change.after != change.before]
 

@@ -10,11 +10,12 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item
 
 from lasting_memory import journal
+from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
-from lasting_memory.validation import RefusedWriteError, before_write, check_path, check_room, file_bytes, stored_file
+from lasting_memory.validation import RefusedWrite, before_write, check_path, check_room, file_bytes, stored_file
 
 Gate = Callable[[BaseStore], Awaitable[str | None]]
 StoreOverride = Callable[[], BaseStore | None]
@@ -31,6 +32,7 @@ class ScopedFiles(StoreBackend):
     A value that is no file gives an error result, because an exception would end the run; listings and searches leave it out.
 
     Args:
+        deployment: its checks and schemas.
         namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
         gate: gives the reason to refuse a write to this store, or None.
         route: the folder as the agent sees it, without the last slash.
@@ -42,6 +44,7 @@ class ScopedFiles(StoreBackend):
     def __init__(
         self,
         *,
+        deployment: Deployment,
         namespace: Callable[[Runtime[Any]], Namespace],
         gate: Gate | None = None,
         route: str = "",
@@ -51,13 +54,14 @@ class ScopedFiles(StoreBackend):
         override: StoreOverride | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
+        self._deployment = deployment
         self._gate, self._route, self._author, self._began, self._override = gate, route, author, began, override
 
     async def _check(self, path: str) -> None:
-        """Raise `RefusedWriteError` for a path that may not be written."""
+        """Raise `RefusedWrite` for a path that may not be written."""
         check_path(path)
         if self._gate and (reason := await self._gate(self._get_store())):
-            raise RefusedWriteError(f"Permission denied for '{path}': {reason}")
+            raise RefusedWrite(f"Permission denied for '{path}': {reason}")
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads into the store."""
@@ -111,7 +115,7 @@ class ScopedFiles(StoreBackend):
 
         def checked(before: FileData | None) -> FileData | None:
             after = change(before)
-            before_write(shown, after and after["content"], author)
+            before_write(self._deployment, shown, after and after["content"], author)
             return after
 
         def room(files: Sequence[Item], file: FileData) -> None:
@@ -124,7 +128,7 @@ class ScopedFiles(StoreBackend):
 
         def changed(before: FileData | None) -> FileData:
             if before and before["encoding"] != "utf-8":
-                raise RefusedWriteError(f"'{path}' is not text; choose another file.")
+                raise RefusedWrite(f"'{path}' is not text; choose another file.")
             return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
 
         return await self._adone(path, changed)
@@ -134,7 +138,7 @@ class ScopedFiles(StoreBackend):
         try:
             stored_file(item)
         except ValueError:  # no file, and without a history
-            before_write(f"{self._route}{item.key}", None, self._author())
+            before_write(self._deployment, f"{self._route}{item.key}", None, self._author())
             await self._get_store().adelete(item.namespace, item.key)
         else:
             await self.arevise(item.key, lambda _: None)
@@ -164,24 +168,24 @@ def _downloaded(path: str, item: object) -> FileDownloadResponse:
 
 
 def _replaced(path: str, before: FileData | None, old: str, new: str, *, replace_all: bool) -> tuple[str, int]:
-    """The text of a file after an `edit`, and the number of replacements. Raises `RefusedWriteError`."""
+    """The text of a file after an `edit`, and the number of replacements. Raises `RefusedWrite`."""
     if before is None:
-        raise RefusedWriteError(f"File '{path}' not found")
+        raise RefusedWrite(f"File '{path}' not found")
     if before["encoding"] == "base64":
-        raise RefusedWriteError("Cannot edit binary files with text replacements.")
+        raise RefusedWrite("Cannot edit binary files with text replacements.")
     _check_replacement(path, before["content"], old, new, replace_all=replace_all)
     result = perform_string_replacement(before["content"], old, new, replace_all)
     if isinstance(result, str):
-        raise RefusedWriteError(result.removeprefix("Error: "))
+        raise RefusedWrite(result.removeprefix("Error: "))
     return result
 
 
 def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
-    """Raise `RefusedWriteError` for a replacement that could turn 256 KiB into gigabytes."""
+    """Raise `RefusedWrite` for a replacement that could turn 256 KiB into gigabytes."""
     times = content.count(old) if old and replace_all else 1
     size = len(content) + times * (len(new) - len(old))
     if size > max(MAX_FILE_BYTES, len(content)):
-        raise RefusedWriteError(
+        raise RefusedWrite(
             f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes; split it by topic."
         )
 
@@ -201,25 +205,25 @@ class ThreadFiles(StateBackend):
         return {path: files[path] for path in files if not path.startswith(self._routes) and _is_plain(path)}
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
-        """Every write ends here. Raises `RefusedWriteError` for a bad path, and for a file, or all, that grow too large."""
+        """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that grow too large."""
         before = {path: scratch_size(file) for path, file in super()._read_files().items()}
         after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
         totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
         if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
-            raise RefusedWriteError(
+            raise RefusedWrite(
                 f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
             )
         for path in update:
             check_path(path)
             most = MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else MAX_FILE_BYTES
             if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
-                raise RefusedWriteError(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
+                raise RefusedWrite(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
         super()._send_files_update(update)
 
     def write(self, file_path: str, content: str) -> WriteResult:
         try:
             return super().write(file_path, content)
-        except RefusedWriteError as error:
+        except RefusedWrite as error:
             return WriteResult(error=f"Error: {error}")
 
     def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
@@ -227,7 +231,7 @@ class ThreadFiles(StateBackend):
             if file := self._read_files().get(file_path):
                 _check_replacement(file_path, file_data_to_string(file), old_string, new_string, replace_all=replace_all)
             return super().edit(file_path, old_string, new_string, replace_all)
-        except RefusedWriteError as error:
+        except RefusedWrite as error:
             return EditResult(error=f"Error: {error}")
 
 
@@ -240,6 +244,6 @@ def scratch_size(file: object) -> int:
 def _is_plain(path: str) -> bool:
     try:
         check_path(path)
-    except RefusedWriteError:
+    except RefusedWrite:
         return False
     return True

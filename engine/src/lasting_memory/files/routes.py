@@ -77,6 +77,7 @@ def build_routes(
     for route, namespace in owners.items():
         memory = route == "/memories"
         routes[f"{route}/"] = ScopedFiles(
+            deployment=deployment,
             namespace=namespace,
             gate=build_gate(rules[route], deployment, memory=memory),
             route=route,

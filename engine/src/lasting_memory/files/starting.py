@@ -14,7 +14,7 @@ from lasting_memory import journal
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.settings import PROJECT
-from lasting_memory.validation import RefusedWriteError, before_write
+from lasting_memory.validation import RefusedWrite, before_write
 
 logger = logging.getLogger(__name__)
 
@@ -59,14 +59,16 @@ async def starting_files(
     texts = starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)
     for key, text in texts.items() if write else ():
         try:
-            await journal.change(store, own, key, partial(_new_file, key, text, author), author, began=journal.began(actor))
-        except RefusedWriteError as error:
+            await journal.change(
+                store, own, key, partial(_new_file, deployment, key, text, author), author, began=journal.began(actor)
+            )
+        except RefusedWrite as error:
             logger.warning("A new memory starts without seeds/memories%s: %s", key, error)
     return texts
 
 
-def _new_file(key: str, text: str, author: identity.Author, before: FileData | None) -> FileData:
+def _new_file(deployment: Deployment, key: str, text: str, author: identity.Author, before: FileData | None) -> FileData:
     if before is not None:
-        raise RefusedWriteError("Another run has written it.")
-    before_write(f"/memories{key}", text, author)
+        raise RefusedWrite("Another run has written it.")
+    before_write(deployment, f"/memories{key}", text, author)
     return create_file_data(text)

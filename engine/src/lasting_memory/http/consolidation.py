@@ -116,7 +116,9 @@ async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, 
     caller.check_own()
     store, actor, place, began = caller.store, caller.actor, caller.namespace, caller.began
     try:
-        refused = await decide(store, actor, place, proposal_id, accept=body.accept, paths=body.files, began=began)
+        refused = await decide(
+            store, actor, place, proposal_id, accept=body.accept, paths=body.files, began=began, deployment=caller.deployment
+        )
     except DecidedError as error:
         raise HTTPException(409, str(error)) from None
     except UnknownProposalError as error:

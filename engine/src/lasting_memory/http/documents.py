@@ -221,7 +221,7 @@ async def import_files(caller: Caller, query: Annotated[Import, Query()], body: 
     await caller.check_assistant()
     stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
     for file in body.files:
-        await asyncio.to_thread(before_write, file.path, file.content, caller.author)
+        await asyncio.to_thread(before_write, caller.deployment, file.path, file.content, caller.author)
     done = list[Answer]()
     for file in body.files:
         item = stored.get(key_of(file.path))

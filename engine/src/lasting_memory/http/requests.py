@@ -24,7 +24,7 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import Change, Revision
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace, memories
-from lasting_memory.validation import NotAFileError, RefusedWriteError, check_path
+from lasting_memory.validation import NotAFileError, RefusedWrite, check_path
 
 ROUTE = "/memories"
 # Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
@@ -108,6 +108,7 @@ class PersonRequest:
         """The person's files, for writing. MEMORY_WRITES limits agents, not the person."""
         namespace = self.namespace
         return ScopedFiles(
+            deployment=self.deployment,
             namespace=lambda _: namespace,
             route=ROUTE,
             author=lambda: self.author,
@@ -134,7 +135,7 @@ class PersonRequest:
             return
         known = await memory_namespaces(self.store, self.actor, self.deployment)
         if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
-            raise RefusedWriteError(f"You have memory with {len(known)} assistants; {MAX_ASSISTANTS} is the limit for more.")
+            raise RefusedWrite(f"You have memory with {len(known)} assistants; {MAX_ASSISTANTS} is the limit for more.")
 
 
 async def _caller(request: Request) -> PersonRequest:
@@ -223,5 +224,5 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 HANDLERS: dict[Any, Any] = {
     RequestValidationError: _invalid,
-    **dict.fromkeys((RefusedWriteError, NotAFileError, identity.IdentityError), _refused),
+    **dict.fromkeys((RefusedWrite, NotAFileError, identity.IdentityError), _refused),
 }

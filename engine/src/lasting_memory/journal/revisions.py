@@ -16,7 +16,7 @@ from lasting_memory.journal.diffs import edits, lines_of, revert_change
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.validation import PROFILE_PATH, stored_file
+from lasting_memory.validation import stored_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,20 +194,20 @@ def _digest(*ids: str) -> str:
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """A three-way merge. A change beats a deletion; of one line changed twice, both stay; a profile merges by its fields."""
+    """A three-way merge. A change beats a deletion; of one line changed twice, both stay; JSON merges by its fields."""
     if theirs in (base, ours):
         return ours
     if ours in (base, None):
         return theirs
     if theirs is None:
         return ours
-    if PROFILE_PATH.endswith(path):
+    if path.endswith(".json"):
         try:
             before, here, there = (json.loads(text or "{}") for text in (base, ours, theirs))
             changed = {name: value for name, value in there.items() if name not in before or before[name] != value}
             left = here.keys() - (before.keys() - there.keys()) | changed.keys()
             return json.dumps({name: value for name, value in {**here, **changed}.items() if name in left}, indent=2) + "\n"
-        except (ValueError, AttributeError, RecursionError):  # damaged: as any text
+        except (ValueError, AttributeError, RecursionError):  # no object: as any text
             pass
     old, mine, other = (Counter((text or "").split("\n")) for text in (base, ours, theirs))
     # What both added is there once. What one took out is gone, also where the other has it in another place.

@@ -20,7 +20,7 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.settings import MAX_MEMORY_FILES, MAX_STORED_BYTES, REVISIONS_KEPT
-from lasting_memory.validation import RefusedWriteError
+from lasting_memory.validation import RefusedWrite
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
 Change = Callable[[FileData | None], FileData | None]
@@ -59,7 +59,7 @@ class _File(NamedTuple):
         """Its revisions from a number on, and the one that it is a copy of; None for none.
 
         Raises:
-            RefusedWriteError: its person was forgotten since the writer began.
+            RefusedWrite: its person was forgotten since the writer began.
         """
         listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
         items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
@@ -71,7 +71,7 @@ class _File(NamedTuple):
         found = cast("list[Any]", await self.store.abatch([*ops, *marks]))
         forgotten = forgotten_at(found.pop()) if self.began else ""
         if self.began and forgotten >= self.began.at:
-            raise RefusedWriteError(_FORGOTTEN)
+            raise RefusedWrite(_FORGOTTEN)
         return [*found, forgotten]
 
     async def put(self, revisions: Sequence[Revision], newest: Revision) -> None:
@@ -170,7 +170,7 @@ async def _publish(file: _File, base: Revision, mine: list[Revision], since: int
     await file.put(mine, newest)
     try:
         return await _settled(file, base, mine, since)
-    except RefusedWriteError:
+    except RefusedWrite:
         await _withdraw(file, mine)
         raise
     except Exception:  # the change is made, and whoever looks next merges it
