@@ -1,0 +1,299 @@
+"""What a fork decides about writes: its checks see every door, its schemas are all that a field needs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+import pytest
+from deepagents.backends.protocol import FileData
+from deepagents.backends.utils import create_file_data
+from hypothesis import given
+from hypothesis import strategies as st
+from langgraph.store.base import BaseStore
+from pydantic import BaseModel, Field, ValidationError
+
+from lasting_memory import journal, seeding
+from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory.consolidation.guard import Changed
+from lasting_memory.consolidation.proposals import Proposal, apply, decide, propose
+from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
+from lasting_memory.files.starting import starting_files
+from lasting_memory.people import identity
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.settings import SettingsError
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from lasting_memory.validation import RefusedWrite, before_write
+from tests.conftest import BuildGraph
+from tests.http.calls import MEMORIES, Open
+
+ALICE = Actor("alice", "acme")
+CONSOLIDATION = Author("consolidation", "alice")
+SECRET = "the launch code is 7"
+PATH = "/memories/topics/note.md"
+NOTE = {"path": PATH}
+
+
+class MyProfile(Profile):
+    pronouns: str | None = Field(None, max_length=10, description="How to refer to them.")
+    tone: Literal["dry", "warm"] = Field("warm", description="How to sound.")
+
+
+class Table(BaseModel):
+    seats: int = Field(ge=1, le=12)
+
+
+def forked(*checks: Check, **settings: Any) -> Deployment:
+    schemas: dict[str, type[BaseModel]] = {PROFILE_PATH: MyProfile, "/memories/topics/table.json": Table}
+    return replace(deployed(**settings), checks=checks, schemas=schemas)
+
+
+def no_secret(path: str, content: str | None, author: Author) -> None:
+    if SECRET in (content or ""):
+        raise RefusedWrite(f"{path} names the launch code; leave it out.")
+
+
+def _exactly(file: FileData, _: FileData | None) -> FileData:
+    return file
+
+
+class Doors:
+    """Each way in which a file is written: it writes a text at a path, and returns what the writer is told."""
+
+    def __init__(self, calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, folder: Path) -> None:
+        self.calling, self.graph, self.model, self.store, self.folder = calling, graph, model, store, folder
+
+    async def _tool(self, fork: Deployment, name: str, **args: Any) -> str:
+        self.model.script("go", [ToolCall(name, args)], [Text("done")])
+        await self.graph(fork).turn("go")
+        return tool_results(self.model.requests[-1])[0]
+
+    async def write_file(self, fork: Deployment, text: str) -> str:
+        return await self._tool(fork, "write_file", file_path=PATH, content=text)
+
+    async def append_memory(self, fork: Deployment, text: str) -> str:
+        return await self._tool(fork, "append_memory", path=PATH, text=text)
+
+    async def edit_file(self, fork: Deployment, text: str) -> str:
+        await self.store.aput(MEMORIES, "/topics/note.md", {**create_file_data("old")})
+        return await self._tool(fork, "edit_file", file_path=PATH, old_string="old", new_string=text)
+
+    async def save_profile(self, fork: Deployment, text: str) -> str:
+        return await self._tool(fork, "save_profile", profile={"role": text})
+
+    async def put(self, fork: Deployment, text: str) -> str:
+        async with self.calling("alice", fork) as api:
+            return str((await api.put("/memory/file", params=NOTE, json={"content": text})).text)
+
+    async def undo(self, fork: Deployment, text: str) -> str:
+        for content in (text, "later"):
+            file = FileData(content=content, encoding="utf-8")
+            await journal.change(self.store, MEMORIES, "/topics/note.md", partial(_exactly, file), Author("agent"))
+        async with self.calling("alice", fork) as api:
+            return str((await api.post("/memory/undo", json={**NOTE, "revision": 1})).text)
+
+    async def imported(self, fork: Deployment, text: str) -> str:
+        async with self.calling("alice", fork) as api:
+            file = {"path": PATH, "content": text, "encoding": "utf-8"}
+            return str((await api.post("/memory/import", json={"version": 1, "files": [file]})).text)
+
+    async def operator(self, fork: Deployment, text: str) -> str:
+        asked = {**NOTE, "user_id": "alice", "org_id": "acme"}
+        async with self.calling("root", fork) as api:
+            return str((await api.put("/memory/file", params=asked, json={"content": text})).text)
+
+    async def draft(self, fork: Deployment, text: str) -> str:
+        self.model.script("go", [ToolCall("append_memory", {"path": PATH, "text": text})], [Text("done")])
+        await self.graph(fork, build=build_consolidation_agent).turn("go")
+        return tool_results(self.model.requests[-1])[0]
+
+    async def commit(self, fork: Deployment, text: str) -> str:
+        changed = [Changed("/topics/note.md", "", text)]
+        return str(await apply(self.store, MEMORIES, changed, CONSOLIDATION, fork, began=None))
+
+    async def proposal(self, fork: Deployment, text: str) -> str:
+        waiting = Proposal("1", "2026", MEMORIES[-1], CONSOLIDATION, [Changed("/topics/note.md", "", text)], [])
+        await propose(self.store, ALICE, waiting, None)
+        began = journal.began_now(ALICE)
+        try:
+            await decide(self.store, ALICE, MEMORIES, "1", accept=True, paths=None, began=began, deployment=fork)
+        except RefusedWrite as refused:
+            return str(refused)
+        return ""
+
+    async def seed(self, fork: Deployment, text: str) -> str:
+        note = self.folder / "seeds" / "memories" / "acme" / "alice" / "topics" / "note.md"
+        note.parent.mkdir(parents=True)
+        note.write_text(text, "utf-8")
+        try:
+            seeding.memories(self.folder, fork)
+        except seeding.SeedError as refused:
+            return str(refused)
+        return ""
+
+
+DOORS = sorted(name for name in vars(Doors) if not name.startswith("_"))
+Door = Callable[[Deployment, str], Awaitable[str]]
+
+
+@pytest.fixture
+def doors(calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, tmp_path: Path) -> Doors:
+    return Doors(calling, graph, model, store, tmp_path)
+
+
+@pytest.fixture
+def door(request: pytest.FixtureRequest, doors: Doors) -> Door:
+    door: Door = getattr(doors, request.param)
+    return door
+
+
+def stored(store: BaseStore) -> str:
+    return str([item.value for item in store.search(MEMORIES, limit=100)])
+
+
+@pytest.mark.parametrize("door", DOORS, indirect=True)
+async def test_a_fork_s_check_sees_every_door_and_what_it_refuses_is_not_written(door: Door, store: BaseStore) -> None:
+    told = await door(forked(no_secret, operators=frozenset({"root"})), f"- {SECRET}")
+    assert "names the launch code; leave it out." in told
+    assert SECRET not in stored(store)
+
+
+@pytest.mark.parametrize("door", DOORS, indirect=True)
+async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(door: Door, store: BaseStore) -> None:
+    def broken(path: str, content: str | None, author: Author) -> None:
+        raise KeyError("internals")
+
+    told = await door(forked(broken, operators=frozenset({"root"})), f"- {SECRET}")
+    assert "was not written: a check of this deployment failed" in told
+    assert "internals" not in told
+    assert "Traceback" not in told
+    assert SECRET not in stored(store)
+
+
+async def test_what_a_memory_starts_with_is_checked(store: BaseStore) -> None:
+    seen: list[tuple[str, str | None, str]] = []
+
+    def refuse(path: str, content: str | None, author: Author) -> None:
+        seen.append((path, content, author.kind))
+        raise RefusedWrite("Not this.")
+
+    texts = await starting_files(store, ALICE, identity.DEFAULT_AGENT_ASSISTANT, forked(refuse), write=True)
+    assert seen == [(f"/memories{key}", text, "seed") for key, text in texts.items()]
+    assert seen
+    assert stored(store) == "[]"
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+async def test_a_file_that_consolidation_deletes_is_shown_as_deleted(store: BaseStore, deleted: bool) -> None:
+    seen: list[str | None] = []
+    await store.aput(MEMORIES, "/a.md", {**create_file_data("one\n")})
+    change, fork = Changed("/a.md", "one\n", "", deleted=deleted), forked(lambda _, content, __: seen.append(content))
+    assert await apply(store, MEMORIES, [change], CONSOLIDATION, fork, began=None) == {}
+    assert {*seen} == {None if deleted else ""}
+
+
+def test_a_check_that_would_never_be_awaited_stops_the_start() -> None:
+    async def check(path: str, content: str | None, author: Author) -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(SettingsError, match="use a plain function"):
+        forked(check)  # type: ignore[arg-type]
+
+
+def test_a_profile_that_cannot_begin_empty_stops_the_start() -> None:
+    class Demanding(Profile):
+        badge: str
+
+    with pytest.raises(SettingsError, match="'badge' has no default"):
+        replace(deployed(), schemas={PROFILE_PATH: Demanding})
+
+
+@pytest.mark.parametrize("schemas", [{"profile.json": Profile}, {PROFILE_PATH: dict}, {PROFILE_PATH: Profile()}])
+def test_a_schema_that_is_none_stops_the_start(schemas: Any) -> None:
+    with pytest.raises(SettingsError, match=r"use a path like /memories/profile\.json and a pydantic model"):
+        replace(deployed(), schemas=schemas)
+
+
+def test_nothing_that_a_fork_decides_changes_afterwards() -> None:
+    given: dict[str, type[BaseModel]] = {PROFILE_PATH: MyProfile}
+    fork = replace(deployed(), schemas=given)
+    given.clear()
+    assert fork.profile is MyProfile
+    with pytest.raises(TypeError):
+        fork.schemas["/x"] = Table  # type: ignore[index]
+
+
+# --- Schemas
+
+VALUES = st.dictionaries(
+    st.sampled_from([*MyProfile.model_fields, "seats", "nmae"]), st.none() | st.text(max_size=12) | st.integers(-1, 14)
+)
+
+
+@given(VALUES | st.text('{}[]:"a', max_size=5), st.sampled_from([*forked().schemas.items()]))
+def test_what_a_schema_takes_is_written_and_nothing_else(value: object, place: tuple[str, type[BaseModel]]) -> None:
+    content = value if isinstance(value, str) else json.dumps(value)
+    path, schema = place
+    try:
+        schema.model_validate_json(content)
+    except ValidationError:
+        with pytest.raises(RefusedWrite, match=f"with these fields: {', '.join(schema.model_fields)}"):
+            before_write(forked(), path, content, Author("agent"))
+    else:
+        before_write(forked(), path, content, Author("agent"))
+    before_write(forked(), "/memories/topics/other.json", content, Author("agent"))
+
+
+async def test_a_field_of_a_fork_s_profile_is_offered_asked_for_saved_and_kept(
+    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
+) -> None:
+    agent = graph(forked())
+    for number, profile in enumerate(({"tone": "dry", "name": "Al"}, {"pronouns": "they"}, {"pronouns": "x" * 11})):
+        model.script(f"go {number}", [ToolCall("save_profile", {"profile": profile})], [Text("done")])
+        await agent.turn(f"go {number}", thread=str(number))
+    assert "at most 10" in tool_results(model.requests[-1])[0]
+    item = await store.aget(MEMORIES, "/profile.json")
+    assert item
+    assert json.loads(item.value["content"]) == {"tone": "dry", "name": "Al", "pronouns": "they"}
+    (tool,) = (tool for tool in model.requests[0]["tools"] if tool["name"] == "save_profile")
+    assert "name, role, language, timezone, units, pronouns, tone" in tool["description"]
+    fields = json.dumps(tool["input_schema"])
+    assert all(about.description in fields for about in MyProfile.model_fields.values() if about.description)
+    assert "`units`, `pronouns`, `tone`" in system_text(model.requests[0])
+
+
+async def test_consolidation_is_told_the_fields_and_what_they_hold(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+    await graph(forked(), build=build_consolidation_agent).turn("go")
+    shown = system_text(model.requests[0])
+    assert all(f"  - `{name}`: {about.description}\n" in shown for name, about in MyProfile.model_fields.items())
+    assert "{profile" not in shown
+
+
+async def test_without_a_profile_nothing_speaks_of_one(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+    fork = replace(deployed(), schemas={})
+    await graph(fork).turn("one")
+    await graph(fork, build=build_consolidation_agent).turn("two")
+    for body in model.requests:
+        assert "profile" not in system_text(body).split("<memory>")[0].replace("the preferences, the profile", "")
+        assert "save_profile" not in {tool["name"] for tool in body["tools"]}
+
+
+async def test_fields_of_json_that_two_change_at_once_are_both_kept(store: BaseStore) -> None:
+    await store.aput(MEMORIES, "/topics/table.json", {**create_file_data('{"seats": 2}')})
+    theirs = Changed("/topics/table.json", '{"seats": 2}', '{"seats": 2, "at": "window"}')
+    file = theirs.merged(create_file_data('{"seats": 4}'), CONSOLIDATION, deployed())
+    assert file
+    assert json.loads(file["content"]) == {"seats": 4, "at": "window"}
+
+
+async def test_a_refusal_over_http_is_the_person_s_and_no_error_of_the_server(calling: Open) -> None:
+    async with calling("alice", forked(no_secret)) as api:
+        answer: httpx.Response = await api.put("/memory/file", params=NOTE, json={"content": SECRET})
+    assert (answer.status_code, [*answer.json()]) == (422, ["detail"])
