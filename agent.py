@@ -28,7 +28,7 @@ READ_ONLY_MEMORY = (PROMPTS / "memory_read_only.md").read_text("utf-8")
 def system_prompt(deployment: Deployment) -> str:
     """The static part of the prompt: `agent.md`, and the text for this deployment's settings."""
     prompt = deployment.prompt("agent.md")
-    if deployment.settings.memory_scope == "assistant":
+    if deployment.memory.is_shared:
         return f"{prompt}\n{SHARED_MEMORY}"
     return f"{prompt}\n{READ_ONLY_MEMORY}" if deployment.settings.memory_writes == "background" else prompt
 

@@ -298,7 +298,7 @@ async def settled(person: Person, said: str, kept: str) -> dict[str, Any]:
     run = (await person.made("GET", f"/threads/{thread}/runs"))[0]["run_id"]
     state = await person.made("GET", f"/threads/{thread}/state")
     await person.write(kept, "/memories/kept.md")
-    memory = list(namespaces.memories(Actor(person.name, person.org), AGENT, deployed().settings))
+    memory = list(deployed().memory.namespace(Actor(person.name, person.org), AGENT))
     return {
         "<name>": person.name, "<org>": person.org, "<thread>": thread, "<run>": run, "<memory>": memory,
         "<memory.>": ".".join(memory), "<checkpoint>": state["checkpoint"]["checkpoint_id"],

@@ -81,7 +81,7 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
 
     apart = {"agent": ("zebras", "okapis"), "support": ("okapis", "zebras")}
     for graph in GRAPHS:
-        namespace = list(namespaces.memories(actor, assistant_of(graph), settings.settings))
+        namespace = list(settings.memory.namespace(actor, assistant_of(graph)))
         item = await operator.store.get_item(namespace, key="/preferences.md")
         text, (own, other) = str(item["value"]["content"]), apart[graph]
         assert own in text
@@ -115,7 +115,7 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
 async def test_what_an_operator_put_into_a_memory_is_forgotten_with_its_person(two: Server, alice: str) -> None:
     """As the seeds do, over the store API: with whichever assistant, before the person has written anything."""
     (server, scope), operator = two, two[0].as_operator()
-    namespace = list(namespaces.memories(Actor(alice, ORG), assistant_of("support"), deployed(memory_scope=scope).settings))
+    namespace = list(deployed(memory_scope=scope).memory.namespace(Actor(alice, ORG), assistant_of("support")))
     await operator.store.put_item(namespace, "/seeded.md", {"content": "- seeded", "encoding": "utf-8"})
     exported = await server.as_user(alice).http.client.get("/memory/export", timeout=60)
     assert ("- seeded" in exported.text) is (scope != "assistant")

@@ -101,7 +101,7 @@ async def test_named_people_get_first_memories_and_keep_their_own(server: DevSer
     (folder / "topics").mkdir(parents=True)
     (folder / "preferences.md").write_text("- formal tone\n")
     (folder / "topics/work.md").write_text("Runs the depot.\n")
-    namespace = list(namespaces.memories(identity.Actor("dana@example.com", "acme"), "", deployed().settings))
+    namespace = list(deployed().memory.namespace(identity.Actor("dana@example.com", "acme"), ""))
     await client.store.put_item(namespace, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
     await seed(repository, client, "memories")
     assert await keys(client, namespace) == {"/preferences.md", "/topics/work.md"}
@@ -163,7 +163,7 @@ async def test_shared_memory_starts_with_the_assistant_s_folder_in_each_organiza
     (repository / "seeds/memories/acme/dana/private.md").write_text("Dana's own.\n")
     assert not [line for line in await seed(repository, client, "memories", settings=SHARED) if "private" in line]
     for org, text in (("acme", "Of all.\n"), ("globex", "Of Globex.\n"), ("default", "Of all.\n")):
-        namespace = namespaces.memories(identity.Actor("", org), identity.DEFAULT_AGENT_ASSISTANT, SHARED.settings)
+        namespace = SHARED.memory.namespace(identity.Actor("", org), identity.DEFAULT_AGENT_ASSISTANT)
         assert (await client.store.get_item(list(namespace), key="/handbook.md"))["value"]["content"] == text
     assert await seed(repository, client, "memories", settings=SHARED) == []
 

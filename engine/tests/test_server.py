@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import deployed
@@ -28,7 +27,7 @@ async def new_thread(client: LangGraphClient) -> str:
 
 
 def memories(identity: str, org: str = "acme") -> list[str]:
-    return list(namespaces.memories(Actor(identity, org), "", deployed().settings))
+    return list(deployed().memory.namespace(Actor(identity, org), ""))
 
 
 def append(text: str) -> ToolCall:

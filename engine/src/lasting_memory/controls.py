@@ -44,7 +44,7 @@ def read_controls(actor: identity.Actor) -> list[GetOp]:
 
 def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
     """The controls in these items, with the deployment's defaults. Shared memory has no controls."""
-    if deployment.settings.memory_scope == "assistant":
+    if deployment.memory.is_shared:
         return Controls()
     paused, review = (item.value.get("on") is True if isinstance(item, Item) else None for item in items)
     return Controls(bool(paused), deployment.settings.consolidation_review == "on" if review is None else review)

@@ -9,7 +9,8 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lasting_memory.people.identity import Author
+from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.scopes import ROUTES, Namespace, Scope, check_routes
 from lasting_memory.settings import Settings, SettingsError, load_settings
 
 PROFILE_PATH = "/memories/profile.json"
@@ -46,16 +47,20 @@ class Deployment:
             of `/memories/profile.json` is also what `save_profile` takes and what prompts list; without one there is no
             profile.
         checks: what every write and deletion must pass, whoever writes: agents, people over HTTP, consolidation, seeds.
+        routes: the folders that outlive a conversation, and whose each is.
 
-    Raises `SettingsError` for a schema or a check that cannot be used.
+    Raises `SettingsError` for a schema, a check or a route that cannot be used.
     """
 
     folder: Path
     settings: Settings = field(default_factory=load_settings)
     schemas: Mapping[str, type[BaseModel]] = field(default_factory=lambda: {PROFILE_PATH: Profile})
     checks: Sequence[Check] = ()
+    routes: Mapping[str, Scope] = field(default_factory=lambda: ROUTES)
 
     def __post_init__(self) -> None:
+        check_routes(self.routes)
+        object.__setattr__(self, "routes", MappingProxyType({**self.routes}))
         object.__setattr__(self, "schemas", MappingProxyType({**self.schemas}))
         object.__setattr__(self, "checks", tuple(self.checks))
         for path, schema in self.schemas.items():
@@ -70,7 +75,20 @@ class Deployment:
     @property
     def profile(self) -> type[BaseModel] | None:
         """The schema of a person's profile; None where nobody has one: the deployment names none, or memory is shared."""
-        return None if self.settings.memory_scope == "assistant" else self.schemas.get(PROFILE_PATH)
+        return self.schemas.get(PROFILE_PATH) if self.memory.has_profile else None
+
+    @property
+    def memory(self) -> Scope:
+        """Whose `/memories/` is, as `MEMORY_SCOPE` says."""
+        return self.scope("/memories/")
+
+    def scope(self, route: str) -> Scope:
+        """Whose the files of a route are. Raises `KeyError` if there is no such route."""
+        return self.routes[route].laid_out(self.settings.memory_scope)
+
+    def may_read(self, namespace: Namespace, actor: Actor) -> bool:
+        """Whether the store API may show this namespace to an end user."""
+        return any(self.scope(route).may_read(namespace, actor) for route in self.routes)
 
     def prompt(self, name: str) -> str:
         """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises `FileNotFoundError` if there is none.

@@ -82,7 +82,7 @@ def memories(root: Path, deployment: Deployment) -> dict[Actor, Files]:
     }
     top = _files(root / "_assistant", "*.*", "/memories", deployment)
     shared = {unquote(org.name): _files(org, "**/*", "/memories", deployment) for org in _folders(root / "_assistant")}
-    if deployment.settings.memory_scope != "assistant":
+    if not deployment.memory.is_shared:
         return people
     orgs = {*shared, *policies(root.parent.parent, deployment), deployment.settings.default_org}
     return {Actor("", org): {**top, **shared.get(org, {})} for org in orgs}
@@ -134,7 +134,7 @@ async def wanted(
         want |= dict.fromkeys(map(namespaces.skills, agents), skills(root, deployment))
     if "memories" in parts:
         first = memories(root, deployment).items()
-        want |= {namespaces.memories(actor, agent, deployment.settings): files for agent in agents for actor, files in first}
+        want |= {deployment.memory.namespace(actor, agent): files for agent in agents for actor, files in first}
     return want
 
 

@@ -13,7 +13,7 @@ from langgraph.errors import UnknownInterruptError
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.parts import SUBAGENTS
@@ -95,7 +95,7 @@ async def test_an_operator_approves_and_the_run_goes_on_as_the_thread_s_owner(
     it = await pause([append], [Text("done")])
     client = it.server.as_operator() if operator == "studio" else it.server.as_user("root")
     own, bob, root = (
-        list(namespaces.memories(identity.Actor(user, org), AGENT, deployed().settings))
+        list(deployed().memory.namespace(identity.Actor(user, org), AGENT))
         for user, org in ((it.owner, "acme"), ("bob", "acme"), ("root", "default"))
     )
     for namespace, text in ((own, "alice's memory"), (bob, "bob's memory"), (root, "root's memory")):
@@ -171,7 +171,7 @@ async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
     graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, call: ToolCall, subagent: str | None
 ) -> None:
     settings = deployed(memory_scope="assistant", shared_writes="interrupt")
-    namespace = namespaces.memories(identity.Actor("alice", "acme"), AGENT, settings.settings)
+    namespace = settings.memory.namespace(identity.Actor("alice", "acme"), AGENT)
     store.put(namespace, "/kept.md", {"content": "kept", "encoding": "utf-8"})
     before = [item.dict() for item in store.search(("memories",))]
     agent = graph(settings)

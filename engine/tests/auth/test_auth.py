@@ -23,7 +23,7 @@ NOW: dict[str, Any] = {"assistant_id": "agent", "input": {"messages": [{"role": 
 
 
 def memories(identity: str, org: str = ORG) -> list[str]:
-    return list(namespaces.memories(Actor(identity, org), "", deployed().settings))
+    return list(deployed().memory.namespace(Actor(identity, org), ""))
 
 
 def text_file(text: str) -> dict[str, str]:
@@ -106,7 +106,7 @@ async def test_an_operator_who_goes_on_with_a_stopped_run_acts_as_the_thread_s_o
     with pytest.raises(Exception, match="Authentication"):
         await run_turn(client, thread, text)
     await operator.runs.wait(thread, "agent", input=None)
-    hers, roots = (namespaces.memories(Actor(*who), "", deployed().settings) for who in ((alice, "acme"), ("root", "default")))
+    hers, roots = (deployed().memory.namespace(Actor(*who), "") for who in ((alice, "acme"), ("root", "default")))
     assert "- hers" in (await operator.store.get_item(list(hers), "/preferences.md"))["value"]["content"]
     assert "- hers" not in str(await operator.store.search_items(list(roots)))
 

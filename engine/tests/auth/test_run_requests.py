@@ -242,7 +242,7 @@ async def test_others_are_served_beside_searches_that_fail(callers: Callers, ali
     good = [person.ask("GET", "/memory/file", path="/memories/a.md") for _ in range(40)]
     answers = await asyncio.gather(*(call for pair in zip(bad, good, strict=True) for call in pair))
     assert {answer.status_code for answer in answers[1::2]} == {200}
-    namespace = namespaces.memories(identity.Actor(alice, "acme"), "", deployed().settings)
+    namespace = deployed().memory.namespace(identity.Actor(alice, "acme"), "")
     for odd in ({"$gt": 1}, ["x"]):
         search = {"namespace_prefix": namespace, "filter": {"content": odd}}
         assert (await person.ask("POST", "/store/items/search", search)).status_code == 422

@@ -82,7 +82,7 @@ class World:
         """The owner's memory, and the policies of both organizations."""
         kinds = ("said", "kept", "rule", "rule-elsewhere", "skill")
         self.names |= {kind: f"{kind}-{uuid.uuid4().hex}" for kind in kinds if kind not in self.names}
-        memory = namespaces.memories(identity.Actor(self.owner, self.org), AGENT, deployed().settings)
+        memory = deployed().memory.namespace(identity.Actor(self.owner, self.org), AGENT)
         self.names |= {"memory:1": memory[1], "owner": self.owner, "org": self.org}
         await self.put("memory", memory, "kept", "/kept.md")
         await self.put("memory", memory, "kept")

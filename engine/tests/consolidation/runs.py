@@ -26,7 +26,7 @@ from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from tests.conftest import BuildGraph
 
 ALICE = identity.Actor("alice", "acme")
-FILES = namespaces.memories(ALICE, identity.DEFAULT_AGENT_ASSISTANT, deployed().settings)
+FILES = deployed().memory.namespace(ALICE, identity.DEFAULT_AGENT_ASSISTANT)
 TASK = "Conversations with something new"
 AGAIN = "was taken back"
 READY = [Text("done")]

@@ -14,7 +14,7 @@ from lasting_memory import journal
 from lasting_memory.consolidation.guard import Changed
 from lasting_memory.consolidation.proposals import DecidedError, Proposal, applied, decide, proposals, propose
 from lasting_memory.controls import controls
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
@@ -23,7 +23,7 @@ from tests.memory.test_paused import control, status
 from tests.memory.test_temporary import new_thread
 
 ALICE = identity.Actor("alice", "acme")
-FILES = namespaces.memories(ALICE, identity.DEFAULT_AGENT_ASSISTANT, deployed().settings)
+FILES = deployed().memory.namespace(ALICE, identity.DEFAULT_AGENT_ASSISTANT)
 AUTHOR = identity.Author("consolidation", "alice", "run", "thread")
 FOOD, TEA = "/food.md", "/tea.md"
 

@@ -17,7 +17,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.parts import needs_consolidation
 
-FILES = namespaces.memories(Actor("alice", "acme"), "", deployed().settings)
+FILES = deployed().memory.namespace(Actor("alice", "acme"), "")
 PATH = "/a.md"
 LOG = namespaces.journal(FILES, PATH)
 AUTHOR = Author("person", "alice")
@@ -117,7 +117,7 @@ async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forg
 ) -> None:
     """Damaged items fail no door of their person's, nor the sweep; forgetting the person leaves none."""
     client, store, actor = own_server.as_user(alice), own_server.as_operator().store, Actor(alice, "acme")
-    http, places = client.http, namespaces.namespaces_of(actor, [namespaces.memories(actor, "", deployed().settings)])
+    http, places = client.http, namespaces.namespaces_of(actor, [deployed().memory.namespace(actor, "")])
 
     async def items() -> list[Any]:
         return [item for place in places for item in (await store.search_items(list(place), limit=100))["items"]]

@@ -12,7 +12,7 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import FILE, OPERATOR, Person
@@ -108,7 +108,7 @@ async def test_a_tool_that_failed_has_written_nothing(
     wrong = list[str]()
     for after in range(MOST):
         user, failing, agent = f"alice{after}", WrappedStore(store), graph()
-        files = namespaces.memories(identity.Actor(user, "acme"), "", deployed().settings)
+        files = deployed().memory.namespace(identity.Actor(user, "acme"), "")
         await store.aput(files, "/old.md", {**create_file_data("old")})
         agent.graph.store = failing
 

@@ -48,7 +48,7 @@ Stored = dict[tuple[namespaces.Namespace, str], Any]
 
 
 def memories_of(user: str, org: str) -> namespaces.Namespace:
-    return namespaces.memories(Actor(user, org), ASSISTANT, deployed().settings)
+    return deployed().memory.namespace(Actor(user, org), ASSISTANT)
 
 
 STARTS = {

@@ -18,7 +18,6 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.http.documents import document
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
-from lasting_memory.people.namespaces import memories
 from lasting_memory.settings import MAX_IMPORT_BYTES, MAX_MEMORY_FILES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import stores
@@ -65,10 +64,10 @@ async def whole(store: BaseStore, client: Any, settings: Deployment | None = Non
 
 async def test_an_export_is_one_document_and_its_conversations_never_in_memory_at_once(store: BaseStore) -> None:
     settings = deployed(memory_scope="user+assistant")
-    places = [memories(ALICE, assistant, settings.settings) for assistant in ("a", "b")]
+    places = [settings.memory.namespace(ALICE, assistant) for assistant in ("a", "b")]
     for place in places:
         await journal.change(store, place, "/notes.md", lambda _: create_file_data('quote " \u6c34 ]}'), Author("agent"))
-    store.put(memories(Actor("bob", "acme"), "a", settings.settings), "/notes.md", {**create_file_data("bob's")})
+    store.put(settings.memory.namespace(Actor("bob", "acme"), "a"), "/notes.md", {**create_file_data("bob's")})
     client = Threads(1_042)
     parts = await parts_of(store, client, settings)
     told = json.loads(b"".join(parts))

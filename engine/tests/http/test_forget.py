@@ -65,8 +65,8 @@ async def furnish(store: BaseStore, namespace: namespaces.Namespace, actor: Acto
 
 async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: BaseStore) -> None:
     for name in ("alic", "alicea", "a_ice", "a%"):
-        await furnish(store, namespaces.memories(Actor(name, "acme"), "", DEFAULTS.settings), Actor(name, "acme"))
-    await furnish(store, namespaces.memories(Actor("alice", "globex"), "", DEFAULTS.settings), Actor("alice", "globex"))
+        await furnish(store, DEFAULTS.memory.namespace(Actor(name, "acme"), ""), Actor(name, "acme"))
+    await furnish(store, DEFAULTS.memory.namespace(Actor("alice", "globex"), ""), Actor("alice", "globex"))
     store.put(("policies", "acme"), "/rule.md", {**create_file_data("rule")})
     others = left(store)
     await furnish(store, MEMORIES)
@@ -77,12 +77,12 @@ async def test_everything_goes_is_counted_and_nobody_else_s_is_touched(store: Ba
 
 
 async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_left(store: BaseStore) -> None:
-    bob = namespaces.memories(Actor("bob", "acme"), OTHER, BOTH.settings)
+    bob = BOTH.memory.namespace(Actor("bob", "acme"), OTHER)
     await furnish(store, bob, Actor("bob", "acme"))
     others = left(store)
     for assistant in (DEFAULT_AGENT_ASSISTANT, OTHER, "22222222-2222-3333-4444-555555555555"):
-        await furnish(store, namespaces.memories(ALICE, assistant, BOTH.settings))
-    gone = namespaces.memories(ALICE, OTHER, BOTH.settings)
+        await furnish(store, BOTH.memory.namespace(ALICE, assistant))
+    gone = BOTH.memory.namespace(ALICE, OTHER)
     for key in ("/preferences.md", "/topics/a.md"):
         await journal.change(store, gone, key, lambda _: None, Author("agent"))
     await furnish(store, MEMORIES)  # from before MEMORY_SCOPE was changed
@@ -92,7 +92,7 @@ async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_l
 
 
 async def test_shared_memory_stays(store: BaseStore) -> None:
-    shared = namespaces.memories(ALICE, DEFAULT_AGENT_ASSISTANT, SHARED.settings)
+    shared = SHARED.memory.namespace(ALICE, DEFAULT_AGENT_ASSISTANT)
     store.put(shared, "/preferences.md", {**create_file_data("everybody's")})
     others = left(store)
     store.put(namespaces.positions(ALICE), "thread", {"message_id": "1"})

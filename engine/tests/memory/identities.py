@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import get_args
 
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import MAX_IDENTITY_BYTES, Actor
 from lasting_memory.settings import MemoryScope, Settings
+from lasting_memory.testing.deployed import deployed
 
 SETTINGS = Settings(operators=frozenset({"root"}), default_org="home")
 SCOPES: tuple[MemoryScope, ...] = get_args(MemoryScope)
@@ -43,8 +44,8 @@ SHAPES = {
 }
 
 
-def scoped(scope: MemoryScope) -> Settings:
-    return replace(SETTINGS, memory_scope=scope)
+def scoped(scope: MemoryScope) -> Deployment:
+    return deployed(memory_scope=scope)
 
 
 def within_limit(text: str) -> bool:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.files.starting import starting_memory
-from lasting_memory.people import namespaces
+from lasting_memory.people import namespaces, scopes
 from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor
-from lasting_memory.people.namespaces import Namespace, may_read, memories, policies, skills
-from lasting_memory.settings import MemoryScope, Settings
+from lasting_memory.people.namespaces import Namespace, policies, skills
+from lasting_memory.settings import MemoryScope
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from tests.memory.identities import ALICE, ASSISTANT, OTHER_ASSISTANT, SCOPES, SHAPES, identities, quickly, scoped, within_limit
 
@@ -30,7 +30,7 @@ ALLOWED_BY_STORE_BACKEND = re.compile(r"[A-Za-z0-9\-_@+:~]+\Z")  # less the peri
 def test_stores_accept_the_namespaces_of_any_identity(user: str, org: str, scope: MemoryScope) -> None:
     """Through the real backend and the real store's interface."""
     person = Actor(user, org)
-    for namespace in (memories(person, user, scoped(scope)), policies(org), skills(user), namespaces.controls(person)):
+    for namespace in (scoped(scope).memory.namespace(person, user), policies(org), skills(user), namespaces.controls(person)):
         assert all(ALLOWED_BY_STORE_BACKEND.match(part) for part in namespace)
         store = InMemoryStore()
         backend = StoreBackend(store=store, namespace=lambda _, namespace=namespace: namespace)  # type: ignore[misc]
@@ -51,7 +51,7 @@ def test_stores_accept_the_namespaces_of_any_identity(user: str, org: str, scope
     ],
 )
 def test_each_memory_scope_has_the_layout_of_the_design(scope: MemoryScope, expected: Namespace) -> None:
-    assert memories(Actor("alice@example.com", "acme"), ASSISTANT, scoped(scope)) == expected
+    assert scoped(scope).memory.namespace(Actor("alice@example.com", "acme"), ASSISTANT) == expected
 
 
 @st.composite
@@ -81,7 +81,7 @@ def two_people(draw: st.DrawFn) -> tuple[Actor, Actor]:
 @example((Actor("alice", "acme"), Actor("alice", "globex")), "user")
 def test_a_search_of_one_persons_memory_never_returns_anothers(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
     store = InMemoryStore()
-    first, second = (memories(person, ASSISTANT, scoped(scope)) for person in people)
+    first, second = (scoped(scope).memory.namespace(person, ASSISTANT) for person in people)
     for namespace, owner in ((first, "first"), (second, "second")):
         store.put(namespace, "/preferences.md", {"owner": owner})
     assert [item.value["owner"] for item in store.search(first)] == ["first"]
@@ -102,11 +102,11 @@ def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace(
     for person in people:
         owners["policies", person.org_id] = policies(person.org_id)
         owners["controls", person.org_id, person.user_id] = namespaces.controls(person)
-        owners["user", person.org_id, person.user_id] = memories(person, assistants[0], scoped("user"))
+        owners["user", person.org_id, person.user_id] = scoped("user").memory.namespace(person, assistants[0])
         for assistant in assistants:
             owners["skills", assistant] = skills(assistant)
-            owners["assistant", assistant, person.org_id] = memories(person, assistant, scoped("assistant"))
-            both = memories(person, assistant, scoped("user+assistant"))
+            owners["assistant", assistant, person.org_id] = scoped("assistant").memory.namespace(person, assistant)
+            both = scoped("user+assistant").memory.namespace(person, assistant)
             owners["user+assistant", assistant, person.org_id, person.user_id] = both
     assert len(set(owners.values())) == len(owners)
 
@@ -142,10 +142,10 @@ OTHERS: dict[Namespace, Collection[str]] = {
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_the_store_api_shows_people_their_own_memory_and_policies_alone(scope: MemoryScope) -> None:
-    settings = scoped(scope)
-    asked = [(memories(person, assistant, settings), under) for person, assistant, under in MEMORIES.values()]
+    deployment = scoped(scope)
+    asked = [(deployment.memory.namespace(person, assistant), under) for person, assistant, under in MEMORIES.values()]
     for namespace, under in [*asked, *OTHERS.items()]:
-        assert may_read(namespace, ALICE, settings) is (scope in under), namespace
+        assert deployment.may_read(namespace, ALICE) is (scope in under), namespace
 
 
 @quickly
@@ -153,9 +153,9 @@ def test_the_store_api_shows_people_their_own_memory_and_policies_alone(scope: M
 def test_people_may_read_their_own_memory_and_never_anothers(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
     """People may read their own memory, whatever their name, and never another's."""
     me, other = people
-    assert may_read(memories(me, ASSISTANT, scoped(scope)), me, scoped(scope))
-    assert not may_read(memories(other, ASSISTANT, scoped(scope)), me, scoped(scope))
-    assert may_read(policies(other.org_id), me, scoped(scope)) is (me.org_id == other.org_id)
+    assert scoped(scope).may_read(scoped(scope).memory.namespace(me, ASSISTANT), me)
+    assert not scoped(scope).may_read(scoped(scope).memory.namespace(other, ASSISTANT), me)
+    assert scoped(scope).may_read(policies(other.org_id), me) is (me.org_id == other.org_id)
 
 
 # --- Through the platform --------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ ON_THE_SERVER = (
 async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     """A first turn of this person, then the seeds in their namespace, over the store API."""
     client, operator = server.as_user(identity, org), server.as_operator()
-    namespace = memories(Actor(identity, org), DEFAULT_AGENT_ASSISTANT, Settings())
+    namespace = scopes.person().namespace(Actor(identity, org), DEFAULT_AGENT_ASSISTANT)
     assert not (await operator.store.search_items(namespace))["items"]
 
     thread = await client.threads.create()

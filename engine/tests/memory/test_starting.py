@@ -59,7 +59,7 @@ async def test_who_deletes_all_files_does_not_get_the_starting_files_back(
 async def test_while_memory_is_paused_none_begins(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     """While memory is paused none begins, whatever one does; once it is resumed, it starts as any other."""
     client, operator = server.as_user(alice), server.as_operator()
-    files = namespaces.memories(identity.Actor(alice, "acme"), "", deployed().settings)
+    files = deployed().memory.namespace(identity.Actor(alice, "acme"), "")
     await control(client, paused=True)
     await turn(client)
     assert "(Nothing is remembered yet.)" in system_text(model.requests[-1])

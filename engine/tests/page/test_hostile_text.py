@@ -71,7 +71,7 @@ def test_hostile_text_in_paths_files_and_their_history_is_text(visit: Visit, me:
         elsewhere.write(path, f"# {text}\n\n- {text}\n")
     entries = yaml.safe_load((Path(__file__).parents[1] / "injections.yaml").read_text("utf-8"))
     everything = "\n".join(entry["text"] for entry in entries)
-    memory = namespaces.memories(Actor(me, "acme"), DEFAULT_AGENT_ASSISTANT, deployed().settings)
+    memory = deployed().memory.namespace(Actor(me, "acme"), DEFAULT_AGENT_ASSISTANT)
     # The routes refuse such a name, and credentials; other code may not.
     put_item(visitor.url, memory, "/injections.md", f"{everything}\n{TURNED}")
     put_item(visitor.url, memory, f"/{TURNED}.md", "x")

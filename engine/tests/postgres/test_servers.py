@@ -16,7 +16,7 @@ from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import configuration
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
 from lasting_memory.settings import ENGINE, MAX_BUSY_THREADS, PROJECT
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
@@ -75,7 +75,7 @@ async def test_twenty_runs_on_two_servers_that_edit_one_file_lose_no_edit(
         for number in range(runs)
     ]
     await asyncio.gather(*(turn(clients[number % 2], f"edit {number}.", edit) for number, edit in enumerate(edits)))
-    namespace = list(namespaces.memories(identity.Actor(alice, "acme"), "", deployed().settings))
+    namespace = list(deployed().memory.namespace(identity.Actor(alice, "acme"), ""))
     item = await pair[0].as_operator().store.get_item(namespace, "/topics/shared.md")
     assert sorted(item["value"]["content"].splitlines()) == sorted(["<top>", *(f"<{number}>" for number in range(runs))])
     assert item["value"]["revision"] == runs + 1
@@ -161,7 +161,7 @@ async def test_the_server_searches_by_the_index_of_its_configuration(
     pair: list[DevServer], model: ScriptedAnthropic, alice: str
 ) -> None:
     operator = pair[0].as_operator()
-    namespace = list(namespaces.memories(identity.Actor(alice, "acme"), "", deployed().settings))
+    namespace = list(deployed().memory.namespace(identity.Actor(alice, "acme"), ""))
     for key, text in (("/topics/a.md", "Has a puppy."), ("/topics/b.md", "Sold the vehicle.")):
         await operator.store.put_item(namespace, key, {**create_file_data(text)})
     items = (await operator.store.search_items(namespace, query="any pet?"))["items"]

@@ -14,9 +14,10 @@ import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
 
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
 from lasting_memory.postgres.store import Checkpointer, _open, open_store
 from lasting_memory.settings import MAX_PATH_BYTES, Settings, SettingsError
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.parts import ON_POSTGRES
@@ -58,7 +59,7 @@ async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(d
     user = random_text(identity.MAX_IDENTITY_BYTES)
     person = identity.Actor(user, random_text(identity.MAX_IDENTITY_BYTES))
     identity.check_person(person)
-    namespace = namespaces.memories(person, str(uuid.uuid4()), Settings(memory_scope="user+assistant"))
+    namespace = deployed(memory_scope="user+assistant").memory.namespace(person, str(uuid.uuid4()))
     path = "/" + secrets.token_urlsafe(MAX_PATH_BYTES)[: MAX_PATH_BYTES - 1]
     async with open_store(database, INDEX if indexed else None) as store:
         await store.aput(namespace, path, {**create_file_data("a dog")})

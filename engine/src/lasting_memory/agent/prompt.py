@@ -72,7 +72,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         return await self._read(store, actor, assistant, preview=True)
 
     async def _read(self, store: BaseStore, actor: identity.Actor, assistant: str, *, preview: bool) -> tuple[Block, Block]:
-        memories = namespaces.memories(actor, assistant, self._deployment.settings)
+        memories = self._deployment.memory.namespace(actor, assistant)
         policies = namespaces.policies(actor.org_id)
         temporary = in_temporary_conversation()
         reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]

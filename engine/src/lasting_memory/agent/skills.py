@@ -23,7 +23,7 @@ SKILLS_BLOCK = (PROMPTS / "skills_block.md").read_text("utf-8")
 
 def build_skills(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":
     """The skills of `agent`, in `backend`. A user's own skill replaces the assistant's of the same name."""
-    sources = ["/skills/"] if deployment.settings.memory_scope == "assistant" else ["/skills/", "/memories/skills/"]
+    sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
     return FreshSkills(backend=backend, sources=sources)
 
 
@@ -31,7 +31,7 @@ async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deploym
     """The block of skills as this person's next run will show it. Needs no run."""
     places = {
         "/skills/": namespaces.skills(assistant),
-        "/memories/": namespaces.memories(actor, assistant, deployment.settings),
+        "/memories/": deployment.memory.namespace(actor, assistant),
     }
     routes: dict[str, BackendProtocol] = {
         route: ScopedFiles(deployment=deployment, namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now

@@ -13,7 +13,6 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from lasting_memory import platform
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.routes import memory_writes
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 from lasting_memory.settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS
@@ -26,7 +25,7 @@ _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
 def build_memory_tools(deployment: Deployment, backend: CompositeBackend) -> list[BaseTool]:
     """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if there are profiles."""
     tools = [_search_memories(deployment)]
-    if memory_writes(deployment, consolidating=False) != "deny":
+    if deployment.memory.rule(deployment.settings) != "deny":
         tools.append(append_memory_tool(backend))
         if deployment.profile:
             tools.append(_save_profile(backend, deployment.profile))
@@ -96,9 +95,7 @@ def _search_memories(deployment: Deployment) -> BaseTool:
         """
         if runtime.store is None:
             return "Error: this run has no store, so there is no memory to search."
-        namespace = namespaces.memories(
-            identity.current_actor(deployment.settings), identity.current_assistant(), deployment.settings
-        )
+        namespace = deployment.memory.namespace(identity.current_actor(deployment.settings), identity.current_assistant())
         matches = await _search(runtime.store, namespace, query)
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."

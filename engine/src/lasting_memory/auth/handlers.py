@@ -267,7 +267,7 @@ class _Handlers:
         except RefusedWrite as error:
             raise HTTPException(422, str(error)) from None
         reads = ctx.action in {"get", "search", "list_namespaces"}
-        if not reads or not namespaces.may_read(namespace, actor, self._settings):
+        if not reads or not self._deployment.may_read(namespace, actor):
             raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
         if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
             raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values

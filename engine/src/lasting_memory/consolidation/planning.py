@@ -71,7 +71,7 @@ class Owner:
 
 def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -> Owner:
     """The owner for whom the current run acts. Raises `IdentityError` as `identity.acting`."""
-    by_assistant = deployment.settings.memory_scope == "user+assistant"
+    by_assistant = deployment.memory.per_assistant
     return Owner(
         identity.current_actor(deployment.settings, runtime), identity.current_assistant(runtime) if by_assistant else None
     )
@@ -163,7 +163,7 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
 
 def agent_hooks(deployment: Deployment) -> list[AgentMiddleware[Any, Any, Any]]:
     """The middleware of an agent whose conversations are consolidated. Private ones must not flow into shared memory."""
-    plans = deployment.settings.consolidate_after_seconds and deployment.settings.memory_scope != "assistant"
+    plans = deployment.settings.consolidate_after_seconds and not deployment.memory.is_shared
     return [IdleTrigger(deployment)] if plans else []
 
 
@@ -221,7 +221,7 @@ def _owner(thread: Any, deployment: Deployment) -> Owner | None:
         identity.check_person(actor := identity.Actor(user_id, org_id))
     except identity.IdentityError:
         return None
-    return Owner(actor, assistant_id if deployment.settings.memory_scope == "user+assistant" else None)
+    return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
 
 
 async def delete_old(
@@ -237,7 +237,7 @@ async def delete_old(
 
     async def spared(threads: list[Any]) -> set[str]:
         late = [each for each in threads if time_of(each["updated_at"]) >= before - _BACK]
-        return set() if deployment.settings.memory_scope == "assistant" else {*await _due(late, deployment, store)}
+        return set() if deployment.memory.is_shared else {*await _due(late, deployment, store)}
 
     deleted = [each for graph in agent_graphs() for each in await delete_idle(client, {"graph_id": graph}, before, spared)]
     owned = defaultdict[identity.Actor, list[str]](list)

@@ -93,14 +93,14 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         dry = identity.run_context(runtime).dry_run
         if identity.names_nobody(self._deployment.settings, runtime):
             raise NothingToDoError(await self._for_everybody(dry=dry))
-        if self._deployment.settings.memory_scope == "assistant":
+        if self._deployment.memory.is_shared:
             raise NothingToDoError(SHARED)
         owner, store, client = current_owner(self._deployment, runtime), get_store(), get_client()
         actor, began = owner.actor, journal.began(owner.actor)
         report = Record(identity.current_run_id() or "", now(), dry_run=dry)
         at_end(partial(self._end, store, report, actor, began))
         await self._check_may_begin(owner, store, began, dry=dry)
-        files = namespaces.memories(actor, owner.assistant, self._deployment.settings)
+        files = self._deployment.memory.namespace(actor, owner.assistant)
         known = await proposals(store, actor, files)
         if sum(bool(each.changes) for each in known) >= MAX_PROPOSALS:
             raise NothingToDoError(UNDECIDED)
@@ -162,7 +162,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             return "A dry run is for one person: name them in its context (user_id, org_id)."
         await delete_temporary(get_client())
         await delete_old(self._deployment, get_client(), get_store())
-        if self._deployment.settings.memory_scope == "assistant":
+        if self._deployment.memory.is_shared:
             return SHARED
         people = await sweep(self._deployment, get_client(), get_store())
         logger.info("consolidation %s", json.dumps({"status": "swept", "run_id": identity.current_run_id(), "people": people}))

@@ -4,7 +4,6 @@ Every rule is a gate at the backend (`memory/files.py`). deepagents' `permission
 clearer message.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from deepagents import FilesystemPermission
@@ -19,21 +18,12 @@ from lasting_memory import journal
 from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import Gate, ScopedFiles, StoreOverride, ThreadFiles
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
+from lasting_memory.people.scopes import Scope
 from lasting_memory.settings import SharedWrites
 
 # What a temporary conversation sees as `/memories/`. The gate keeps it empty.
 _EMPTY = InMemoryStore()
-
-
-def memory_writes(deployment: Deployment, *, consolidating: bool) -> SharedWrites:
-    """The rule for `/memories/`: `allow`, `deny`, or `interrupt` where an operator approves writes to shared memory."""
-    if deployment.settings.memory_scope == "assistant":
-        # Private conversations must not flow into shared memory.
-        return (
-            "deny" if consolidating or deployment.settings.memory_writes == "background" else deployment.settings.shared_writes
-        )
-    return "deny" if deployment.settings.memory_writes == "background" and not consolidating else "allow"
 
 
 def build_gate(writes: SharedWrites, deployment: Deployment, *, memory: bool = False) -> Gate:
@@ -60,7 +50,7 @@ def build_gate(writes: SharedWrites, deployment: Deployment, *, memory: bool = F
 def build_routes(
     deployment: Deployment, *, consolidating: bool = False, drafts: StoreOverride | None = None
 ) -> dict[str, BackendProtocol]:
-    """The three routes into the store, for `agent` or, with the store of drafts, for `consolidation_agent`."""
+    """The routes into the store, for `agent` or, with the store of drafts, for `consolidation_agent`."""
 
     def actor(runtime: Runtime[Any] | None = None) -> identity.Actor:
         return identity.current_actor(deployment.settings, runtime)
@@ -68,33 +58,19 @@ def build_routes(
     def memory_store() -> BaseStore | None:
         return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
 
-    owners: dict[str, Callable[[Runtime[Any]], namespaces.Namespace]] = {
-        "/memories": lambda run: namespaces.memories(actor(run), identity.current_assistant(run), deployment.settings),
-        "/skills": lambda run: namespaces.skills(identity.current_assistant(run)),
-        "/policies": lambda run: namespaces.policies(actor(run).org_id),
-    }
-    rules, routes = _rules(deployment, consolidating=consolidating), dict[str, BackendProtocol]()
-    for route, namespace in owners.items():
-        memory = route == "/memories"
-        routes[f"{route}/"] = ScopedFiles(
+    def route_of(path: str, scope: Scope) -> ScopedFiles:
+        memory = path == "/memories/"
+        return ScopedFiles(
             deployment=deployment,
-            namespace=namespace,
-            gate=build_gate(rules[route], deployment, memory=memory),
-            route=route,
+            namespace=lambda run: scope.namespace(actor(run), identity.current_assistant(run)),
+            gate=build_gate(scope.rule(deployment.settings, consolidating=consolidating), deployment, memory=memory),
+            route=path.rstrip("/"),
             author=lambda: identity.current_author(deployment.settings, consolidating=consolidating),
             began=lambda: journal.began(actor()),
             override=memory_store if memory else None,
         )
-    return routes
 
-
-def _rules(deployment: Deployment, *, consolidating: bool) -> dict[str, SharedWrites]:
-    return {
-        "/policies": "deny",
-        # Consolidation works from private conversations.
-        "/skills": "deny" if consolidating else deployment.settings.shared_writes,
-        "/memories": memory_writes(deployment, consolidating=consolidating),
-    }
+    return {path: route_of(path, deployment.scope(path)) for path in deployment.routes}
 
 
 def build_backend(
@@ -107,15 +83,16 @@ def build_backend(
 
 def build_permissions(deployment: Deployment, *, consolidating: bool = False) -> list[FilesystemPermission]:
     """The same rules for deepagents' file tools, which refuse a write or pause it for an operator."""
+    rules = {path: deployment.scope(path).rule(deployment.settings, consolidating=consolidating) for path in deployment.routes}
     return [
-        FilesystemPermission(operations=["write"], paths=[route, f"{route}/**"], mode=mode)
-        for route, mode in _rules(deployment, consolidating=consolidating).items()
+        FilesystemPermission(operations=["write"], paths=[path.rstrip("/"), f"{path}**"], mode=mode)
+        for path, mode in rules.items()
         if mode != "allow"
     ]
 
 
 def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnConfig]:
     """The memory tools that pause for an operator, because they write shared memory."""
-    if memory_writes(deployment, consolidating=False) != "interrupt":
+    if deployment.memory.rule(deployment.settings) != "interrupt":
         return {}
     return {name: InterruptOnConfig(allowed_decisions=["approve", "reject"]) for name in ("append_memory", "save_profile")}

@@ -52,11 +52,10 @@ async def starting_files(
 
     It has begun if it has files, or had some: who deletes all of them gets none back.
     """
-    own, author = namespaces.memories(actor, assistant, deployment.settings), identity.Author("seed", actor.user_id)
+    own, author = deployment.memory.namespace(actor, assistant), identity.Author("seed", actor.user_id)
     if any(await store.abatch([SearchOp(begun, limit=1) for begun in (own, namespaces.journals(own))])):
         return {}
-    shared = deployment.settings.memory_scope == "assistant"
-    texts = starting_shared_memory(actor.org_id) if shared else starting_memory(actor, context)
+    texts = starting_shared_memory(actor.org_id) if deployment.memory.is_shared else starting_memory(actor, context)
     for key, text in texts.items() if write else ():
         try:
             await journal.change(

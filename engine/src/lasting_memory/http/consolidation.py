@@ -59,7 +59,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     caller.check_not_shared()
     if (await controls(caller.store, caller.actor, caller.deployment)).paused:
         raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
-    owner = Owner(caller.actor, caller.assistant if caller.deployment.settings.memory_scope == "user+assistant" else None)
+    owner = Owner(caller.actor, caller.assistant if caller.deployment.memory.per_assistant else None)
     if query.dry_run:
         response.status_code = 200
         return await _rehearse(caller, owner)

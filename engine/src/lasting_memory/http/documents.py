@@ -68,7 +68,7 @@ async def document(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment, parts: Parts
 ) -> AsyncIterator[bytes]:
     """The document in parts, with one file's history or `_PAGE` conversations in memory at a time."""
-    by_assistant, own = deployment.settings.memory_scope == "user+assistant", await memory_namespaces(store, actor, deployment)
+    by_assistant, own = deployment.memory.per_assistant, await memory_namespaces(store, actor, deployment)
     of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
     told: dict[str, Any] = {
         "version": 1,

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp, SearchOp
@@ -20,7 +20,8 @@ from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.requests import AboutQuery, Answer, Caller, NoBody, memory_namespaces, memory_router
 from lasting_memory.people import identity
-from lasting_memory.people.namespaces import Namespace, memories, namespaces_of
+from lasting_memory.people.namespaces import Namespace, namespaces_of
+from lasting_memory.people.scopes import person
 
 logger = logging.getLogger("api")
 router = memory_router()
@@ -65,7 +66,7 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
 
 async def _files(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> set[Namespace]:
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
-    private = memories(actor, identity.DEFAULT_AGENT_ASSISTANT, replace(deployment.settings, memory_scope="user"))
+    private = person().namespace(actor, identity.DEFAULT_AGENT_ASSISTANT)
     return {private, *await memory_namespaces(store, actor, deployment)}
 
 
@@ -140,7 +141,6 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
     kept = [
         "The time at which you were forgotten, with your identity and nothing else: runs from before are known by it.",
         f"Traces, where this deployment sends them to LangSmith. An operator finds them there by {traces}",
-        *["Shared memory (MEMORY_SCOPE=assistant): it is everybody's."]
-        * (caller.deployment.settings.memory_scope == "assistant"),
+        *["Shared memory (MEMORY_SCOPE=assistant): it is everybody's."] * caller.deployment.memory.is_shared,
     ]
     return {"deleted": {"runs": 0, "threads": 0, "memories": 0, **+deleted}, "kept": kept}

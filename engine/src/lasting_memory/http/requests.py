@@ -23,7 +23,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import Change, Revision
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import Namespace, memories
+from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import NotAFileError, RefusedWrite, check_path
 
 ROUTE = "/memories"
@@ -84,10 +84,10 @@ class PersonRequest:
     def namespace(self) -> Namespace:
         """Namespace of the person's files. Raises where memory is shared."""
         self.check_not_shared()
-        return memories(self.actor, self.assistant, self.deployment.settings)
+        return self.deployment.memory.namespace(self.actor, self.assistant)
 
     def check_not_shared(self) -> None:
-        if self.deployment.settings.memory_scope == "assistant":
+        if self.deployment.memory.is_shared:
             raise HTTPException(409, "MEMORY_SCOPE=assistant: memory is shared here, and nobody has files of their own.")
 
     def check_own(self) -> None:
@@ -99,7 +99,7 @@ class PersonRequest:
     def assistant(self) -> str:
         """The assistant whose memory it is about."""
         given = self.http.query_params.get("assistant_id")
-        if given is not None and self.deployment.settings.memory_scope != "user+assistant":
+        if given is not None and not self.deployment.memory.per_assistant:
             raise HTTPException(422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
         return identity.DEFAULT_AGENT_ASSISTANT if given is None else str(UUID(given))
 
@@ -171,12 +171,13 @@ def alone(what: str) -> Any:
 
 async def memory_namespaces(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> list[Namespace]:
     """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
-    if deployment.settings.memory_scope == "assistant":
+    memory = deployment.memory
+    if memory.is_shared:
         return []
-    if deployment.settings.memory_scope == "user":
-        return [memories(actor, identity.DEFAULT_AGENT_ASSISTANT, deployment.settings)]
+    if not memory.per_assistant:
+        return [memory.namespace(actor, identity.DEFAULT_AGENT_ASSISTANT)]
     noted = await journal.all_items(store, namespaces.assistants(actor))
-    return [memories(actor, identity.part_of(item.key), deployment.settings) for item in noted]
+    return [memory.namespace(actor, identity.part_of(item.key)) for item in noted]
 
 
 def revision_summary(revision: Revision) -> Answer:

@@ -4,28 +4,20 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
+from lasting_memory.people import scopes
 from lasting_memory.people.identity import Actor, label, part_of
-from lasting_memory.settings import Settings
 
-Namespace = tuple[str, ...]
-
-
-def memories(actor: Actor, assistant_id: str, settings: Settings) -> Namespace:
-    """Namespace of `/memories/`, as `MEMORY_SCOPE` lays it out. None lies below it, so a prefix search finds only itself."""
-    if settings.memory_scope == "assistant":
-        return ("memories", f"{label(assistant_id)}:{label(actor.org_id)}")
-    assistant = f"{label(assistant_id)}:" if settings.memory_scope == "user+assistant" else ""
-    return ("memories", assistant + person_label(actor))
+Namespace = scopes.Namespace
 
 
 def skills(assistant_id: str) -> Namespace:
     """Namespace of `/skills/`: the assistant's, shared by its users."""
-    return ("skills", label(assistant_id))
+    return scopes.assistant().namespace(Actor("", ""), assistant_id)
 
 
 def policies(org_id: str) -> Namespace:
     """Namespace of `/policies/`: the organization's."""
-    return ("policies", label(org_id))
+    return scopes.organization().namespace(Actor("", org_id), "")
 
 
 def person_label(actor: Actor) -> str:
@@ -101,11 +93,3 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     index = [recall(actor, part) for part in RECALL_PARTS]
     of_consolidation = [of(actor) for of in (positions, reading, proposals, run_records)]
     return [*of_files, *index, *of_consolidation, controls(actor), assistants(actor)]
-
-
-def may_read(namespace: Namespace, actor: Actor, settings: Settings) -> bool:
-    """Whether the store API may show this namespace to an end user: their own memory, their organization's policies."""
-    if settings.memory_scope == "user+assistant" and (found := noted(namespace)):
-        return found[0] == assistants(actor) and bool(found[1])
-    own = ("memories", person_label(actor)) if settings.memory_scope == "user" else None
-    return namespace in (own, policies(actor.org_id))
