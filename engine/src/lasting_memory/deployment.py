@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.scopes import ROUTES, Namespace, Scope, check_routes
 from lasting_memory.settings import Settings, SettingsError, load_settings
@@ -48,6 +49,8 @@ class Deployment:
             profile.
         checks: what every write and deletion must pass, whoever writes: agents, people over HTTP, consolidation, seeds.
         routes: the folders that outlive a conversation, and whose each is.
+        limits: what one person, one file or one run may take.
+        consolidation: how conversations become memory between them; None: they do not.
 
     Raises `SettingsError` for a schema, a check or a route that cannot be used.
     """
@@ -57,6 +60,8 @@ class Deployment:
     schemas: Mapping[str, type[BaseModel]] = field(default_factory=lambda: {PROFILE_PATH: Profile})
     checks: Sequence[Check] = ()
     routes: Mapping[str, Scope] = field(default_factory=lambda: ROUTES)
+    limits: Limits = field(default_factory=Limits)
+    consolidation: Consolidation | None = field(default_factory=Consolidation)
 
     def __post_init__(self) -> None:
         check_routes(self.routes)
