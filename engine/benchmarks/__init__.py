@@ -13,6 +13,13 @@ than about the code. No key and no network is needed; the last line that each sc
 """
 
 import os
+import sys
+from pathlib import Path
+
+from lasting_memory.testing.deployed import PROJECT
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(PROJECT))
 
 # The graph modules build themselves when imported; the benchmarks give them their models.
 os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")

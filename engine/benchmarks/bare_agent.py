@@ -16,7 +16,7 @@ from langgraph.runtime import Runtime
 
 from lasting_memory.agent.models import build_model
 from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Context
-from lasting_memory.settings import MEMORY_FILES, PROJECT, load_settings
+from lasting_memory.settings import MEMORY_FILES, PROMPTS, load_settings
 
 ORG = "acme"
 SKILL = "---\nname: summaries\ndescription: How to summarize a meeting.\n---\n\n# Summaries\n\nDecisions first.\n"
@@ -54,7 +54,7 @@ def build_bare_agent(model: BaseChatModel) -> CompiledStateGraph[Any, Context, A
     return create_deep_agent(
         model=model,
         name="bare_agent",
-        system_prompt=(PROJECT / "prompts" / "agent.md").read_text("utf-8"),
+        system_prompt=(PROMPTS / "agent.md").read_text("utf-8"),
         backend=backend,
         memory=list(MEMORY_FILES),
         skills=["/skills/", "/memories/skills/"],

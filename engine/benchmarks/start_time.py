@@ -23,6 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks import HERE
 from benchmarks.pairs import Pairs, print_table
 from lasting_memory.testing.dev_server import DevServer
 
@@ -39,8 +40,8 @@ ANTHROPIC = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_API_KEY": 
 SERVERS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
     "project": ({"AGENT_MODEL": ""}, {}),
     "project, anthropic": (ANTHROPIC, {}),
-    "bare, anthropic": (ANTHROPIC, only("benchmarks/bare_agent.py:bare_agent")),
-    "trivial": ({"AGENT_MODEL": ""}, only("benchmarks/trivial_graph.py:graph")),
+    "bare, anthropic": (ANTHROPIC, only(f"{HERE}/bare_agent.py:bare_agent")),
+    "trivial": ({"AGENT_MODEL": ""}, only(f"{HERE}/trivial_graph.py:graph")),
 }
 COMPARED = [
     ("project", "trivial"),

@@ -33,6 +33,7 @@ from typing import Any
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
+from benchmarks import HERE
 from benchmarks.bare_agent import ORG, stored_files
 from benchmarks.pairs import Pairs, print_table
 from lasting_memory.testing.dev_server import DevServer, run_turn
@@ -136,7 +137,7 @@ def main() -> None:
             "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_JSON": "true",
         }
-        config = {"graphs": {"bare_agent": "benchmarks/bare_agent.py:bare_agent"}}
+        config = {"graphs": {"bare_agent": f"{HERE}/bare_agent.py:bare_agent"}}
         with DevServer(Path(folder), env, config) as server:
             measured = asyncio.run(measure(server, model, wanted))
         times = worker_times(server.log)

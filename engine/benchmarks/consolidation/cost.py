@@ -23,6 +23,7 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 
+from benchmarks import HERE
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 
@@ -101,7 +102,7 @@ def main() -> None:
     args = parser.parse_args()
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
         env = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "test"}
-        path = "benchmarks/consolidation/published.py:published_consolidation"
+        path = f"{HERE}/consolidation/published.py:published_consolidation"
         with DevServer(Path(folder), env, {"graphs": {"published_consolidation": path}}) as server:
             costs = asyncio.run(measure(server, model, args.conversations, args.turns))
     ours, theirs = (costs[graph] for graph in GRAPHS)

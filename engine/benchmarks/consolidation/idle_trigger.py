@@ -21,6 +21,7 @@ from typing import Any
 
 from langgraph_sdk.client import LangGraphClient
 
+from benchmarks import HERE
 from benchmarks.pairs import Pairs, print_table
 from benchmarks.turn_overhead import CLOCKS, Turn, timed_turn, worker_times
 from lasting_memory.testing.dev_server import DevServer
@@ -72,7 +73,7 @@ def main() -> None:
             "CONSOLIDATE_AFTER_SECONDS": "86400",
             "LOG_JSON": "true",
         }
-        config = {"graphs": {GRAPHS[1]: f"benchmarks/consolidation/{GRAPHS[1]}.py:{GRAPHS[1]}"}}
+        config = {"graphs": {GRAPHS[1]: f"{HERE}/consolidation/{GRAPHS[1]}.py:{GRAPHS[1]}"}}
         with DevServer(Path(folder), env, config) as server:
             measured = asyncio.run(measure(server, wanted))
         times = worker_times(server.log)

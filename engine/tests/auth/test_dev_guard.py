@@ -12,8 +12,8 @@ import pytest
 import websockets
 
 from lasting_memory.http.dev_guard import DevGuard
-from lasting_memory.settings import PROJECT, load_settings
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.settings import load_settings
+from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env

@@ -15,7 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from lasting_memory.testing.dev_server import DevServer, _environment
+from lasting_memory.testing import dev_server
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
 from tests.auth import matrix
@@ -215,7 +216,9 @@ def test_every_caller_gets_what_the_matrix_says_and_nothing_more(results: dict[s
 def served(dev: DevServer, environment: dict[str, str]) -> set[str]:
     """Every route of the app that `langgraph dev` serves, as "METHOD /path"."""
     command = [sys.executable, "-c", LIST_ROUTES, "dev", "--config", "langgraph.json", "--no-browser", "--no-reload"]
-    done = subprocess.run(command, cwd=dev.folder, env=_environment(environment), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=dev.folder, env=dev_server.environment(environment), capture_output=True, text=True, check=True
+    )
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("ROUTES "))
     return set(json.loads(line.removeprefix("ROUTES ")))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lasting_memory.settings import PROJECT
+from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, Check, Thread, load_cases, messages
 from lasting_memory.testing.evals.conftest import NO_MODEL

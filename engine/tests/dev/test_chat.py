@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from lasting_memory.settings import PROJECT
 from lasting_memory.testing.commands import run_command
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
@@ -58,6 +58,6 @@ def test_an_identity_the_server_refuses_is_explained(shared_server: DevServer) -
 def test_make_chat_says_what_is_missing_though_make_itself_sets_it() -> None:
     command = ["make", "--assume-old", ".venv/.installed", "chat"]
     env = {name: value for name, value in os.environ.items() if name != "AS"}
-    result = subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=Path(__file__).parents[3], env=env, capture_output=True, text=True, check=False)
     assert result.returncode
     assert "AS is empty; say who you are" in result.stderr

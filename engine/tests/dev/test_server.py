@@ -19,7 +19,8 @@ import httpx
 import pytest
 
 from lasting_memory.dev import server
-from lasting_memory.settings import PROJECT
+from lasting_memory.settings import ENGINE
+from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.parts import CONSOLIDATION, PAGE, POSTGRES
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
@@ -33,7 +34,8 @@ def project() -> Iterator[Path]:
     # Not below pytest's folder, which Postgres's own user may not enter.
     with TemporaryDirectory(prefix="project-") as folder:
         Path(folder).chmod(0o755)
-        yield Path(shutil.copytree(PROJECT, Path(folder) / "project", ignore=skipped))
+        shutil.copytree(ENGINE.parent, Path(folder) / "project" / "engine" / "src", ignore=skipped)
+        yield Path(shutil.copytree(PROJECT, Path(folder) / "project", ignore=skipped, dirs_exist_ok=True))
 
 
 Start = Callable[..., subprocess.Popen[str]]

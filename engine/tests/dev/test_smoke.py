@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from lasting_memory.dev.smoke import MARK
-from lasting_memory.settings import PROJECT
+from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 
-from lasting_memory.settings import PROJECT
+from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from tests.page.browser import MISSING, Visitor, open_browser
 

@@ -17,8 +17,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import configuration
 from lasting_memory.people import identity
-from lasting_memory.settings import ENGINE, MAX_BUSY_THREADS, PROJECT
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.settings import ENGINE, MAX_BUSY_THREADS
+from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.embedding import SUBJECTS
 from lasting_memory.testing.parts import ON_POSTGRES

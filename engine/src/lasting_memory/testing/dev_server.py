@@ -19,10 +19,10 @@ from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
 from lasting_memory.dev.server import configuration
-from lasting_memory.settings import PROJECT
+from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.people import Person, dev_token
 
-__all__ = ["PROJECT", "START_SECONDS", "STOP_SECONDS", "DevServer", "dev_token", "run_turn"]
+__all__ = ["START_SECONDS", "STOP_SECONDS", "DevServer", "dev_token", "environment", "run_turn"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -58,7 +58,7 @@ _SERVER_ENV = {
 
 
 class DevServer:
-    """Context manager around `langgraph dev` of the project, working in `folder`.
+    """Context manager around `langgraph dev` of a project (the engine's own, or a fork's), working in `folder`.
 
     The server keeps its state in folder/.langgraph_api, so a restart in the same folder keeps everything and two
     servers need two folders. `env` is added to a cleaned environment; `config` is deep-merged over the project's
@@ -71,7 +71,9 @@ class DevServer:
         env: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
         options: Sequence[str] = (),
+        project: Path = PROJECT,
     ) -> None:
+        self._project = project.resolve()
         self.folder = folder.resolve()
         self._env = dict(env or {})
         self._config = dict(config or {})
@@ -173,12 +175,11 @@ class DevServer:
     def command(self) -> tuple[list[str], dict[str, str]]:
         """Arguments of `python -m langgraph_cli` in the folder, where its configuration is written, and the environment."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        project = _project_config(self._config)
+        config, project = self.folder / ".dev.json", _project_config(self._project, self._config)
         (self.folder / "langgraph.json").write_text(json.dumps(project, indent=2))
-        config = self.folder / ".dev.json"
         config.write_text(json.dumps(configuration(project, postgres=False)))
         options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
-        return ["dev", "--config", str(config), *options], _environment(self._env)
+        return ["dev", "--config", str(config), *options], environment(self._env, self._project)
 
     def answers(self) -> bool:
         """Whether the server is up."""
@@ -233,11 +234,11 @@ async def run_turn(
     return cast(dict[str, Any], await client.runs.wait(thread_id, assistant, input=message, **kwargs))
 
 
-def _project_config(overrides: Mapping[str, Any]) -> Any:
-    config = json.loads((PROJECT / "langgraph.json").read_text())
+def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:
+    config = json.loads((project / "langgraph.json").read_text())
     config.pop("env", None)
-    config["dependencies"] = [str(PROJECT)]
-    return _absolute(_merged(config, overrides))
+    config["dependencies"] = [str(project)]
+    return _absolute(_merged(config, overrides), project)
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,17 +250,18 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return {**base, **over, **nested}
 
 
-def _absolute(value: Any) -> Any:
+def _absolute(value: Any, project: Path) -> Any:
     """The value with every "file:name" in it that names a file of the project made absolute."""
     if isinstance(value, dict):
-        return {key: _absolute(item) for key, item in value.items()}
+        return {key: _absolute(item, project) for key, item in value.items()}
     if isinstance(value, str) and ":" in value:
         file, name = value.rsplit(":", 1)
-        return f"{(PROJECT / file).resolve()}:{name}" if (PROJECT / file).is_file() else value
+        return f"{(project / file).resolve()}:{name}" if (project / file).is_file() else value
     return value
 
 
-def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+def environment(extra: Mapping[str, str], project: Path = PROJECT) -> dict[str, str]:
+    """A server's environment: this process's without what a developer has set for a deployment, and `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_DROPPED_PREFIXES)}
-    path = os.pathsep.join(filter(None, (str(PROJECT), kept.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(project), kept.get("PYTHONPATH"))))
     return {**kept, **_SERVER_ENV, "PYTHONPATH": path, **extra}
