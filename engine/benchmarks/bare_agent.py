@@ -15,8 +15,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from lasting_memory.agent.models import build_model
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Context
+from lasting_memory.people.identity import Context
 from lasting_memory.settings import MEMORY_FILES, PROMPTS, load_settings
+from lasting_memory.testing.people import AGENT
 
 ORG = "acme"
 SKILL = "---\nname: summaries\ndescription: How to summarize a meeting.\n---\n\n# Summaries\n\nDecisions first.\n"
@@ -29,7 +30,7 @@ def stored_files(user: str) -> list[tuple[tuple[str, str], str, str]]:
     return [
         (("policies", ORG), "/refunds.md", POLICY),
         (("policies", ORG), "/tone.md", "# Tone\n\n- Friendly, short, never sarcastic.\n"),
-        (("skills", DEFAULT_AGENT_ASSISTANT), "/summaries/SKILL.md", SKILL),
+        (("skills", AGENT), "/summaries/SKILL.md", SKILL),
         (memories, "/preferences.md", "# Preferences\n\n" + "- Metric units, and answers in one paragraph.\n" * 20),
         (memories, "/profile.json", '{\n  "name": "Alice",\n  "timezone": "Europe/Berlin"\n}\n'),
         (memories, "/topics/index.md", "# Topics\n\n" + "- /memories/topics/cooking.md: what she cooks.\n" * 20),
@@ -47,7 +48,7 @@ def build_bare_agent(model: BaseChatModel) -> CompiledStateGraph[Any, Context, A
         default=StateBackend(),
         routes={
             "/memories/": StoreBackend(namespace=lambda runtime: ("memories", f"{ORG}:{_user(runtime)}")),
-            "/skills/": StoreBackend(namespace=lambda _: ("skills", DEFAULT_AGENT_ASSISTANT)),
+            "/skills/": StoreBackend(namespace=lambda _: ("skills", AGENT)),
             "/policies/": StoreBackend(namespace=lambda _: ("policies", ORG)),
         },
     )

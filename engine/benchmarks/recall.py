@@ -40,6 +40,7 @@ from lasting_memory.recall import catch_up, conversation, ranking, results_text,
 from lasting_memory.recall.retrieval import DEFAULT_LIMIT
 from lasting_memory.testing.embedding import LatentSemanticAnalysis
 
+AGENTS = ("agent",)
 CUTS = (1, 3, 5, 10)
 MOST = 20
 _QUOTED_CHARS = 200
@@ -88,7 +89,7 @@ class History:
 
     async def build(self) -> None:
         """Make the index."""
-        await catch_up(self.store, self.person.threads, self.person.actor)
+        await catch_up(self.store, self.person.threads, self.person.actor, agents=AGENTS)
 
     def baseline(self, asker: Person, question: Question) -> Answered:
         """BM25 over whole conversations."""
@@ -102,7 +103,14 @@ class History:
         """The function that the tool calls."""
         start, where = time.perf_counter(), self.person
         results = await search(
-            self.store, where.threads, where.actor, question.text, MOST, alternatives=alternatives, today=asker.last
+            self.store,
+            where.threads,
+            where.actor,
+            question.text,
+            MOST,
+            agents=AGENTS,
+            alternatives=alternatives,
+            today=asker.last,
         )
         seconds = time.perf_counter() - start
         ranked = [item.conversation.thread_id for item in results.matches]

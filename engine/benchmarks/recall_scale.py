@@ -39,6 +39,7 @@ from lasting_memory.recall.index import index_conversations
 from lasting_memory.testing.parts import postgres
 from lasting_memory.testing.platform import Platform
 
+AGENTS = ("agent",)
 ACTOR = identity.Actor("alice", "acme")
 TURNS, WORDS_A_TURN, VOCABULARY = 20, 25, 20_000
 # Enough for a p95 that is not the maximum.
@@ -103,7 +104,7 @@ def fill(threads: Platform, speech: Speech, count: int) -> None:
 
 async def the_recipe(threads: Platform, question: str) -> str:
     """The newest five, whole, and the ten last states of each."""
-    listed = await threads.search(metadata=owned_by(ACTOR)[0], limit=5)
+    listed = await threads.search(metadata=owned_by(ACTOR, AGENTS)[0], limit=5)
     states = []
     for thread in listed:
         messages = thread["values"]["messages"]
@@ -113,7 +114,9 @@ async def the_recipe(threads: Platform, question: str) -> str:
 
 async def first_form(threads: Platform, question: str) -> str:
     """Every thread read at every question, windows of turns ranked by BM25."""
-    listed = await threads.search(metadata=owned_by(ACTOR)[0], limit=1_000, select=["thread_id", "updated_at", "values"])
+    listed = await threads.search(
+        metadata=owned_by(ACTOR, AGENTS)[0], limit=1_000, select=["thread_id", "updated_at", "values"]
+    )
     talks = [conversation(thread) for thread in listed]
     windows = [
         (talk, " ".join(turn.text for turn in talk.turns[max(0, place - 2) : place + 2]))
@@ -146,13 +149,13 @@ async def measure(name: str, raw: BaseStore, counts: list[int]) -> list[dict[str
     for count in counts:
         fill(threads, speech, count)
         start = time.perf_counter()
-        await recall.catch_up(store, threads, ACTOR)
+        await recall.catch_up(store, threads, ACTOR, agents=AGENTS)
         built = time.perf_counter() - start
         texts = random.Random(count).choices([thread["values"]["messages"] for thread in threads.kept.values()], k=QUESTIONS)  # noqa: S311
         questions = [speech.question(messages) for messages in texts]
 
         async def ask(question: str) -> str:
-            return results_text(question, await search(store, threads, ACTOR, question, 5))
+            return results_text(question, await search(store, threads, ACTOR, question, 5, agents=AGENTS))
 
         await timed(ask, questions[:3])
         store.read = 0

@@ -12,10 +12,10 @@ from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
 from lasting_memory.deployment import Deployment, Profile
-from lasting_memory.people import identity
 from lasting_memory.people.identity import Context, IdentityError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import graph_builders
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.conftest import BuildGraph
 
@@ -126,9 +126,7 @@ async def test_calls_made_at_once_in_one_message_lose_nothing(
 
 
 async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
-    store.put(
-        ("memories", f"{identity.DEFAULT_AGENT_ASSISTANT}:acme"), "/profile.json", {**create_file_data('{"name": "Alice"}')}
-    )
+    store.put(("memories", f"{AGENT}:acme"), "/profile.json", {**create_file_data('{"name": "Alice"}')})
     await graph(deployed(memory_scope="assistant")).turn("hello")
     assert "Alice" not in system_text(model.requests[0])
 

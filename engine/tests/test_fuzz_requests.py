@@ -24,11 +24,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.people import OPERATOR, Person
+from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text
 
 pytestmark = pytest.mark.server

@@ -36,7 +36,7 @@ def test_the_agents_are_what_is_registered_but_consolidation(tmp_path: Path, mon
     """With the platform, or without one in langgraph.json. A deployment without an agent says so."""
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"consolidation_agent": "c.py:c"}))
     with pytest.raises(SettingsError, match=r"langgraph\.json"):
-        agent_graphs()
+        agent_graphs(tmp_path)
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"consolidation_agent": "c", "helpdesk": "h"}}))
     monkeypatch.delenv("LANGSERVE_GRAPHS")
     assert agent_graphs(tmp_path) == ("helpdesk",)

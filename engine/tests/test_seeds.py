@@ -19,10 +19,11 @@ from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.parts import needs_consolidation
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.conftest import served
 
-SKILLS = list(namespaces.skills(identity.DEFAULT_AGENT_ASSISTANT))
+SKILLS = list(namespaces.skills(AGENT))
 
 
 server = served(DAILY_TOKENS="0")  # one whose policies and skills no other test has
@@ -163,7 +164,7 @@ async def test_shared_memory_starts_with_the_assistant_s_folder_in_each_organiza
     (repository / "seeds/memories/acme/dana/private.md").write_text("Dana's own.\n")
     assert not [line for line in await seed(repository, client, "memories", settings=SHARED) if "private" in line]
     for org, text in (("acme", "Of all.\n"), ("globex", "Of Globex.\n"), ("default", "Of all.\n")):
-        namespace = SHARED.memory.namespace(identity.Actor("", org), identity.DEFAULT_AGENT_ASSISTANT)
+        namespace = SHARED.memory.namespace(identity.Actor("", org), AGENT)
         assert (await client.store.get_item(list(namespace), key="/handbook.md"))["value"]["content"] == text
     assert await seed(repository, client, "memories", settings=SHARED) == []
 

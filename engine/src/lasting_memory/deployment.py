@@ -4,15 +4,16 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from lasting_memory.limits import Consolidation, Limits
-from lasting_memory.people.identity import Actor, Author
+from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.scopes import ROUTES, Namespace, Scope, check_routes
-from lasting_memory.settings import Settings, SettingsError, load_settings
+from lasting_memory.settings import Settings, SettingsError, agent_graphs, load_settings
 
 PROFILE_PATH = "/memories/profile.json"
 _ENGINE = Path(__file__).parent
@@ -94,6 +95,16 @@ class Deployment:
     def may_read(self, namespace: Namespace, actor: Actor) -> bool:
         """Whether the store API may show this namespace to an end user."""
         return any(self.scope(route).may_read(namespace, actor) for route in self.routes)
+
+    @cached_property
+    def agents(self) -> tuple[str, ...]:
+        """Ids of the graphs that people talk to. Raises `SettingsError` if there is none."""
+        return agent_graphs(self.folder)
+
+    @property
+    def default_assistant(self) -> str:
+        """Id of the first agent's assistant, for requests and scripts that name none."""
+        return assistant_of(self.agents[0])
 
     def prompt(self, name: str) -> str:
         """The text of a prompt: the fork's own in `prompts/`, or the engine's. Raises `FileNotFoundError` if there is none.

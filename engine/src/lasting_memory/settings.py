@@ -22,8 +22,8 @@ from pydantic.dataclasses import dataclass
 ENGINE = Path(__file__).parent
 PROJECT = ENGINE.parents[2]
 PROMPTS = ENGINE / "prompts"
-# `make dev` writes the server's address here, for `make chat` and `python -m seeds`.
-DEV_ADDRESS = PROJECT / ".langgraph_api" / "address"
+# `make dev` writes the server's address here, in the current directory, for `make chat` and `python -m seeds`.
+DEV_ADDRESS = Path(".langgraph_api/address")
 # The graph that turns conversations into memory. Every other graph is an agent that people talk to.
 CONSOLIDATION_GRAPH = "consolidation_agent"
 MemoryScope = Literal["user", "user+assistant", "assistant"]
@@ -265,16 +265,16 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     return settings
 
 
-def agent_graphs(folder: Path = PROJECT) -> tuple[str, ...]:
-    """Ids of the graphs that people talk to: all registered ones, or those of langgraph.json, except consolidation's."""
+def agent_graphs(folder: Path) -> tuple[str, ...]:
+    """Ids of the graphs that people talk to: all that the server has, or langgraph.json, but consolidation's."""
     given = json.loads(os.environ.get("LANGSERVE_GRAPHS") or (folder / "langgraph.json").read_text("utf-8"))
     if agents := tuple(graph for graph in given.get("graphs", given) if graph != CONSOLIDATION_GRAPH):
         return agents
     raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")
 
 
-def local_environ(folder: Path = PROJECT) -> dict[str, str]:
-    """The environment of commands on this machine: `.env`, overridden by non-empty variables of the process."""
+def local_environ(folder: Path = Path()) -> dict[str, str]:
+    """The environment of commands on this machine: the folder's `.env`, overridden by non-empty variables of the process."""
     from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment
 
     written = {name: value or "" for name, value in dotenv_values(folder / ".env").items()}

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
 from lasting_memory.testing.parts import CONSOLIDATION
+from lasting_memory.testing.people import AGENT
 from tests.auth.bodies import (
     NO_CONTEXT,
     NO_CONTEXT_EVENT,

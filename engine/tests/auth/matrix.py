@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
 from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.parts import PAGE as PAGE_IS_ON
+from lasting_memory.testing.people import AGENT
 from tests.auth.bodies import (
     CHANNELS,
     FORGED,

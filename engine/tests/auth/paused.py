@@ -14,9 +14,9 @@ import websockets
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ToolCall
 
-AGENT = identity.DEFAULT_AGENT_ASSISTANT
 APPROVE = {"decisions": [{"type": "approve"}]}
 SKILL = "---\nname: {name}\ndescription: A skill.\n---\n\nDo it.\n"
 

@@ -17,9 +17,9 @@ from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.parts import SUBAGENTS
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.auth.paused import (
-    AGENT,
     APPROVE,
     ATTEMPTS,
     NAMED,

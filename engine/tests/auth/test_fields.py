@@ -197,7 +197,7 @@ def test_a_new_thread_may_say_that_it_is_a_conversation_and_temporary() -> None:
         (False, "agent", {}),
     ):
         metadata = {"graph_id": graph, "user_id": "x", "assistant_id": "x", "langgraph_host": "x", "temporary": True}
-        run_requests.rebuild_thread_metadata(metadata, new=new)
+        run_requests.rebuild_thread_metadata(metadata, ["agent"], new=new)
         assert metadata == kept
 
 

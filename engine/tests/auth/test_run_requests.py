@@ -15,7 +15,7 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.people import OPERATOR, Person
+from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.auth.test_fields import CONFIG, CONFIGURABLE, OPERATORS_CONFIGURABLE
 
@@ -151,7 +151,7 @@ async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(ca
     assert ("__langsmith_project__" in config["configurable"]) is (name == "root")
     # Without a context, what an operator's `configurable` names is one.
     owner = {"user_id": alice, "org_id": "acme"} if name == "alice" else {"user_id": "x", "org_id": "default"}
-    stamps = {"graph_id": "agent", "assistant_id": identity.DEFAULT_AGENT_ASSISTANT, **owner}
+    stamps = {"graph_id": "agent", "assistant_id": AGENT, **owner}
     assert kept["metadata"] == {**stamps, **({"user_id": "root"} if name == "root" else {})}
     expected = {**stamps, "note": "kept", "title": "kept too", "created_by": "system"}  # of the platform's assistant
     assert stored["metadata"] == expected

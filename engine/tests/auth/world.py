@@ -14,9 +14,9 @@ import httpx
 import websockets
 
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import Body, Text, last_user_text, system_text
 from tests.auth.bodies import LATER, YEARLY
 from tests.auth.rules import CALLERS, Row

@@ -21,12 +21,13 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from tests.conftest import BuildGraph
 
 ALICE = identity.Actor("alice", "acme")
-FILES = deployed().memory.namespace(ALICE, identity.DEFAULT_AGENT_ASSISTANT)
+FILES = deployed().memory.namespace(ALICE, AGENT)
 TASK = "Conversations with something new"
 AGAIN = "was taken back"
 READY = [Text("done")]

@@ -35,7 +35,7 @@ def talk(thread_id: str, *texts: str, updated_at: str = "1") -> Conversation:
 
 
 async def due(store: BaseStore, platform: Platform, actor: Actor = ALICE, assistant: str | None = None) -> list[Due]:
-    return await find_due(store, platform, actor, assistant)  # type: ignore[arg-type]
+    return await find_due(store, platform, actor, assistant, agents=["agent"])  # type: ignore[arg-type]
 
 
 async def read(store: BaseStore, platform: Platform, actor: Actor = ALICE) -> list[str]:

@@ -17,13 +17,14 @@ from lasting_memory.controls import controls
 from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.validation import RefusedWrite
 from tests.memory.test_paused import control, status
 from tests.memory.test_temporary import new_thread
 
 ALICE = identity.Actor("alice", "acme")
-FILES = deployed().memory.namespace(ALICE, identity.DEFAULT_AGENT_ASSISTANT)
+FILES = deployed().memory.namespace(ALICE, AGENT)
 AUTHOR = identity.Author("consolidation", "alice", "run", "thread")
 FOOD, TEA = "/food.md", "/tea.md"
 

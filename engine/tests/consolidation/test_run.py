@@ -355,9 +355,9 @@ def test_consolidation_is_asked_to_shorten_the_oldest_topics() -> None:
     """Consolidation is asked to shorten the oldest topics where memory is over its budget."""
     topics = [topic(f"/topics/{n}.md", SHORTEN_ABOVE_BYTES // 8, f"2026-01-0{n}") for n in (7, 3, 5, 1, 2, 4, 6)]
     files = {item.key: item for item in [*topics, topic("/topics/index.md", 10, "2025"), topic("/preferences.md", 10, "2025")]}
-    assert shorten(files) == ""
+    assert shorten(deployed(), files) == ""
     files["/topics/8.md"] = topic("/topics/8.md", SHORTEN_ABOVE_BYTES // 4, "2026-01-08")
-    asked = shorten(files)
+    asked = shorten(deployed(), files)
     assert ", ".join(f"/memories/topics/{n}.md" for n in range(1, 6)) in asked
     assert "topics/6.md" not in asked
     assert "{" not in asked

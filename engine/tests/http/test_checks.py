@@ -25,7 +25,6 @@ from lasting_memory.consolidation.guard import Changed
 from lasting_memory.consolidation.proposals import Proposal, apply, decide, propose
 from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
 from lasting_memory.files.starting import starting_files
-from lasting_memory.people import identity
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
@@ -184,7 +183,7 @@ async def test_what_a_memory_starts_with_is_checked(store: BaseStore) -> None:
         seen.append((path, content, author.kind))
         raise RefusedWrite("Not this.")
 
-    texts = await starting_files(store, ALICE, identity.DEFAULT_AGENT_ASSISTANT, forked(refuse), write=True)
+    texts = await starting_files(store, ALICE, deployed().default_assistant, forked(refuse), write=True)
     assert seen == [(f"/memories{key}", text, "seed") for key, text in texts.items()]
     assert seen
     assert stored(store) == "[]"

@@ -19,9 +19,10 @@ from lasting_memory import journal
 from lasting_memory.http import forget as forget_module
 from lasting_memory.http.forget import forget
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor, Author, Context
+from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import SUBAGENTS, graph_builders
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
 from tests.conftest import BuildGraph, Graph
@@ -80,7 +81,7 @@ async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_l
     bob = BOTH.memory.namespace(Actor("bob", "acme"), OTHER)
     await furnish(store, bob, Actor("bob", "acme"))
     others = left(store)
-    for assistant in (DEFAULT_AGENT_ASSISTANT, OTHER, "22222222-2222-3333-4444-555555555555"):
+    for assistant in (AGENT, OTHER, "22222222-2222-3333-4444-555555555555"):
         await furnish(store, BOTH.memory.namespace(ALICE, assistant))
     gone = BOTH.memory.namespace(ALICE, OTHER)
     for key in ("/preferences.md", "/topics/a.md"):
@@ -92,7 +93,7 @@ async def test_memory_with_every_assistant_goes_also_where_only_its_history_is_l
 
 
 async def test_shared_memory_stays(store: BaseStore) -> None:
-    shared = SHARED.memory.namespace(ALICE, DEFAULT_AGENT_ASSISTANT)
+    shared = SHARED.memory.namespace(ALICE, AGENT)
     store.put(shared, "/preferences.md", {**create_file_data("everybody's")})
     others = left(store)
     store.put(namespaces.positions(ALICE), "thread", {"message_id": "1"})

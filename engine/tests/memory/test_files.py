@@ -16,18 +16,19 @@ from lasting_memory import validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files import backends as files_module
 from lasting_memory.files.routes import build_backend, build_permissions
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Author, Context
+from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import MAX_FILE_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.parts import graph_builders
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.validation import RefusedWrite
 from tests.conftest import BuildGraph
 
 POLICIES = ("policies", "acme")
 MEMORIES = ("memories", "acme:alice")
-SKILLS = ("skills", DEFAULT_AGENT_ASSISTANT)
+SKILLS = ("skills", AGENT)
 DEFAULTS = deployed()
 SPELLINGS = ["{0}/x.md", "{0}", "{0}/", "/{0}//x.md", "{0}//x.md", "{0}/./x.md", "{0}/sub/../x.md", "/./{0}/x.md"]
 
@@ -133,7 +134,7 @@ async def test_shared_memory_is_written_as_shared_writes_says(store: BaseStore, 
     """Memory shared by an assistant's users is written as `SHARED_WRITES` says."""
     settings = deployed(memory_scope="assistant", shared_writes=shared_writes)
     await Calls(store, settings)("awrite", "/memories/a.md", "x")
-    assert bool(store.get(("memories", f"{DEFAULT_AGENT_ASSISTANT}:acme"), "/a.md")) is written
+    assert bool(store.get(("memories", f"{AGENT}:acme"), "/a.md")) is written
     for path in ("/memories/b.md", "/skills/x.md"):
         assert (await Calls(store, settings, consolidating=True)("awrite", path, "x")).error
 

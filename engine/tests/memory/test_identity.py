@@ -12,7 +12,6 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-untyped]
 
 from lasting_memory.people.identity import (
-    DEFAULT_AGENT_ASSISTANT,
     MAX_IDENTITY_BYTES,
     Actor,
     Context,
@@ -26,6 +25,7 @@ from lasting_memory.people.identity import (
     part_of,
 )
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import AGENT
 from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SETTINGS, identities, quickly
 
 
@@ -172,18 +172,18 @@ ASSISTANTS = {
     "agent": (on_server("agent", ASSISTANT), ASSISTANT),
     "agent, whose context names another": (on_server("agent", ASSISTANT, OTHERS), ASSISTANT),
     "consolidation of a named one's conversations": (on_server("consolidation_agent", ASSISTANT, OTHERS), OTHER_ASSISTANT),
-    "consolidation": (on_server("consolidation_agent", ASSISTANT, Context()), DEFAULT_AGENT_ASSISTANT),
-    "consolidation without a context": (on_server("consolidation_agent", ASSISTANT), DEFAULT_AGENT_ASSISTANT),
-    "no server": (start("alice"), DEFAULT_AGENT_ASSISTANT),
+    "consolidation": (on_server("consolidation_agent", ASSISTANT, Context()), AGENT),
+    "consolidation without a context": (on_server("consolidation_agent", ASSISTANT), AGENT),
+    "no server": (start("alice"), AGENT),
 }
 
 
 @pytest.mark.parametrize(("runtime", "expected"), ASSISTANTS.values(), ids=ASSISTANTS)
 def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(runtime: Runtime[Any], expected: str) -> None:
-    assert current_assistant(runtime) == expected
+    assert current_assistant(AGENT, runtime) == expected
 
 
 @pytest.mark.server
 async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(server: DevServer) -> None:
     assistants = await server.as_operator().assistants.search(graph_id="agent", metadata={"created_by": "system"})
-    assert [assistant["assistant_id"] for assistant in assistants] == [DEFAULT_AGENT_ASSISTANT]
+    assert [assistant["assistant_id"] for assistant in assistants] == [AGENT]

@@ -16,10 +16,12 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.files.starting import starting_memory
 from lasting_memory.people import namespaces, scopes
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor
+from lasting_memory.people.identity import Actor
 from lasting_memory.people.namespaces import Namespace, policies, skills
 from lasting_memory.settings import MemoryScope
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.people import AGENT
 from tests.memory.identities import ALICE, ASSISTANT, OTHER_ASSISTANT, SCOPES, SHAPES, identities, quickly, scoped, within_limit
 
 ALLOWED_BY_STORE_BACKEND = re.compile(r"[A-Za-z0-9\-_@+:~]+\Z")  # less the period, which the store forbids
@@ -171,13 +173,13 @@ ON_THE_SERVER = (
 async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     """A first turn of this person, then the seeds in their namespace, over the store API."""
     client, operator = server.as_user(identity, org), server.as_operator()
-    namespace = scopes.person().namespace(Actor(identity, org), DEFAULT_AGENT_ASSISTANT)
+    namespace = scopes.person().namespace(Actor(identity, org), AGENT)
     assert not (await operator.store.search_items(namespace))["items"]
 
     thread = await client.threads.create()
     await run_turn(client, thread["thread_id"], "hello")
 
-    seed = starting_memory(Actor(identity, org), None)["/preferences.md"]
+    seed = starting_memory(deployed())["/preferences.md"]
     for reader in (operator, client):
         item = await reader.store.get_item(namespace, key="/preferences.md")
         assert item["value"]["content"] == seed

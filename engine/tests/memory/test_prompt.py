@@ -13,17 +13,17 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory.agent import blocks
 from lasting_memory.agent.prompt import MAX_POLICY_FILES
 from lasting_memory.files.starting import starting_memory
-from lasting_memory.people import identity
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT
 from lasting_memory.settings import MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import SKILLS as SKILLS_ARE_ON
 from lasting_memory.testing.parts import SUBAGENTS
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
 from tests.conftest import BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
 POLICIES = ("policies", "acme")
-SKILLS = ("skills", DEFAULT_AGENT_ASSISTANT)
+SKILLS = ("skills", AGENT)
 THINGS = ("preference", "rule", *["skill"] * SKILLS_ARE_ON)
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it well.\n"
 
@@ -189,7 +189,7 @@ async def test_text_that_no_model_could_be_sent_is_said_so(graph: BuildGraph, mo
 async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_change(graph: BuildGraph, store: BaseStore) -> None:
     agent = graph()
     await agent.turn("one")
-    assert {item.key for item in store.search(MEMORIES)} == set(starting_memory(identity.Actor("alice", "acme"), None)) != set()
+    assert {item.key for item in store.search(MEMORIES)} == set(starting_memory(deployed())) != set()
     put(store, MEMORIES, "/preferences.md", "mine")
     await agent.turn("two")
     item = store.get(MEMORIES, "/preferences.md")

@@ -12,15 +12,16 @@ from deepagents.backends.utils import create_file_data
 from deepagents.middleware import skills as builtin
 from langgraph.store.base import BaseStore
 
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Author
+from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import BOMB, HOSTILE_SKILLS, skill
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import RefusedWrite, before_write, read_skill
 from tests.conftest import BuildGraph
 
 OWN = ("memories", "acme:alice")
-SHARED = ("skills", DEFAULT_AGENT_ASSISTANT)
+SHARED = ("skills", AGENT)
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it well.\n"
 
 

@@ -17,7 +17,7 @@ from tests.memory.test_paused import control
 from tests.memory.test_temporary import new_thread
 
 pytestmark = pytest.mark.server
-STARTING = {f"/memories{key}" for key in starting_memory(identity.Actor("alice", "acme"), None)}
+STARTING = {f"/memories{key}" for key in starting_memory(deployed())}
 
 
 async def paths(client: LangGraphClient) -> set[str]:

@@ -15,9 +15,10 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 
 from lasting_memory.controls import delete_temporary
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor
+from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.parts import CONSOLIDATION, graph_builders, needs_consolidation
+from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.auth.bodies import a2a_message, rpc
 from tests.conftest import model_env
@@ -157,7 +158,7 @@ async def test_a2a_goes_on_with_one(server: DevServer, model: ScriptedAnthropic,
     await remember(client, model, "likes fennel")
     model.script("hello", [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- hidden"})], [Text("done")])
     thread, before = await new_thread(client), await client.http.get("/memory")
-    await client.http.post(f"/a2a/{DEFAULT_AGENT_ASSISTANT}", json=rpc("message/send", message=a2a_message(contextId=thread)))
+    await client.http.post(f"/a2a/{AGENT}", json=rpc("message/send", message=a2a_message(contextId=thread)))
     assert "fennel" not in system_text(model.requests[-1])
     assert await is_temporary(client, thread)
     assert await client.http.get("/memory") == before

@@ -10,8 +10,9 @@ import yaml
 from playwright.sync_api import Page, expect
 
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT, Actor
+from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import AGENT
 from tests.page.conftest import Elsewhere, Visit, put_item
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -71,7 +72,7 @@ def test_hostile_text_in_paths_files_and_their_history_is_text(visit: Visit, me:
         elsewhere.write(path, f"# {text}\n\n- {text}\n")
     entries = yaml.safe_load((Path(__file__).parents[1] / "injections.yaml").read_text("utf-8"))
     everything = "\n".join(entry["text"] for entry in entries)
-    memory = deployed().memory.namespace(Actor(me, "acme"), DEFAULT_AGENT_ASSISTANT)
+    memory = deployed().memory.namespace(Actor(me, "acme"), AGENT)
     # The routes refuse such a name, and credentials; other code may not.
     put_item(visitor.url, memory, "/injections.md", f"{everything}\n{TURNED}")
     put_item(visitor.url, memory, f"/{TURNED}.md", "x")

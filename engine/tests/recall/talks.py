@@ -28,7 +28,8 @@ def say(threads: Platform, thread_id: str, *texts: str, actor: Actor = ALICE, da
 
 
 async def hits(store: BaseStore, threads: Platform, query: str, actor: Actor = ALICE, **kwargs: Any) -> list[str]:
-    results = await search(store, threads, actor, query, kwargs.pop("limit", 5), today=NOW.date(), **kwargs)
+    told: dict[str, Any] = {"agents": ["agent"], "today": NOW.date(), **kwargs}
+    results = await search(store, threads, actor, query, told.pop("limit", 5), **told)
     return [item.conversation.thread_id for item in results.matches]
 
 

@@ -24,7 +24,7 @@ from tests.recall.talks import ALICE, conversations, hits, human, left, many, sa
 
 async def test_many_conversations_are_in_few_items_and_each_is_found(store: BaseStore, threads: Platform) -> None:
     many(threads, 700)
-    assert conversations(await catch_up(store, threads, ALICE)) == 703
+    assert conversations(await catch_up(store, threads, ALICE, agents=["agent"])) == 703
     new = await store.asearch(namespaces.recall(ALICE, "new"), limit=1_000)
     headers = await store.asearch(namespaces.recall(ALICE, "segments"), limit=1_000)
     assert len(new) < segments.MERGE_AT
@@ -37,16 +37,16 @@ async def test_many_conversations_are_in_few_items_and_each_is_found(store: Base
     assert await hits(store, threads, "zebra") == ["t64"]
     assert await hits(store, threads, "word64") == []
     many(threads, 100)
-    assert (await search(store, threads, ALICE, "word64", 5)).searched == 703
+    assert (await search(store, threads, ALICE, "word64", 5, agents=["agent"])).searched == 703
 
 
 async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(store: BaseStore) -> None:
     threads = Platform()
     many(threads, 230)
-    first = await search(store, threads, ALICE, "word229", 5)
+    first = await search(store, threads, ALICE, "word229", 5, agents=["agent"])
     assert [item.conversation.thread_id for item in first.matches] == ["t229"]
     assert first.outstanding == 130
-    await search(store, threads, ALICE, "x", 5)
+    await search(store, threads, ALICE, "x", 5, agents=["agent"])
     assert await hits(store, threads, "word0") == ["t0"]
     threads.messages = threads.calls["threads.search"] = 0
     await hits(store, threads, "word7")
@@ -67,10 +67,10 @@ async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
 ) -> None:
     threads, size = Platform(), segments.MERGE_AT * segments.FANOUT
     many(threads, size - 10)
-    await catch_up(store, threads, ALICE)
+    await catch_up(store, threads, ALICE, agents=["agent"])
     before = await segments.load(store, ALICE)
     many(threads, 20, start=size - 10)
-    await catch_up(store, threads, ALICE)
+    await catch_up(store, threads, ALICE, agents=["agent"])
     now = {part.name for part in (await segments.load(store, ALICE)).parts}
     assert now.isdisjoint(part.name for part in before.parts if not part.bucket)
 
@@ -94,7 +94,7 @@ DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"terms": "AAAA"}, {"places":
 async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: Any, damage: dict[str, Any]) -> None:
     store, threads = InMemoryStore(), Platform()
     many(threads, segments.MERGE_AT + 10)
-    await catch_up(store, threads, ALICE)
+    await catch_up(store, threads, ALICE, agents=["agent"])
     items = await store.asearch(namespaces.recall(ALICE, part), limit=1_000)
     assert items
     for item in items:
@@ -102,7 +102,7 @@ async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: 
     for number in (0, segments.MERGE_AT + 9):
         await hits(store, threads, f"word{number}")  # notices
         assert await hits(store, threads, f"word{number}") == [f"t{number}"]
-    assert (await search(store, threads, ALICE, "usual", 5)).searched == segments.MERGE_AT + 10
+    assert (await search(store, threads, ALICE, "usual", 5, agents=["agent"])).searched == segments.MERGE_AT + 10
 
 
 async def test_what_no_item_may_look_like_is_refused() -> None:
@@ -118,10 +118,10 @@ async def test_forget_leaves_nothing_and_the_next_search_makes_it_again(store: B
     many(threads, 100)
     say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
     await hits(store, threads, "puppies", Actor("bob", "acme"))
-    await catch_up(store, threads, ALICE)
+    await catch_up(store, threads, ALICE, agents=["agent"])
     await forget(store, ALICE)
     assert await left(store) == []
-    assert conversations(await catch_up(store, threads, ALICE)) == 103
+    assert conversations(await catch_up(store, threads, ALICE, agents=["agent"])) == 103
     assert await hits(store, threads, "puppies") == ["dog"]
 
 

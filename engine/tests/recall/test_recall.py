@@ -95,7 +95,7 @@ async def test_a_thread_that_is_gone_is_not_shown_and_leaves_the_index(store: Ba
     documents = namespaces.recall(ALICE, "documents")
     assert await store.aget(documents, segments.document_key(key_of("dog"))) is None
     assert len(await store.asearch(documents, limit=100)) == 3  # two conversations, and the watermark
-    assert (await search(store, threads, ALICE, "puppies", 5)).searched == 2
+    assert (await search(store, threads, ALICE, "puppies", 5, agents=["agent"])).searched == 2
 
 
 async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store: BaseStore, threads: Platform) -> None:
@@ -109,7 +109,7 @@ async def test_alternatives_find_but_count_less_than_the_query_s_own_words(store
 
 async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore, threads: Platform) -> None:
     say(threads, "paste", "filler " * 7_000 + "the zebra is striped", "ok", *["lorem ipsum " * 4_000] * 3)
-    results = await search(store, threads, ALICE, "zebra", 5)
+    results = await search(store, threads, ALICE, "zebra", 5, agents=["agent"])
     assert [item.conversation.thread_id for item in results.matches] == ["paste"]
     assert results.matches[0].turns[0][0] == 0
     item = await store.aget(namespaces.recall(ALICE, "documents"), segments.document_key(key_of("paste")))
@@ -130,7 +130,7 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
         {"type": "strange", "content": {"x": 1}},
         "not a message",
     )  # fmt: skip
-    (item,) = (await search(InMemoryStore(), threads, ALICE, "how did we fix the build?", 5)).matches
+    (item,) = (await search(InMemoryStore(), threads, ALICE, "how did we fix the build?", 5, agents=["agent"])).matches
     assert [turn.text for turn in item.conversation.turns][:5] == [
         "fix the build please",
         'called sh {"c": "make"}',
@@ -167,7 +167,7 @@ def past(*talks: tuple[str, list[str]]) -> Platform:
 
 
 async def answered(threads: Platform, query: str, limit: int = 5) -> str:
-    return results_text(query, await search(InMemoryStore(), threads, ALICE, query, limit))
+    return results_text(query, await search(InMemoryStore(), threads, ALICE, query, limit, agents=["agent"]))
 
 
 DOG = ("dog", ["Our dog Rex had puppies", "How many?", "Seven, all brown"])

@@ -125,7 +125,7 @@ async def test_the_right_conversation_and_turn_are_found_in_this_language(langua
         threads.put(ALICE, str(number), (NOW - timedelta(number)).isoformat(), spoken(said))
     missed = []
     for question, conversation, turn in questions:
-        results = await search(store, threads, ALICE, question, 3, today=NOW.date())
+        results = await search(store, threads, ALICE, question, 3, agents=["agent"], today=NOW.date())
         is_first = bool(results.matches) and results.matches[0].conversation.thread_id == str(conversation)
         is_quoted = conversations[conversation - 1][turn - 1] in results_text(question, results)
         first, quoted = first + is_first, quoted + is_quoted

@@ -65,7 +65,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
     async def _load(self) -> tuple[Block, Block]:
         actor = identity.current_actor(self._deployment.settings)
-        return await self._read(get_store(), actor, identity.current_assistant(), preview=False)
+        assistant = identity.current_assistant(self._deployment.default_assistant)
+        return await self._read(get_store(), actor, assistant, preview=False)
 
     async def preview(self, store: BaseStore, actor: identity.Actor, assistant: str) -> tuple[Block, Block]:
         """Policies and memory as this person's next run will show them. Writes nothing, and needs no run."""
@@ -86,8 +87,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         dry = runtime is not None and identity.run_context(runtime).dry_run
         texts: dict[str, str] = {}
         if not (temporary or is_paused or dry or any(items)):
-            context = runtime.context if runtime else None
-            texts = await starting_files(store, actor, assistant, self._deployment, context, write=not preview)
+            texts = {**await starting_files(store, actor, assistant, self._deployment, write=not preview)}
         if self._drafts and (draft := self._drafts()):
             items = await draft.abatch(reads)
 

@@ -95,7 +95,8 @@ def _search_memories(deployment: Deployment) -> BaseTool:
         """
         if runtime.store is None:
             return "Error: this run has no store, so there is no memory to search."
-        namespace = deployment.memory.namespace(identity.current_actor(deployment.settings), identity.current_assistant())
+        actor, assistant = identity.current_actor(deployment.settings), identity.current_assistant(deployment.default_assistant)
+        namespace = deployment.memory.namespace(actor, assistant)
         matches = await _search(runtime.store, namespace, query)
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."

@@ -127,7 +127,7 @@ class _Handlers:
             ADMISSION.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
         if value.get("metadata") is None:  # a copy: the platform copies the owner, too
             value["metadata"] = {}
-        run_requests.rebuild_thread_metadata(value["metadata"], new=True)
+        run_requests.rebuild_thread_metadata(value["metadata"], self._deployment.agents, new=True)
         await self._delete_temporary(ctx.user)
         value["metadata"].update(self._owner(ctx.user))
         return self._own_only(ctx.user)
@@ -139,7 +139,7 @@ class _Handlers:
     async def update_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """An update never changes the owner. Only operators write state where approvals depend on it."""
         if "metadata" in value and "action" not in value:  # with an action it cancels runs: `metadata` says which
-            run_requests.rebuild_thread_metadata(value["metadata"], new=False)
+            run_requests.rebuild_thread_metadata(value["metadata"], self._deployment.agents, new=False)
         elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
             self._check_state_write(ctx.user)
             if thread := await _thread_of(value.get("thread_id")):

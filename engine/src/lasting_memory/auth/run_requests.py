@@ -10,7 +10,7 @@ needs a decision.
 """
 
 import reprlib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from typing import Annotated, Any, get_type_hints
 from uuid import UUID
 
@@ -160,12 +160,12 @@ def rebuild_config(config: MutableMapping[str, Any], *, operator: bool) -> None:
     _become(config, _checked(_CONFIGS[operator], config, "config"))
 
 
-def rebuild_thread_metadata(metadata: MutableMapping[str, Any], *, new: bool) -> None:
-    """Rebuild a thread's metadata in place. A new thread, which may have a history, may say that it is a conversation, and
-    temporary. Raises `HTTPException` 422 if the metadata is invalid.
+def rebuild_thread_metadata(metadata: MutableMapping[str, Any], agents: Collection[str], *, new: bool) -> None:
+    """Rebuild a thread's metadata in place. A new thread, which may have a history, may say that it is a conversation with one
+    of these agents, and temporary. Raises `HTTPException` 422 if the metadata is invalid.
     """
-    marks = {TEMPORARY: True} if metadata.get(TEMPORARY) is True else {}
-    marks |= {"graph_id": graph} if (graph := metadata.get("graph_id")) in settings.agent_graphs() else {}
+    marks: dict[str, Any] = {TEMPORARY: True} if metadata.get(TEMPORARY) is True else {}
+    marks |= {"graph_id": graph} if (graph := metadata.get("graph_id")) in agents else {}
     _become(metadata, {**_checked(_METADATA, metadata, "metadata"), **(marks if new else {})})
 
 

@@ -26,15 +26,15 @@ from lasting_memory.consolidation.proposals import files_of
 from lasting_memory.consolidation.run_records import Record
 from lasting_memory.consolidation.taken_back import Dated, shown_lines
 from lasting_memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import rank
-from lasting_memory.settings import CONSOLIDATIONS_AT_ONCE, MEMORY_BUDGET_BYTES, PROMPTS, TOPIC_FILES_SHOWN
+from lasting_memory.settings import CONSOLIDATIONS_AT_ONCE, MEMORY_BUDGET_BYTES, TOPIC_FILES_SHOWN
 from lasting_memory.validation import RefusedWrite
 
 TOOL = "search_recent_conversations"
 NOTHING_NEW = "Nothing is new since the last consolidation."
-TASK, SHORTEN, RETRY = ((PROMPTS / f"consolidation_{name}.md").read_text("utf-8") for name in ("task", "shorten", "retry"))
 # Topics to shorten at once.
 TOPICS_SHORTENED = 5
 # Conversations of a batch that its revisions name.
@@ -149,20 +149,25 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 # --- What the model is given
 
 
-def task(draft: Draft) -> str:
+def task(deployment: Deployment, draft: Draft) -> str:
     """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
-    text = TASK.replace("{count}", str(len(draft.shown))) + shorten(draft.base)
-    return f"{text}\n{RETRY.replace('{reason}', draft.refused)}" if draft.refused else text
+    text = deployment.prompt("consolidation_task.md").replace("{count}", str(len(draft.shown))) + shorten(
+        deployment, draft.base
+    )
+    if not draft.refused:
+        return text
+    return f"{text}\n{deployment.prompt('consolidation_retry.md').replace('{reason}', draft.refused)}"
 
 
-def shorten(files: Mapping[str, Item]) -> str:
+def shorten(deployment: Deployment, files: Mapping[str, Item]) -> str:
     """The request to shorten memory that is over its budget, or "". Blocks."""
     size = usage_of([*files.values()])["bytes"]
     if size <= SHORTEN_ABOVE_BYTES:
         return ""
     oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
     named = ", ".join(f"/memories{item.key}" for item in oldest)
-    text = SHORTEN.replace("{bytes}", f"{size:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
+    text = deployment.prompt("consolidation_shorten.md")
+    text = text.replace("{bytes}", f"{size:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
     return f"\n{text.replace('{topics}', named)}"
 
 

@@ -96,14 +96,20 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
 
 
 async def find_due(
-    store: BaseStore, threads: ThreadsClient, actor: identity.Actor, assistant_id: str | None, *, dry: bool = False
+    store: BaseStore,
+    threads: ThreadsClient,
+    actor: identity.Actor,
+    assistant_id: str | None,
+    *,
+    agents: Iterable[str],
+    dry: bool = False,
 ) -> list[Due]:
-    """A person's conversations (with this assistant) with new turns; more than fit into a batch, if there are more.
+    """A person's conversations with these agents (this assistant) with new turns; more than a batch holds, if there are more.
 
     It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
     noted as read, unless `dry`.
     """
-    metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor)]
+    metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor, agents)]
     item = await store.aget(namespaces.reading(actor), assistant_id or "all")
     read_to, changed = time_of(item.value.get("read_to") if item else None), list[tuple[int, str, str]]()
     newest = read_to.isoformat()

@@ -31,7 +31,7 @@ from lasting_memory.controls import creating_run, delete_idle, in_temporary_conv
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import drop
-from lasting_memory.settings import CONSOLIDATION_GRAPH, agent_graphs
+from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +58,6 @@ class Owner:
     actor: identity.Actor
     assistant_id: str | None = None
 
-    @property
-    def assistant(self) -> str:
-        """The assistant whose namespace the memory is in, where assistants have their own."""
-        return self.assistant_id or identity.DEFAULT_AGENT_ASSISTANT
-
     def context(self) -> dict[str, str]:
         """A context that names this owner. It counts in operators' runs; other people's runs are always their own."""
         named = {"user_id": self.actor.user_id, "org_id": self.actor.org_id}
@@ -71,10 +66,10 @@ class Owner:
 
 def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -> Owner:
     """The owner for whom the current run acts. Raises `IdentityError` as `identity.acting`."""
-    by_assistant = deployment.memory.per_assistant
-    return Owner(
-        identity.current_actor(deployment.settings, runtime), identity.current_assistant(runtime) if by_assistant else None
-    )
+    actor = identity.current_actor(deployment.settings, runtime)
+    if not deployment.memory.per_assistant:
+        return Owner(actor)
+    return Owner(actor, identity.current_assistant(deployment.default_assistant, runtime))
 
 
 # --- One person's runs
@@ -193,7 +188,7 @@ async def _all_due(deployment: Deployment, client: LangGraphClient, store: BaseS
     """The owner of each conversation with something new, and when it changed."""
     due, last = list[tuple[Owner, str]](), await store.aget(*namespaces.LAST_SWEEP)
     since = min(time_of(last.value.get("began")), datetime.now(UTC)) - _BACK if last else EARLIEST
-    for graph in agent_graphs():
+    for graph in deployment.agents:
         async for threads in changed_since(client.threads, {"graph_id": graph}, since, _PAGE):
             owners = await _due(threads, deployment, store)
             due += [(owners[each["thread_id"]], str(each["updated_at"])) for each in threads if each["thread_id"] in owners]
@@ -239,7 +234,7 @@ async def delete_old(
         late = [each for each in threads if time_of(each["updated_at"]) >= before - _BACK]
         return set() if deployment.memory.is_shared else {*await _due(late, deployment, store)}
 
-    deleted = [each for graph in agent_graphs() for each in await delete_idle(client, {"graph_id": graph}, before, spared)]
+    deleted = [each for graph in deployment.agents for each in await delete_idle(client, {"graph_id": graph}, before, spared)]
     owned = defaultdict[identity.Actor, list[str]](list)
     for thread in deleted:
         if owner := _owner(thread, deployment):  # without one it has no index

@@ -87,7 +87,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             draft = await self._begin(runtime)
         except NothingToDoError as answer:
             return {**_ended(state, str(answer)), "jump_to": "end"}
-        return await _shown(state, draft)
+        return await _shown(self._deployment, state, draft)
 
     async def _begin(self, runtime: Runtime[Any]) -> Draft:
         dry = identity.run_context(runtime).dry_run
@@ -100,14 +100,14 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         report = Record(identity.current_run_id() or "", now(), dry_run=dry)
         at_end(partial(self._end, store, report, actor, began))
         await self._check_may_begin(owner, store, began, dry=dry)
-        files = self._deployment.memory.namespace(actor, owner.assistant)
+        files = self._deployment.memory.namespace(actor, owner.assistant_id or self._deployment.default_assistant)
         known = await proposals(store, actor, files)
         if sum(bool(each.changes) for each in known) >= MAX_PROPOSALS:
             raise NothingToDoError(UNDECIDED)
         base = await files_of(store, files)
         for each in known:
             base = await asyncio.to_thread(applied, base, each.changes, each.author, self._deployment, skip=True)
-        due = await find_due(store, client.threads, actor, owner.assistant_id, dry=dry)
+        due = await find_due(store, client.threads, actor, owner.assistant_id, agents=self._deployment.agents, dry=dry)
         shown = await asyncio.to_thread(batch, due, BATCH_TOKENS)
         if not shown:
             raise NothingToDoError(NOTHING_NEW)
@@ -214,7 +214,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         problem = problem or await refusal(store, draft.files, kept, draft.author, self._deployment)
         if (problem or brought) and not stopped and not draft.refused:
             await draft.begin(problem or objection(brought))
-            return {**await _shown(state, draft), "jump_to": "model"}
+            return {**await _shown(self._deployment, state, draft), "jump_to": "model"}
         left_out = f"Left out: {objection(brought)}" if brought else ""
         finish = self._finish(store, draft, kept, problem, left_out, review=present.review)
         report = await asyncio.shield(finish)  # whoever cancels the run now cancels neither the commit nor the record
@@ -222,7 +222,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         report.log()
         if not dry and report.status in {"done", "proposed"}:
             try:
-                await catch_up(store, get_client().threads, owner.actor)
+                await catch_up(store, get_client().threads, owner.actor, agents=self._deployment.agents)
             except Exception as error:  # whatever it is, memory is consolidated, and the next search does it
                 logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
         if draft.more and not stopped and not dry:
@@ -276,11 +276,11 @@ async def _brought_back(store: BaseStore, draft: Draft, changed: list[guard.Chan
     return await asyncio.to_thread(returning, changed, present, taken, draft.said, talk)
 
 
-async def _shown(state: Any, draft: Draft) -> dict[str, Any]:
+async def _shown(deployment: Deployment, state: Any, draft: Draft) -> dict[str, Any]:
     """The batch as the answer to the model's first tool call."""
     call = AIMessage("", tool_calls=[{"name": TOOL, "args": {}, "id": f"batch-{draft.report.run_id}"}])
     answer = ToolMessage(draft.text, name=TOOL, tool_call_id=call.tool_calls[0]["id"])
-    asked = HumanMessage(await asyncio.to_thread(task, draft))
+    asked = HumanMessage(await asyncio.to_thread(task, deployment, draft))
     return {**_only(state, asked, call, answer), "consolidating": True}
 
 

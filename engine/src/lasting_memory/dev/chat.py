@@ -1,12 +1,13 @@
 """`make chat`: a conversation in the terminal, over the same HTTP API that any other client uses.
 
-python -m dev.chat --as alice@example.com [--org acme] [--graph agent] [--url URL]
+python -m lasting_memory.dev.chat --as alice@example.com [--org acme] [--graph agent] [--url URL]
 """
 
 import argparse
 import asyncio
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -112,7 +113,7 @@ def main() -> str | None:
     parser.add_argument("--as", dest="identity", required=True, help="who to be, e.g. alice@example.com")
     parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
     parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
-    parser.add_argument("--graph", default=agent_graphs()[0], help="with which agent")
+    parser.add_argument("--graph", default=agent_graphs(Path())[0], help="with which agent")
     args = parser.parse_args()
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:

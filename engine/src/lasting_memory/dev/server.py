@@ -1,6 +1,6 @@
-"""`make dev`: the platform's development server on a free port, seeded, with the next steps.
+"""`make dev`: the platform's development server of the current directory on a free port, seeded, with the next steps.
 
-python -m dev.server [--port PORT] [--postgres]
+python -m lasting_memory.dev.server [--port PORT] [--postgres]
 """
 
 import argparse
@@ -14,11 +14,12 @@ import subprocess
 import sys
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any
 
 import httpx
 
-from lasting_memory.settings import DEV_ADDRESS, ENGINE, PROJECT, dev_address, local_environ
+from lasting_memory.settings import DEV_ADDRESS, ENGINE, dev_address, local_environ
 
 FIRST_PORT, PORTS = 2024, 100
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
@@ -49,7 +50,7 @@ def choose_port(asked: int | None) -> int:
 
 def only_server() -> IO[str]:
     """The lock of this folder, held by the command and the server. Raises `SystemExit` if another server has it."""
-    lock = (PROJECT / ".dev.lock").open("a")
+    lock = Path(".dev.lock").open("a")  # noqa: SIM115  # held until the command ends
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -66,13 +67,12 @@ def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]
 
 def start(port: int, lock: IO[str], *, postgres: bool) -> subprocess.Popen[bytes]:
     """`langgraph dev` on `port`, which holds the folder's lock, too."""
-    path, deployed = DEV_ADDRESS.parent / "langgraph.json", json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+    path, deployed = DEV_ADDRESS.parent / "langgraph.json", json.loads(Path("langgraph.json").read_text("utf-8"))
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
     command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
     return subprocess.Popen(  # noqa: S603
         [*command, "--n-jobs-per-worker", JOBS],
-        cwd=PROJECT,
         env=local_environ(),
         start_new_session=True,
         pass_fds=[lock.fileno()],
@@ -100,7 +100,7 @@ def serve(server: subprocess.Popen[bytes], url: str) -> None:
                 break
         time.sleep(0.2)
     DEV_ADDRESS.write_text(url, "utf-8")
-    if subprocess.run([sys.executable, "-m", "seeds", "--url", url], cwd=PROJECT, check=False).returncode:  # noqa: S603
+    if subprocess.run([sys.executable, "-m", "seeds", "--url", url], check=False).returncode:  # noqa: S603
         sys.exit("The server was not seeded; the reason is above.")
     print(NEXT.format(url=url), flush=True)  # noqa: T201  # a command's answer
     server.wait()
@@ -122,7 +122,7 @@ def main() -> None:
     finally:
         stop(server)
         if args.postgres:
-            import_module(POSTGRES).stop_embedded(PROJECT)
+            import_module(POSTGRES).stop_embedded(Path.cwd())
 
 
 if __name__ == "__main__":

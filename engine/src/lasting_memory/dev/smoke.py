@@ -1,20 +1,20 @@
-"""`make smoke`: tests a deployment from outside as one person, and forgets that person at the end.
+"""`make smoke`: tests a deployment of this folder from outside as one person, and forgets that person at the end.
 
-python -m dev.smoke --url URL, with the token on standard input. One line for each claim that holds; at the first that does not,
-the reason. The person must have no memory, because the test deletes everything of theirs.
+python -m lasting_memory.dev.smoke --url URL, with the token on standard input. One line for each claim that holds;
+at the first that does not, the reason. The person must have no memory, because the test deletes everything of theirs.
 """
 
 import argparse
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from lasting_memory.settings import agent_graphs
 
-AGENT = agent_graphs()[0]
 # Marks a person of the smoke test, also after an interrupted test.
 MARK = "/memories/smoke-test.md"
 # Seconds for a model's answer.
@@ -25,8 +25,8 @@ class FailedError(Exception):
     """A claim that does not hold, with the reason in one line."""
 
 
-def smoke(client: httpx.Client) -> Iterator[str]:
-    """Tries everything as the person whom `client` signs in, and gives each claim that holds. Raises `FailedError`.
+def smoke(client: httpx.Client, agent: str) -> Iterator[str]:
+    """Tries everything as the person whom `client` signs in, with an agent, and gives what holds. Raises `FailedError`.
 
     Once the person is known to have no memory, the deletion follows whatever fails, also Ctrl-C.
     """
@@ -38,7 +38,7 @@ def smoke(client: httpx.Client) -> Iterator[str]:
 
     def say(text: str) -> tuple[str, list[dict[str, Any]]]:
         thread = ask("POST", "/threads", {})["thread_id"]
-        body = {"assistant_id": AGENT, "input": {"messages": [{"role": "user", "content": text}]}}
+        body = {"assistant_id": agent, "input": {"messages": [{"role": "user", "content": text}]}}
         values = ask("POST", f"/threads/{thread}/runs/wait", body)
         messages = values.get("messages") or [{}]
         hold(messages[-1].get("type") == "ai", f"The run ended without an answer: {str(values)[:200]}")
@@ -50,7 +50,7 @@ def smoke(client: httpx.Client) -> Iterator[str]:
     yield "health"
     shared = ask("GET", "/memory/me")["memory_scope"] == "assistant"  # nobody has files of their own
     paths = [] if shared else [file["path"] for file in ask("GET", "/memory")["files"]]
-    talked = ask("POST", "/threads/search", {"limit": 1, "metadata": {"graph_id": AGENT}})
+    talked = ask("POST", "/threads/search", {"limit": 1, "metadata": {"graph_id": agent}})
     is_new = MARK in paths or not (paths or talked)
     hold(is_new, "TOKEN is of somebody who has memory, and all of it would be deleted; use another person's.")
     yield "newcomer"
@@ -87,12 +87,12 @@ def hold(holds: object, reason: str) -> None:
 
 def main() -> str | None:
     """The command. Returns the reason if a claim does not hold."""
-    parser = argparse.ArgumentParser(prog="python -m dev.smoke", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m lasting_memory.dev.smoke", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--url", required=True)
     url, token = parser.parse_args().url, sys.stdin.read().strip()
     try:
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS) as client:
-            for claim in smoke(client):
+            for claim in smoke(client, agent_graphs(Path())[0]):
                 print(f"ok      {claim}", flush=True)
     except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
         return f"FAILED  {error if isinstance(error, FailedError) else repr(error)}"

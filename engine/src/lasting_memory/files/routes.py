@@ -55,6 +55,9 @@ def build_routes(
     def actor(runtime: Runtime[Any] | None = None) -> identity.Actor:
         return identity.current_actor(deployment.settings, runtime)
 
+    def assistant(runtime: Runtime[Any]) -> str:
+        return identity.current_assistant(deployment.default_assistant, runtime)
+
     def memory_store() -> BaseStore | None:
         return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
 
@@ -62,7 +65,7 @@ def build_routes(
         memory = path == "/memories/"
         return ScopedFiles(
             deployment=deployment,
-            namespace=lambda run: scope.namespace(actor(run), identity.current_assistant(run)),
+            namespace=lambda run: scope.namespace(actor(run), assistant(run)),
             gate=build_gate(scope.rule(deployment.settings, consolidating=consolidating), deployment, memory=memory),
             route=path.rstrip("/"),
             author=lambda: identity.current_author(deployment.settings, consolidating=consolidating),

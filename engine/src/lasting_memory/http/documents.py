@@ -7,7 +7,7 @@ files stay as they are.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
@@ -84,7 +84,7 @@ async def document(
     lists = {
         "files": _files(store, of, unreadable),
         "deleted_files": _deleted_files(store, of),
-        "conversations": conversations(client, actor, _PAGE),
+        "conversations": conversations(client, actor, deployment.agents, _PAGE),
     }
     for name, entries in lists.items():
         yield f', "{name}": ['.encode()
@@ -124,9 +124,11 @@ def _revisions(history: Sequence[journal.Revision]) -> list[Answer]:
     return [{**revision_summary(revision), "content": revision.content} for revision in history]
 
 
-async def conversations(client: LangGraphClient, actor: identity.Actor, page: int) -> AsyncIterator[bytes]:
-    """A person's conversations with all agents except temporary ones, `page` at a time: JSON objects with commas between."""
-    for metadata in owned_by(actor):
+async def conversations(
+    client: LangGraphClient, actor: identity.Actor, agents: Collection[str], page: int
+) -> AsyncIterator[bytes]:
+    """A person's conversations with these agents except temporary ones, `page` at a time: JSON objects and commas."""
+    for metadata in owned_by(actor, agents):
         threads = list[Any]()  # ids first: pages of a changing list would skip some
         listed: dict[str, Any] = {"metadata": metadata, "sort_by": "thread_id", "sort_order": "asc", "limit": _IDS}
         while some := await client.threads.search(**listed, offset=len(threads), select=["thread_id", "metadata"]):

@@ -66,7 +66,7 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
 
 async def _files(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> set[Namespace]:
     # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
-    private = person().namespace(actor, identity.DEFAULT_AGENT_ASSISTANT)
+    private = person().namespace(actor, deployment.default_assistant)
     return {private, *await memory_namespaces(store, actor, deployment)}
 
 

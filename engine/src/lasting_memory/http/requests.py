@@ -101,7 +101,7 @@ class PersonRequest:
         given = self.http.query_params.get("assistant_id")
         if given is not None and not self.deployment.memory.per_assistant:
             raise HTTPException(422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
-        return identity.DEFAULT_AGENT_ASSISTANT if given is None else str(UUID(given))
+        return self.deployment.default_assistant if given is None else str(UUID(given))
 
     @property
     def files(self) -> ScopedFiles:
@@ -175,7 +175,7 @@ async def memory_namespaces(store: BaseStore, actor: identity.Actor, deployment:
     if memory.is_shared:
         return []
     if not memory.per_assistant:
-        return [memory.namespace(actor, identity.DEFAULT_AGENT_ASSISTANT)]
+        return [memory.namespace(actor, deployment.default_assistant)]
     noted = await journal.all_items(store, namespaces.assistants(actor))
     return [memory.namespace(actor, identity.part_of(item.key)) for item in noted]
 

@@ -92,7 +92,10 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
     ones are not indexed yet, so search again.
     """
     async with get_client() as client:
-        results = await recall.search(caller.store, client.threads, caller.actor, query.q, query.limit, began=caller.began)
+        agents = caller.deployment.agents
+        results = await recall.search(
+            caller.store, client.threads, caller.actor, query.q, query.limit, agents=agents, began=caller.began
+        )
     shown = await asyncio.to_thread(lambda: [_shown(query.q, match) for match in results.matches])
     return {"conversations": shown, "searched": results.searched, "outstanding": results.outstanding}
 

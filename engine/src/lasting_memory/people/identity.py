@@ -10,7 +10,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime, get_runtime
 from langgraph_sdk.auth.types import BaseUser, StudioUser
 
-from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, agent_graphs
+from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings
 
 OPERATE = "memory:operate"
 WRITE_POLICIES = "policies:write"
@@ -139,18 +139,16 @@ def assistant_of(graph: str) -> str:
     return str(uuid5(_PLATFORM, graph))
 
 
-# The first agent's assistant, for requests and scripts that name none.
-DEFAULT_AGENT_ASSISTANT = assistant_of(agent_graphs()[0])
 DEFAULT_CONSOLIDATION_ASSISTANT = assistant_of(CONSOLIDATION_GRAPH)
 
 
-def current_assistant(runtime: Runtime[Any] | None = None) -> str:
-    """Id of the assistant whose skills and, under `user+assistant`, whose memory this run uses."""
+def current_assistant(default: str, runtime: Runtime[Any] | None = None) -> str:
+    """Id of the assistant whose skills and, under `user+assistant`, whose memory this run uses; `default` if none is named."""
     runtime = runtime or get_runtime()
     server = runtime.server_info
     if server and server.graph_id != CONSOLIDATION_GRAPH and server.assistant_id:
         return server.assistant_id
-    return run_context(runtime).assistant_id or DEFAULT_AGENT_ASSISTANT
+    return run_context(runtime).assistant_id or default
 
 
 def current_run_id() -> str | None:

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lasting_memory.people import identity
-from lasting_memory.settings import agent_graphs
 
 _SPEAKERS = {"human": "user", "ai": "assistant", "tool": "tool"}
 SPEAKERS = tuple(_SPEAKERS.values())
@@ -88,9 +87,9 @@ def message_text(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
-def owned_by(actor: identity.Actor) -> list[dict[str, str]]:
+def owned_by(actor: identity.Actor, agents: Iterable[str]) -> list[dict[str, str]]:
     """Thread metadata of a person's conversations as `auth.py` and the platform stamp it, one for each agent graph."""
-    return [{"graph_id": graph, "user_id": actor.user_id, "org_id": actor.org_id} for graph in agent_graphs()]
+    return [{"graph_id": graph, "user_id": actor.user_id, "org_id": actor.org_id} for graph in agents]
 
 
 async def threads_by_id(

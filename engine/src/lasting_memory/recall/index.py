@@ -208,6 +208,7 @@ async def catch_up(
     threads: Threads,
     actor: identity.Actor,
     *,
+    agents: Collection[str],
     current: str = "",
     most: int = sys.maxsize,
     began: journal.Began | None = None,
@@ -221,12 +222,12 @@ async def catch_up(
     except DamagedError:
         await forget(store, actor)
         index = Index()
-    listed = await _changed(threads, actor, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
+    listed = await _changed(threads, actor, agents, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
     others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
     stale = index.lacks(others)
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
-        talks = await read_conversations(threads, actor, taken[start : start + _READ_PAGE])
+        talks = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE])
         await index_conversations(store, actor, talks, began)
     if taken:
         index.parts = (await load(store, actor)).parts
@@ -240,11 +241,11 @@ async def catch_up(
     return index
 
 
-async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[str, int]:
+async def _changed(threads: Threads, actor: identity.Actor, agents: Collection[str], since: int) -> dict[str, int]:
     """The person's threads that changed since then, newest first, with the version of each."""
     changed: dict[str, int] = {}
     newest: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
-    for metadata in owned_by(actor):
+    for metadata in owned_by(actor, agents):
         offset, size, last = 0, _FIRST_PAGE, since
         while last >= since:
             page = await threads.search(metadata=metadata, limit=size, offset=offset, **newest)
@@ -257,10 +258,12 @@ async def _changed(threads: Threads, actor: identity.Actor, since: int) -> dict[
     return dict(sorted(changed.items(), key=lambda thread: -thread[1]))
 
 
-async def read_conversations(threads: Threads, actor: identity.Actor, thread_ids: Sequence[str]) -> list[Conversation]:
-    """The person's conversations with these ids, as they are now, without temporary ones."""
+async def read_conversations(
+    threads: Threads, actor: identity.Actor, agents: Collection[str], thread_ids: Sequence[str]
+) -> list[Conversation]:
+    """The person's conversations with these agents and of these ids, as they are now, without temporary ones."""
     select = ["thread_id", "created_at", "updated_at", "metadata", "values"]
-    listed = await threads_by_id(threads, thread_ids, owned_by(actor), select)
+    listed = await threads_by_id(threads, thread_ids, owned_by(actor, agents), select)
     return [conversation(thread) for thread in listed if not is_temporary(thread)]
 
 

@@ -6,7 +6,7 @@ a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and 
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from itertools import islice
@@ -75,19 +75,20 @@ async def search(
     query: str,
     limit: int,
     *,
+    agents: Collection[str],
     alternatives: Sequence[str] = (),
     current: str | None = None,
     today: date | None = None,
     began: journal.Began | None = None,
 ) -> Results:
-    """The person's own past conversations that match a query, at most `limit`, without the thread `current`.
+    """The person's own past conversations with these agents that match a query, at most `limit`, without the thread `current`.
 
     `alternatives` are other words that people may have used: they count less. `today` (default: UTC's) follows "yesterday".
     `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
     """
     tries, own = 0, key_of(str(current))
     while True:
-        index = await catch_up(store, threads, actor, current=current or "", most=MAX_CATCH_UP, began=began)
+        index = await catch_up(store, threads, actor, agents=agents, current=current or "", most=MAX_CATCH_UP, began=began)
         languages = {name for part in index.parts for name in part.languages}
         asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives)
         try:
@@ -106,7 +107,7 @@ async def search(
             if (tries := tries + 1) == _TRIES:
                 raise
     ranked = await asyncio.to_thread(_ranked, asked, frequencies, near, documents)
-    matches = await _shown(store, threads, actor, ranked[:limit], began)
+    matches = await _shown(store, threads, actor, ranked[:limit], agents=agents, began=began)
     return Results(matches, frequencies.total, index.outstanding)
 
 
@@ -159,11 +160,17 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
 
 
 async def _shown(
-    store: BaseStore, threads: Threads, actor: identity.Actor, ranked: Sequence[ranking.Scored], began: journal.Began | None
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    ranked: Sequence[ranking.Scored],
+    *,
+    agents: Collection[str],
+    began: journal.Began | None,
 ) -> list[Match]:
     """The candidates that still exist, with their present text. Those that do not are dropped from the index."""
     wanted = [item.document.thread_id for item in ranked]
-    there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, wanted)} if wanted else {}
+    there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, wanted)} if wanted else {}
     await drop(store, actor, {*wanted} - there.keys(), began)
     return [Match(talk, item.turns) for item in ranked if (talk := there.get(item.document.thread_id))]
 

@@ -40,7 +40,9 @@ def build_episode_tools(deployment: Deployment) -> list[BaseTool]:
         actor, threads, most = identity.current_actor(deployment.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         others = [words[:_ALTERNATIVE_CHARS] for words in (alternatives or [])[:_MAX_ALTERNATIVES]]
-        results = await search(runtime.store, threads, actor, query, most, alternatives=others, current=current)
+        results = await search(
+            runtime.store, threads, actor, query, most, agents=deployment.agents, alternatives=others, current=current
+        )
         return await asyncio.to_thread(results_text, query, results, others)
 
     @tool
@@ -59,7 +61,8 @@ def build_episode_tools(deployment: Deployment) -> list[BaseTool]:
         except ValueError:
             return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
         # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
-        talks = await read_conversations(get_client().threads, identity.current_actor(deployment.settings), [thread])
+        actor = identity.current_actor(deployment.settings)
+        talks = await read_conversations(get_client().threads, actor, deployment.agents, [thread])
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
         return await asyncio.to_thread(page_text, talks[0], around)

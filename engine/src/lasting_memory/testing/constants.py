@@ -25,7 +25,5 @@ for _name, _value in CONSTANTS.items():
 
 from lasting_memory.files import starting  # noqa: E402  # it reads settings, too
 
-starting._SEED_FILES.clear()
-starting._SEED_FILES["/preferences.md"] = "# Preferences\n\n<!-- One line each. This comment is not shown to the model. -->\n"
-starting._SHARED_FILES.clear()
-starting._OF_ORGANIZATIONS.clear()
+_FILES = {"/preferences.md": "# Preferences\n\n<!-- One line each. This comment is not shown to the model. -->\n"}
+starting._seeds = lambda _: (_FILES, {}, {})  # type: ignore[assignment]

@@ -7,6 +7,9 @@ from urllib.parse import quote
 
 import httpx
 
+from lasting_memory.people.identity import assistant_of
+
+AGENT = assistant_of("agent")
 FILE = "/memories/notes.md"
 OPERATOR = {"x-auth-scheme": "langsmith"}  # how Studio comes in: the `headers` of an operator
 

@@ -14,8 +14,8 @@ from uuid import UUID
 import httpx
 from langgraph_sdk.errors import NotFoundError
 
-from lasting_memory.people.identity import DEFAULT_AGENT_ASSISTANT as AGENT
 from lasting_memory.people.identity import Actor
+from lasting_memory.testing.people import AGENT
 
 Thread = dict[str, Any]
 Run = dict[str, Any]

@@ -36,7 +36,7 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         RuntimeError: the run failed; with the end of the server's log, because the platform masks why.
     """
     org = f"eval-{uuid.uuid4().hex[:12]}"
-    namespace = list(deployed().memory.namespace(identity.Actor(PERSON, org), identity.DEFAULT_AGENT_ASSISTANT))
+    namespace = list(deployed().memory.namespace(identity.Actor(PERSON, org), deployed().default_assistant))
     client, operator = server.as_user(PERSON, org), server.as_operator()
     for path, text in case.memory.items():
         await operator.store.put_item(namespace, path.removeprefix("/memories"), {**create_file_data(text)})
