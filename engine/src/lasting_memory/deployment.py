@@ -92,9 +92,19 @@ class Deployment:
         """Whose the files of a route are. Raises `KeyError` if there is no such route."""
         return self.routes[route].laid_out(self.settings.memory_scope)
 
-    def may_read(self, namespace: Namespace, actor: Actor) -> bool:
-        """Whether the store API may show this namespace to an end user."""
-        return any(self.scope(route).may_read(namespace, actor) for route in self.routes)
+    @property
+    def claims(self) -> frozenset[str]:
+        """The claims of a token that routes are for."""
+        return frozenset(scope.claim for scope in self.routes.values() if scope.claim)
+
+    @property
+    def has_approvals(self) -> bool:
+        """Whether operators approve writes of agents somewhere."""
+        return any(self.scope(route).rule(self.settings) == "interrupt" for route in self.routes)
+
+    def may_read(self, namespace: Namespace, actor: Actor, claims: Mapping[str, str]) -> bool:
+        """Whether the store API may show this namespace to an end user with these verified claims."""
+        return any(self.scope(route).may_read(namespace, actor, claims) for route in self.routes)
 
     @cached_property
     def agents(self) -> tuple[str, ...]:

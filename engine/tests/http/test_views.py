@@ -40,6 +40,15 @@ async def test_me_says_who_one_is_and_how_memory_is_kept(calling: Open) -> None:
             "user_id": "alice",
             "org_id": "acme",
             "memory_scope": "user+assistant",
+            "routes": {
+                "/memories/": {
+                    "shared": False,
+                    "writes": "deny",
+                    "namespace": ["memories", f"{settings.default_assistant}:acme:alice"],
+                },
+                "/policies/": {"shared": True, "writes": "deny", "namespace": ["policies", "acme"]},
+                "/skills/": {"shared": True, "writes": "deny", "namespace": None},
+            },
             "memory_writes": "background",
             "sign_in": "token",
             "operator": False,

@@ -147,7 +147,7 @@ def test_the_store_api_shows_people_their_own_memory_and_policies_alone(scope: M
     deployment = scoped(scope)
     asked = [(deployment.memory.namespace(person, assistant), under) for person, assistant, under in MEMORIES.values()]
     for namespace, under in [*asked, *OTHERS.items()]:
-        assert deployment.may_read(namespace, ALICE) is (scope in under), namespace
+        assert deployment.may_read(namespace, ALICE, {}) is (scope in under), namespace
 
 
 @quickly
@@ -155,9 +155,9 @@ def test_the_store_api_shows_people_their_own_memory_and_policies_alone(scope: M
 def test_people_may_read_their_own_memory_and_never_anothers(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
     """People may read their own memory, whatever their name, and never another's."""
     me, other = people
-    assert scoped(scope).may_read(scoped(scope).memory.namespace(me, ASSISTANT), me)
-    assert not scoped(scope).may_read(scoped(scope).memory.namespace(other, ASSISTANT), me)
-    assert scoped(scope).may_read(policies(other.org_id), me) is (me.org_id == other.org_id)
+    assert scoped(scope).may_read(scoped(scope).memory.namespace(me, ASSISTANT), me, {})
+    assert not scoped(scope).may_read(scoped(scope).memory.namespace(other, ASSISTANT), me, {})
+    assert scoped(scope).may_read(policies(other.org_id), me, {}) is (me.org_id == other.org_id)
 
 
 # --- Through the platform --------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from langgraph_sdk.schema import Thread
 from lasting_memory import platform
 from lasting_memory.auth import run_requests
 from lasting_memory.auth.admission import ADMISSION, THREAD_IN_REQUESTS, check_run
-from lasting_memory.auth.run_requests import OWNER_KEYS
+from lasting_memory.auth.run_requests import GROUP_CLAIMS, OWNER_KEYS
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
 from lasting_memory.deployment import Deployment
@@ -74,7 +74,8 @@ class _Handlers:
     """What each action does and allows; a handler returns the filter of what the caller sees, or False to refuse."""
 
     def __init__(self, deployment: Deployment) -> None:
-        self._deployment, self._settings, self._tokens = deployment, deployment.settings, Tokens(deployment.settings)
+        self._deployment, self._settings = deployment, deployment.settings
+        self._tokens = Tokens(deployment.settings, deployment.claims)
 
     def rules(self) -> dict[str, Handler]:
         """The handler of each action that can be opened to people."""
@@ -165,17 +166,20 @@ class _Handlers:
         if thread is None:
             await self._delete_temporary(ctx.user)
         if operator:
-            owner = self._act_as(ctx.user, thread, kwargs)
+            owner = await self._act_as(ctx.user, thread, kwargs)
         else:
             owner = self._owner(ctx.user)
             consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
             await check_run(owner, value, self._deployment, consolidates=consolidates)
         value["metadata"].update(owner)
+        if self._deployment.claims:  # for an operator who resumes it
+            acts = kwargs["config"]["configurable"]["langgraph_auth_user"] if operator else ctx.user
+            value["metadata"][GROUP_CLAIMS] = {**identity.claims_of(acts)}
         if await self._note_pause(owner, thread):
             value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
         return None if operator else owner
 
-    def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    async def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dict[str, str]:
         """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the
         person that it acts as.
 
@@ -187,14 +191,14 @@ class _Handlers:
         is_owned = all(isinstance(metadata.get(key), str) for key in OWNER_KEYS)
         if resume is not None and not is_owned:
             raise HTTPException(404, "There is no such thread with an owner to resume it for.")
-        if resume is not None and self._settings.shared_writes == "interrupt":
+        if resume is not None and self._deployment.has_approvals:
             if not isinstance(resume, Mapping) or not resume or not all(_INTERRUPT.fullmatch(key) for key in resume):
                 how = '{"resume": {"<id>": {"decisions": [...]}}}'
                 raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
             config.setdefault("configurable", {})[STRICT_RESUME] = True
         if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
             owner = {key: metadata[key] for key in OWNER_KEYS}
-            self._stamp(config, user, thread_owner=owner)
+            self._stamp(config, user, thread_owner={**owner, **await self._claims_of_run(thread)})
             return owner
         self._stamp(config, user)
         try:
@@ -204,6 +208,13 @@ class _Handlers:
             raise HTTPException(400, f"The context names nobody that could be: {error}") from None
         return {"user_id": actor.user_id, "org_id": actor.org_id}
 
+    async def _claims_of_run(self, thread: Thread | None) -> dict[str, Any]:
+        """The claims with which the last run of a thread began, which one continues."""
+        if thread is None or not self._deployment.claims:
+            return {}
+        last = await get_client().runs.list(thread["thread_id"], limit=1)
+        return {"claims": (last[0]["metadata"] or {}).get(GROUP_CLAIMS) or {}} if last else {}
+
     def _stamp(self, config: MutableMapping[str, Any], user: User, **more: Any) -> None:
         """Put an operator's claims into a run's config. A StudioUser comes there as a plain user: the permission says operator.
 
@@ -211,6 +222,8 @@ class _Handlers:
         """
         permissions = sorted({*(claim(user, "permissions") or ()), identity.OPERATE})
         claims = {"identity": user.identity, "org_id": self._settings.default_org, "permissions": permissions, **more}
+        if told := identity.claims_of(user):
+            claims["claims"] = {**told}
         config.setdefault("configurable", {})["langgraph_auth_user"] = claims
 
     async def _delete_temporary(self, user: User) -> None:
@@ -228,7 +241,7 @@ class _Handlers:
 
     def _check_state_write(self, user: User) -> None:
         """Where operators approve writes, nobody else may resume a run, or change the state that an operator approves."""
-        if self._settings.shared_writes == "interrupt" and not self._is_operator(user):
+        if self._deployment.has_approvals and not self._is_operator(user):
             raise HTTPException(403, "With SHARED_WRITES=interrupt only an operator may resume runs or write a thread's state.")
 
     async def stamp_cron(self, ctx: AuthContext, value: Any) -> bool:
@@ -267,7 +280,7 @@ class _Handlers:
         except RefusedWrite as error:
             raise HTTPException(422, str(error)) from None
         reads = ctx.action in {"get", "search", "list_namespaces"}
-        if not reads or not self._deployment.may_read(namespace, actor):
+        if not reads or not self._deployment.may_read(namespace, actor, identity.claims_of(ctx.user)):
             raise HTTPException(403, "You may read your own memory and your organization's policies here, nothing else.")
         if any(isinstance(wanted, Mapping | list) for wanted in (value.get("filter") or {}).values()):
             raise HTTPException(422, "A filter takes texts, numbers and booleans.")  # "$gt" and others fail for some values

@@ -43,9 +43,11 @@ MAX_FEEDBACK_KEYS = 10
 MAX_SECONDS = 10**9
 
 OWNER_KEYS = ("user_id", "org_id")
+# On a run: the verified claims with which it began, for routes that are a group's.
+GROUP_CLAIMS = "group_claims"
 # Metadata that the platform, langgraph or this project stamps and relies on. A client's value is ignored, since clients echo
 # metadata. A test compares the list with the platform's code.
-RESERVED_METADATA = {*OWNER_KEYS, *controls.RUN_METADATA, TEMPORARY, controls.HELD_WHILE_PAUSED, "thread_owner"}
+RESERVED_METADATA = {*OWNER_KEYS, *controls.RUN_METADATA, TEMPORARY, controls.HELD_WHILE_PAUSED, "thread_owner", GROUP_CLAIMS}
 RESERVED_METADATA |= {"assistant_id", "created_by", "cron_id", "graph_id", "run_attempt", "run_id", "thread_id"}
 RESERVED_METADATA |= {"checkpoint_id", "checkpoint_map", "checkpoint_ns", "counters_since_delta_snapshot"}
 RESERVED_PREFIXES = ("__", "langgraph_", "lc_", "ls_")

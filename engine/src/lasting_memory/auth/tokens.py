@@ -5,6 +5,7 @@ import json
 import logging
 import ssl
 import time
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -14,7 +15,7 @@ import jwt
 from langgraph_sdk import Auth
 from starlette.exceptions import HTTPException as ServerError
 
-from lasting_memory.people.identity import Actor, IdentityError, check_person
+from lasting_memory.people.identity import Actor, IdentityError, check_person, label
 from lasting_memory.settings import Settings
 
 # The platform's own identities begin so.
@@ -103,14 +104,15 @@ def usable_keys(answer: bytes) -> dict[str | None, jwt.PyJWK]:
 
 
 class Tokens:
-    """Verifies Authorization headers."""
+    """Verifies Authorization headers. `claims` are those to keep for routes that are a group's."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, claims: Collection[str] = ()) -> None:
+        self._settings, self._claims = settings, claims
         self._keys = KeySet(settings.auth_jwks_url) if settings.auth_jwks_url else None
 
     async def user(self, authorization: str | None) -> dict[str, Any]:
-        """The user behind an Authorization header: `identity`, `org_id`, `permissions`. Raises a 401 for a missing or unusable
+        """The user behind an Authorization header: `identity`, `org_id`, `permissions` and, where it has some that
+        are kept, `claims`. Raises a 401 for a missing or unusable
         token, and `KeySet.key`'s 503 (the SDK's exception would arrive as a 500).
         """
         scheme, _, token = (authorization or "").partition(" ")
@@ -120,10 +122,15 @@ class Tokens:
                 return self._user_of(await self._verified_claims(token))
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
                 org, _, identity = token.removeprefix("dev:").partition(":")
+                identity, _, query = identity.partition("?")
                 try:
-                    return _user(unquote(identity, errors="strict"), org, [])
+                    claims = [[unquote(part, errors="strict") for part in each.split("=")] for each in query.split("&") if each]
+                    name = unquote(identity, errors="strict")
                 except UnicodeDecodeError:  # with a character in place of each, two tokens would be one person
                     raise refused("The identity of the token is not UTF-8; percent-encode its bytes in UTF-8.") from None
+                if any(len(each) != 2 for each in claims) or len({each[0] for each in claims}) != len(claims):  # noqa: PLR2004
+                    raise refused("After '?' the token names each claim once, as in dev:acme:alice@example.com?team_id=red.")
+                return {**_user(name, org, []), **self._kept(dict(claims))}
         if self._settings.accepts_dev_tokens:
             raise refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
         raise refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
@@ -153,7 +160,22 @@ class Tokens:
         permissions = told.split() if isinstance(told, str) else told  # OAuth's own `scope` claim is one string
         if not isinstance(org, str) or not isinstance(permissions, list):
             raise refused("The token's organization is not text, or its permissions are no list.")
-        return _user(claims["sub"], org, [each for each in permissions if isinstance(each, str) and each.isprintable()])
+        user = _user(claims["sub"], org, [each for each in permissions if isinstance(each, str) and each.isprintable()])
+        return {**user, **self._kept(claims)}
+
+    def _kept(self, claims: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+        """The claims of groups. A claim that is null is none; one that is no text, or empty, is an error, as for the
+        organization: somebody would silently be without their group, or in another.
+        """
+        kept = {name: claims[name] for name in self._claims if claims.get(name) is not None}
+        for name, value in kept.items():
+            if not isinstance(value, str):
+                raise refused(f"The token's claim {name!r} is not text.")
+            try:
+                label(value)
+            except IdentityError:
+                raise refused(f"The token's claim {name!r} is {value[:80]!r}, which names no group.") from None
+        return {"claims": kept} if kept else {}
 
 
 def _user(identity: str, org: str, permissions: list[str]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def smoke(client: httpx.Client, agent: str) -> Iterator[str]:
     status = httpx.get(client.base_url.join("/memory"), timeout=30).status_code
     hold(status in {401, 403}, f"/memory without a token answered {status}, not 401.")
     yield "health"
-    shared = ask("GET", "/memory/me")["memory_scope"] == "assistant"  # nobody has files of their own
+    shared = ask("GET", "/memory/me")["routes"]["/memories/"]["shared"]  # nobody has files of their own
     paths = [] if shared else [file["path"] for file in ask("GET", "/memory")["files"]]
     talked = ask("POST", "/threads/search", {"limit": 1, "metadata": {"graph_id": agent}})
     is_new = MARK in paths or not (paths or talked)

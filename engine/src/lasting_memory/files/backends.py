@@ -4,7 +4,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from deepagents.backends import StateBackend, StoreBackend
-from deepagents.backends.protocol import DeleteResult, EditResult, FileData, FileDownloadResponse, WriteResult
+from deepagents.backends.protocol import (
+    DeleteResult,
+    EditResult,
+    FileData,
+    FileDownloadResponse,
+    GlobResult,
+    GrepResult,
+    LsResult,
+    ReadResult,
+    WriteResult,
+)
 from deepagents.backends.utils import file_data_to_string, perform_string_replacement
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item
@@ -14,6 +24,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.people.scopes import NotAMemberError
 from lasting_memory.settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from lasting_memory.validation import RefusedWrite, before_write, check_path, check_room, file_bytes, stored_file
 
@@ -33,7 +44,8 @@ class ScopedFiles(StoreBackend):
 
     Args:
         deployment: its checks and schemas.
-        namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity.
+        namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity, and
+            `NotAMemberError`, which becomes an error result, where the person has no such folder.
         gate: gives the reason to refuse a write to this store, or None.
         route: the folder as the agent sees it, without the last slash.
         author: gives the author of a write.
@@ -57,8 +69,18 @@ class ScopedFiles(StoreBackend):
         self._deployment = deployment
         self._gate, self._route, self._author, self._began, self._override = gate, route, author, began, override
 
+    def _unavailable(self) -> str | None:
+        """Why the person of this run has no such folder; None if they have."""
+        try:
+            self._get_namespace()
+        except NotAMemberError as error:
+            return f"{self._route}/ is not available: {error}"
+        return None
+
     async def _check(self, path: str) -> None:
         """Raise `RefusedWrite` for a path that may not be written."""
+        if reason := self._unavailable():
+            raise RefusedWrite(reason)
         check_path(path)
         if self._gate and (reason := await self._gate(self._get_store())):
             raise RefusedWrite(f"Permission denied for '{path}': {reason}")
@@ -68,6 +90,23 @@ class ScopedFiles(StoreBackend):
         raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit or adelete.")
 
     write = edit = delete = upload_files = download_files = _refuse
+
+    async def als(self, path: str) -> LsResult:
+        reason = self._unavailable()
+        return LsResult(error=f"Error: {reason}") if reason else await super().als(path)
+
+    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
+        reason = self._unavailable()
+        return ReadResult(error=f"Error: {reason}") if reason else await super().aread(file_path, offset, limit)
+
+    # A search of everything comes here, too, and has results of other folders.
+    async def agrep(
+        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
+    ) -> GrepResult:
+        return GrepResult(matches=[]) if self._unavailable() else await super().agrep(pattern, path, glob, max_count=max_count)
+
+    async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
+        return GlobResult(matches=[]) if self._unavailable() else await super().aglob(pattern, path)
 
     async def awrite(self, file_path: str, content: str) -> WriteResult:
         error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
@@ -99,6 +138,8 @@ class ScopedFiles(StoreBackend):
 
     async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
+        if reason := self._unavailable():
+            return [FileDownloadResponse(path=path, error=reason) for path in paths]
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]

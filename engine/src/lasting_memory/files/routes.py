@@ -26,13 +26,13 @@ from lasting_memory.settings import SharedWrites
 _EMPTY = InMemoryStore()
 
 
-def build_gate(writes: SharedWrites, deployment: Deployment, *, memory: bool = False) -> Gate:
-    """The check before each write to a route; `memory` for `/memories/`."""
+def build_gate(writes: SharedWrites, deployment: Deployment, *, remembers: bool = False) -> Gate:
+    """The check before each write to a route; `remembers` as of a scope."""
 
     async def refusal(store: BaseStore) -> str | None:
-        if memory and in_temporary_conversation():
+        if remembers and in_temporary_conversation():
             return "this is a temporary conversation, of which nothing is remembered."
-        if memory and (await controls(store, identity.current_actor(deployment.settings), deployment)).paused:
+        if remembers and (await controls(store, identity.current_actor(deployment.settings), deployment)).paused:
             return f"{PAUSED}: nothing is remembered until they resume it. Tell them so."
         if writes == "allow":
             return None
@@ -62,15 +62,16 @@ def build_routes(
         return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
 
     def route_of(path: str, scope: Scope) -> ScopedFiles:
-        memory = path == "/memories/"
         return ScopedFiles(
             deployment=deployment,
-            namespace=lambda run: scope.namespace(actor(run), assistant(run)),
-            gate=build_gate(scope.rule(deployment.settings, consolidating=consolidating), deployment, memory=memory),
+            namespace=lambda run: scope.namespace(actor(run), assistant(run), identity.claims_of(identity.run_user(run))),
+            gate=build_gate(
+                scope.rule(deployment.settings, consolidating=consolidating), deployment, remembers=scope.remembers
+            ),
             route=path.rstrip("/"),
             author=lambda: identity.current_author(deployment.settings, consolidating=consolidating),
             began=lambda: journal.began(actor()),
-            override=memory_store if memory else None,
+            override=memory_store if path == "/memories/" else None,
         )
 
     return {path: route_of(path, deployment.scope(path)) for path in deployment.routes}

@@ -141,6 +141,7 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
     kept = [
         "The time at which you were forgotten, with your identity and nothing else: runs from before are known by it.",
         f"Traces, where this deployment sends them to LangSmith. An operator finds them there by {traces}",
+        *[f"Files in {path}: they are the group's." for path, of in caller.deployment.routes.items() if of.claim],
         *["Shared memory (MEMORY_SCOPE=assistant): it is everybody's."] * caller.deployment.memory.is_shared,
     ]
     return {"deleted": {"runs": 0, "threads": 0, "memories": 0, **+deleted}, "kept": kept}

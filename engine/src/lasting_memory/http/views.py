@@ -16,9 +16,10 @@ from lasting_memory.agent.blocks import Block
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.skills import preview_skills
 from lasting_memory.controls import controls, set_controls
-from lasting_memory.http.requests import About, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router
+from lasting_memory.http.requests import About, AboutQuery, Answer, Caller, MemoryQuery, PersonRequest, Sent, memory_router
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import is_operator, may_write_policies
+from lasting_memory.people.identity import claims_of, is_operator, may_write_policies
+from lasting_memory.people.scopes import NotAMemberError, Scope
 from lasting_memory.validation import is_policy, stored_file
 
 router = memory_router()
@@ -27,16 +28,30 @@ _EXCERPT_CHARS = 240
 
 @router.get("/memory/me")
 async def me(caller: Caller, query: AboutQuery) -> Answer:
-    """Who you are here, and how this deployment keeps memory."""
+    """Who you are here, and how this deployment keeps memory.
+
+    `routes`: by folder, whether it is `shared` with others, whether your agent `writes` there (allow, deny, interrupt: an
+    operator approves), and the `namespace` in which you can read it over the store API (null: you cannot).
+    """
     user, deployment = caller.http.user, caller.deployment
     return {
         **asdict(caller.actor),
         "memory_scope": deployment.settings.memory_scope,
+        "routes": {path: _route(caller, deployment.scope(path)) for path in deployment.routes},
         "memory_writes": deployment.settings.memory_writes,
         "sign_in": deployment.settings.sign_in,
         "operator": is_operator(user, deployment.settings),
         "writes_policies": may_write_policies(user, deployment.settings),
     }
+
+
+def _route(caller: PersonRequest, scope: Scope) -> Answer:
+    claims, namespace = claims_of(caller.http.user), None
+    with suppress(NotAMemberError):
+        namespace = scope.namespace(caller.actor, caller.assistant, claims)
+    readable = namespace is not None and scope.may_read(namespace, caller.actor, claims)
+    writes = scope.rule(caller.deployment.settings)
+    return {"shared": scope.is_shared, "writes": writes, "namespace": namespace if readable else None}
 
 
 @router.get("/memory/prompt")

@@ -65,6 +65,18 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
     return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
 
 
+def claims_of(user: User | StudioUser | Mapping[str, Any] | None) -> Mapping[str, str]:
+    """The verified claims that say to which groups the person belongs for whom this user's run acts.
+
+    In a run that an operator resumes for somebody they are those of the run that was interrupted. Otherwise they are the
+    caller's own, also where an operator acts for somebody: nobody has claims that no token of theirs holds.
+    """
+    if user is None or isinstance(user, StudioUser):
+        return {}
+    found: Mapping[str, str] = (claim(user, "thread_owner") or {"claims": claim(user, "claims")}).get("claims") or {}
+    return found
+
+
 def is_operator(user: User | StudioUser, settings: Settings) -> bool:
     """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
     if isinstance(user, StudioUser):

@@ -69,6 +69,11 @@ class Scope:
         """Whether a person has such files with each assistant."""
         return "assistant" in self.parts and not self.is_shared
 
+    @property
+    def remembers(self) -> bool:
+        """Whether agents write here what people tell them: not in a temporary conversation, nor while memory is paused."""
+        return self.root in ("memories", "groups")
+
     def namespace(self, actor: Actor, assistant_id: str, claims: Mapping[str, str] = _NOBODYS) -> Namespace:
         """Where the files are of a person with an assistant. No namespace lies below it, so a prefix search finds only itself.
 
@@ -76,7 +81,7 @@ class Scope:
         could hold.
         """
         if "group" in self.parts and self.claim not in claims:
-            raise NotAMemberError(f"your sign-in has no {self.claim!r}, which says to which group you belong.")
+            raise NotAMemberError(f"this person's token has no claim {self.claim!r}, which names their group.")
         values: dict[_Part, str] = {"assistant": assistant_id, "org": actor.org_id, "user": actor.user_id}
         values |= {"claim": self.claim, "group": claims.get(self.claim, "")}
         return (self.root, ":".join(label(values[part]) for part in self.parts))
