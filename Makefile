@@ -4,6 +4,9 @@ PYTHON := $(VENV)/bin/python
 BIN := $(CURDIR)/$(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 PIP := $(if $(UV),uv pip install --quiet --compile-bytecode --python $(PYTHON),$(PYTHON) -m pip install --quiet)
+# The engine is a folder, or a wheel in wheels/ that pyproject.toml pins.
+FOLDER := $(wildcard engine/pyproject.toml)
+ENGINE := $(if $(FOLDER),-e './engine[tests]',--find-links wheels 'lasting-memory[dev]')
 
 COMMA := ,
 
@@ -12,10 +15,10 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # Every server would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev dev-postgres chat smoke seed install check test proof eval screenshots audit upgrade clean
+.PHONY: help dev dev-postgres chat smoke seed install check check-engine test test-mine proof eval screenshots audit upgrade upgrade-engine clean
 
 help:
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 dev: $(VENV)/.installed .env ## run the server (PORT= chooses the port)
 	@$(PYTHON) -m lasting_memory.agent.models
@@ -44,28 +47,31 @@ seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRU
 	@$(PYTHON) -m seeds $${URL:+--url "$$URL"} $(if $(PRUNE),--prune)
 
 install: $(VENV)/.installed ## install what a model's provider needs, too (EXTRA=openai)
-	$(PIP) -c constraints.txt -e '.[dev$(if $(EXTRA),$(COMMA)$(EXTRA))]'
+	$(PIP) -c constraints.txt $(ENGINE) -e '.[dev$(if $(EXTRA),$(COMMA)$(EXTRA))]'
 
-check: $(VENV)/.installed ## lint, types, and the engine's walls while it is a folder
+check: $(VENV)/.installed ## lint and types; the engine's too while it is a folder
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	@! test -d engine || $(MAKE) --no-print-directory check-engine
+	@$(if $(FOLDER),$(MAKE) --no-print-directory check-engine)
 
 check-engine:
-	cd engine && $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo --no-cache
+	cd engine && "$(BIN)/ruff" check . && "$(BIN)/ruff" format --check . && "$(BIN)/mypy" && "$(BIN)/lint-imports" --no-logo --no-cache
 
-test: check ## check, the template's tests, and the engine's but the long proofs while it is a folder
-	@! test -d engine || (cd engine && $(BIN)/python -m pytest -m "not proof" $(PARALLEL))
+test-mine: $(VENV)/.installed ## the tests of this fork alone
+	@$(if $(wildcard tests),$(PYTHON) -m pytest -n 2 tests)
 
-proof: check ## check, and every test
-	@! test -d engine || (cd engine && $(BIN)/python -m pytest $(PARALLEL))
+test: check test-mine ## check, the tests of this fork, and the engine's (but the long proofs) while it is a folder
+	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest -m "not proof" $(PARALLEL))
+
+proof: check test-mine ## the same with the engine's long proofs
+	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest $(PARALLEL))
 
 eval: $(VENV)/.installed ## judge the model in .env by the cases of evals/ (with LANGSMITH_API_KEY: an experiment there)
 	@$(PYTHON) -m pytest evals -q -n 2 --dist load
 
-screenshots: $(VENV)/.installed ## look at the page as it is now: docs/screenshot.png (needs a Chromium)
-	@$(PYTHON) -m tests.page.screenshots
+screenshots: $(VENV)/.installed ## look at the page as it is now: engine/docs/screenshot.png (needs a Chromium)
+	@cd engine && "$(BIN)/python" -m tests.page.screenshots
 
 audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (needs the network)
 	$(PIP) -c constraints.txt pip-audit
@@ -73,7 +79,13 @@ audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (ne
 
 upgrade: ## pin the newest releases that pyproject.toml allows (needs uv and the network); then `make test`
 	@test -n "$(UV)" || { echo "make upgrade needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
-	$(UV) pip compile pyproject.toml --quiet --all-extras --upgrade --no-annotate --no-header --python-version 3.11 -o constraints.txt
+	echo '$(if $(FOLDER),,lasting-memory[dev])' | $(UV) pip compile pyproject.toml $(FOLDER) - --quiet --all-extras --upgrade \
+		--no-emit-package lasting-memory --no-annotate --no-header --python-version 3.11 -o constraints.txt
+
+upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes, then runs the tests of this fork
+	@$(PYTHON) -m lasting_memory.dev.upgrade "$(FROM)"
+	@rm $(VENV)/.installed
+	@$(MAKE) --no-print-directory test-mine
 
 clean: ## remove the environment and everything the local server keeps
 	rm -rf $(VENV) .langgraph_api .postgres build *.egg-info
@@ -81,11 +93,11 @@ clean: ## remove the environment and everything the local server keeps
 .env:
 	cp .env.example .env
 
-$(VENV)/.installed: pyproject.toml $(wildcard engine/pyproject.toml) constraints.txt
+$(VENV)/.installed: pyproject.toml $(FOLDER) constraints.txt
 ifneq ($(UV),)
 	test -x $(PYTHON) || uv venv --quiet $(VENV)
 else
 	test -x $(PYTHON) || python3 -m venv $(VENV)
 endif
-	$(PIP) -c constraints.txt -e './engine[dev]' -e '.[dev]'
+	$(PIP) -c constraints.txt $(ENGINE) -e '.[dev]'
 	touch $@

@@ -1,0 +1,103 @@
+"""The engine as a wheel: what it holds, and that a template runs on it without the folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lasting_memory.settings import VARIABLES
+from tests.test_deploy import MODEL, load
+
+ENGINE = Path(__file__).parents[1]
+PROJECT = ENGINE.parent
+UV = shutil.which("uv")
+# What a person at this machine has set must not decide.
+CLEAN = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in {*VARIABLES, "LANGSERVE_GRAPHS", "PYTHONPATH", "VIRTUAL_ENV"}
+}
+_SKIPPED = shutil.ignore_patterns(
+    ".git", ".venv*", ".env", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", ".langgraph_api"
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The engine's wheel, built from a copy: a build leaves folders behind."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(
+        ENGINE, folder / "engine", ignore=shutil.ignore_patterns("tests", "benchmarks", "docs", ".*", "*.egg-info", "build")
+    )
+    build = [UV, "build", "--quiet", "--wheel"] if UV else [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    out = ["--out-dir"] if UV else ["--wheel-dir"]
+    subprocess.run([*build, *out, folder, folder / "engine"], check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def copied(folder: Path) -> Path:
+    """The template without what a machine adds, in a git repository: an upgrade wants to be able to go back."""
+    shutil.copytree(PROJECT, folder, ignore=_SKIPPED)
+    git = ["git", "-c", "user.name=me", "-c", "user.email=me@example.com"]
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Mine"]):
+        subprocess.run([*git, *words], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def test_a_wheel_holds_all_that_the_engine_reads_and_tells_its_changes(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+        (metadata,) = (archive.read(name).decode() for name in held if name.endswith(".dist-info/METADATA"))
+    source = ENGINE / "src"
+    files = {path.relative_to(source).as_posix() for path in (source / "lasting_memory").rglob("*") if path.is_file()}
+    assert {name for name in files if "__pycache__" not in name} - held == set()
+    for kind in ("py.typed", "prompts/agent.md", "http/static/index.html", "http/static/lib/preact.js"):
+        assert f"lasting_memory/{kind}" in held
+    assert any(name.endswith(".yaml") for name in held)
+    assert {name.partition("/")[0].partition("-")[0] for name in held} == {"lasting_memory"}
+    version = tomllib.loads((ENGINE / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    assert "\n# Changelog\n" in metadata
+    assert f"\n## {version}" in metadata
+
+
+@pytest.mark.proof
+def test_the_template_runs_on_the_wheel_without_the_folder(wheel: Path, tmp_path: Path) -> None:
+    """`make upgrade-engine FROM=<wheel>` in a copy with an environment of its own: its tests pass, and the graphs load."""
+    fork = copied(tmp_path / "fork")
+    own = {
+        path: path.read_bytes()
+        for path in fork.rglob("*")
+        if path.is_file() and path.parts[len(fork.parts)] not in {"engine", ".git"}
+    }
+    subprocess.run(["make", "upgrade-engine", f"FROM={wheel}"], cwd=fork, env={**CLEAN, **MODEL}, check=True)  # noqa: S607
+    assert not (fork / "engine").exists()
+    changed = {path.relative_to(fork).as_posix() for path, before in own.items() if path.read_bytes() != before}
+    assert changed == {"langgraph.json", "pyproject.toml"}
+    python = str(fork / ".venv" / "bin" / "python")
+    load(python, fork)
+    where = subprocess.run(
+        [python, "-c", "import lasting_memory as m; print(m.__file__)"], capture_output=True, text=True, check=True
+    )
+    assert "site-packages" in where.stdout
+
+
+@pytest.mark.proof
+def test_the_image_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """The image's own command, in the folder that it gets, finds the pinned wheel beside it."""
+    if not UV:
+        pytest.skip("the image has uv; this machine does not")
+    fork = copied(tmp_path / "fork")
+    subprocess.run([sys.executable, "-m", "lasting_memory.dev.upgrade", wheel], cwd=fork, env=CLEAN, check=True)
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    install = [UV, "pip", "install", "--quiet", "--python", python, "-c", str(PROJECT / "constraints.txt"), "-e", "."]
+    subprocess.run(install, cwd=fork, env=CLEAN, check=True)
+    load(python, fork)
