@@ -1,6 +1,6 @@
 """Graph 2: turns finished conversations into memory, between them."""
 
-from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory import build_consolidation_agent
 
 from deployment import DEPLOYMENT
 

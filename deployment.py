@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from lasting_memory.deployment import Deployment
+from lasting_memory import Deployment
 
 DEPLOYMENT = Deployment(folder=Path(__file__).parent)

@@ -10,13 +10,14 @@ from typing import Any
 
 from deepagents import create_deep_agent
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
+from deployment import DEPLOYMENT
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from lasting_memory.agent.models import build_model
 from lasting_memory.people.identity import Context
-from lasting_memory.settings import MEMORY_FILES, PROMPTS, load_settings
+from lasting_memory.settings import MEMORY_FILES, PROMPTS
 from lasting_memory.testing.people import AGENT
 
 ORG = "acme"
@@ -63,4 +64,4 @@ def build_bare_agent(model: BaseChatModel) -> CompiledStateGraph[Any, Context, A
     )
 
 
-bare_agent = build_bare_agent(build_model(load_settings().agent_model))
+bare_agent = build_bare_agent(build_model(DEPLOYMENT))

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from deepagents.backends.utils import create_file_data
 from langchain_anthropic import ChatAnthropic
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
@@ -134,10 +136,24 @@ async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: Sc
 @pytest.mark.parametrize("name", graph_builders())
 def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, name: str) -> None:
     config = graph(build=graph_builders()[name]).graph.config
-    expected = {"memory_scope": "user", **({"consolidation": True} if name == "consolidation_agent" else {})}
-    assert expected.items() <= config["metadata"].items()
+    if name == "consolidation_agent":
+        assert {"memory_scope": "user", "consolidation": True}.items() <= config["metadata"].items()
     assert config["metadata"]["ls_integration"] == "deepagents", "deepagents' own metadata and limits stay"
     assert config["recursion_limit"] > 1_000
+
+
+async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+    class Traced(AsyncCallbackHandler):
+        scopes: list[object] = []  # noqa: RUF012
+
+        async def on_chat_model_start(self, *_: Any, metadata: dict[str, Any] | None = None, **__: Any) -> None:
+            self.scopes.append((metadata or {}).get("memory_scope"))
+
+    model.script("delegate", [ToolCall("task", {"description": "write a letter", "subagent_type": "writer"})], [Text("done")])
+    config: RunnableConfig = {"configurable": {"thread_id": "1"}, "callbacks": [Traced()]}
+    said = {"messages": [{"role": "user", "content": "delegate"}]}
+    await graph().graph.ainvoke(said, config, context=Context(user_id="alice", org_id="acme"))
+    assert Traced.scopes == ["user"] * 3
 
 
 @pytest.mark.parametrize("build", graph_builders().values())

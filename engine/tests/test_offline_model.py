@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from agent import build_agent
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-from lasting_memory.agent.models import LIMITS, build_model, whole_answers
+from lasting_memory.agent.models import build_model
 from lasting_memory.agent.offline_model import HELLO, OfflineModel, consolidate
-from lasting_memory.settings import PROJECT
+from lasting_memory.settings import PROJECT, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.parts import needs_consolidation
@@ -84,8 +85,11 @@ def test_consolidation_adds_what_was_plainly_stated(said: str, added: str | None
 
 
 def test_it_answers_on_langgraph_dev_where_no_model_is_named() -> None:
-    assert isinstance(build_model(None, local_dev=True), OfflineModel)
-    assert isinstance(whole_answers(OfflineModel(), LIMITS), OfflineModel)
+    on_dev = deployed(local_dev=True)
+    assert isinstance(build_model(on_dev), OfflineModel)
+    assert isinstance(build_model(on_dev, consolidating=True), OfflineModel)
+    with pytest.raises(SettingsError, match="AGENT_MODEL is empty"):
+        build_model(replace(on_dev, offline_model=False))
 
 
 server = served(AGENT_MODEL="")

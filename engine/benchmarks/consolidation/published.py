@@ -10,6 +10,7 @@ from typing import Any
 
 from deepagents import create_deep_agent
 from deepagents.backends import CompositeBackend, StateBackend, StoreBackend
+from deployment import DEPLOYMENT
 from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from langgraph.config import get_config
@@ -17,7 +18,6 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph_sdk import get_client
 
 from lasting_memory.agent.models import build_model
-from lasting_memory.settings import load_settings
 
 PROMPT = "Review recent conversations and update the user's memory file. Merge new facts, remove outdated ones, keep it short."
 
@@ -39,7 +39,7 @@ async def search_recent_conversations(query: str, runtime: ToolRuntime[Any, Any]
 
 
 published_consolidation = create_deep_agent(
-    model=build_model(load_settings().agent_model),
+    model=build_model(DEPLOYMENT),
     name="published_consolidation",
     system_prompt=PROMPT,
     tools=[search_recent_conversations],

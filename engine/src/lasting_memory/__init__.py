@@ -1,1 +1,44 @@
-"""Long-term memory for a Deep Agent on LangGraph Platform."""
+"""Long-term memory for a Deep Agent on LangGraph Platform. What a project imports is here; everything else may move.
+
+A name's module is loaded when the name is first asked for: commands that talk to a server need no agent.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lasting_memory.agent.models import build_model
+    from lasting_memory.agent.skills import skills
+    from lasting_memory.agent.stack import file_system, middleware, subagents
+    from lasting_memory.agent.tools import memory_tools
+    from lasting_memory.consolidation import build_consolidation_agent, consolidated
+    from lasting_memory.deployment import Deployment
+    from lasting_memory.people.identity import Author, Context
+    from lasting_memory.recall import conversation_tools
+    from lasting_memory.settings import Settings, SettingsError
+    from lasting_memory.validation import Profile
+
+__all__ = [
+    "Author", "Context", "Deployment", "Profile", "Settings", "SettingsError", "build_consolidation_agent", "build_model",
+    "consolidated", "conversation_tools", "file_system", "memory_tools", "middleware", "skills", "subagents",
+]  # fmt: skip
+
+_MODULES = {
+    "agent.models": ["build_model"],
+    "agent.skills": ["skills"],
+    "agent.stack": ["file_system", "middleware", "subagents"],
+    "agent.tools": ["memory_tools"],
+    "consolidation": ["build_consolidation_agent", "consolidated"],
+    "deployment": ["Deployment"],
+    "people.identity": ["Author", "Context"],
+    "recall": ["conversation_tools"],
+    "settings": ["Settings", "SettingsError"],
+    "validation": ["Profile"],
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

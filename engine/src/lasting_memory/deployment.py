@@ -52,6 +52,7 @@ class Deployment:
         routes: the folders that outlive a conversation, and whose each is.
         limits: what one person, one file or one run may take.
         consolidation: how conversations become memory between them; None: they do not.
+        offline_model: whether `langgraph dev` without AGENT_MODEL answers with the built-in model that follows a few phrases.
 
     Raises `SettingsError` for a schema, a check or a route that cannot be used.
     """
@@ -63,6 +64,7 @@ class Deployment:
     routes: Mapping[str, Scope] = field(default_factory=lambda: ROUTES)
     limits: Limits = field(default_factory=Limits)
     consolidation: Consolidation | None = field(default_factory=Consolidation)
+    offline_model: bool = True
 
     def __post_init__(self) -> None:
         check_routes(self.routes)

@@ -9,7 +9,8 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -24,6 +25,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from lasting_memory.agent.offline_model import OfflineModel
+from lasting_memory.deployment import Deployment
 from lasting_memory.settings import (
     MAX_RUN_SECONDS,
     MODEL_RETRIES,
@@ -33,8 +35,6 @@ from lasting_memory.settings import (
     load_settings,
 )
 
-# The model of `langgraph dev` without AGENT_MODEL. To remove it, delete offline_model.py and its test, and put None here.
-OFFLINE: type[BaseChatModel] | None = OfflineModel
 # By package: the keys under which a chunk has the reason why the answer ended, and the reasons that mean complete tool calls.
 # After another reason, such as a token limit, the last tool call may be cut. A text is kept, with the reason in its metadata.
 ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
@@ -80,12 +80,27 @@ class CallLimits:
 LIMITS = CallLimits()
 
 
-def build_model(name: str | None, variable: str = "AGENT_MODEL", *, local_dev: bool = False) -> BaseChatModel:
-    """The chat model `name` (`provider:model`) that the setting `variable` gave; without a name the offline one, on `langgraph
-    dev`. Raises `SettingsError` if there is no model, the provider is unknown, or its package or key is missing.
+def call_limits(d: Deployment) -> CallLimits:
+    """The deployment's limits of model calls."""
+    return LIMITS
+
+
+def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
+    """The chat model that `AGENT_MODEL` names, or, `consolidating`, `CONSOLIDATION_MODEL`; its answers are whole and in time.
+
+    Without a name it is the offline one, on `langgraph dev`. Raises `SettingsError` if there is no model, the provider is
+    unknown, or its package or key is missing.
     """
-    if name is None and OFFLINE and local_dev:
-        return OFFLINE()
+    return whole_answers(named_model(d, consolidating=consolidating), call_limits(d))
+
+
+def named_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
+    """The chat model of `build_model`, as its provider's package makes it. Raises as `build_model`."""
+    name, variable = d.settings.agent_model, "AGENT_MODEL"
+    if consolidating and d.settings.consolidation_model:
+        name, variable = d.settings.consolidation_model, "CONSOLIDATION_MODEL"
+    if name is None and d.offline_model and d.settings.local_dev:
+        return OfflineModel()
     fix = "use provider:model, e.g. anthropic:claude-sonnet-4-6, with the provider's key in .env."
     if name is None:
         raise SettingsError(f"{variable} is empty; {fix}")
@@ -103,9 +118,11 @@ def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
     """Wraps a model: an asynchronous answer that breaks off raises `CutAnswerError`, or another of the errors above.
 
     Every call streams, to tell silence from a long answer. A model that does not stream is returned as it is: `Bounds` limits
-    its calls.
+    its calls. So is a wrapped one.
     """
     kind = type(model)
+    if "_astream" in vars(model):
+        return model
     streams = kind._astream is not BaseChatModel._astream or kind._stream is not BaseChatModel._stream  # noqa: SLF001
     if not streams or model.disable_streaming is True:
         return model
@@ -176,9 +193,8 @@ def _check_end(keys: tuple[str, ...], whole: frozenset[str], reason: str, calls:
 if __name__ == "__main__":  # `make dev` checks the deployment before it starts a server
     try:
         adopt_local_environ()
-        given = load_settings()
-        build_model(given.agent_model, local_dev=True)
-        if given.consolidation_model:
-            build_model(given.consolidation_model, "CONSOLIDATION_MODEL")
+        checked = Deployment(Path.cwd(), replace(load_settings(), local_dev=True))
+        named_model(checked)
+        named_model(checked, consolidating=True)
     except SettingsError as error:
         sys.exit(str(error))

@@ -27,6 +27,8 @@ MEMORY_ROUTE = "/memories/"
 POLICY_BLOCK = (PROMPTS / "policies_block.md").read_text("utf-8")
 MEMORY_BLOCK = (PROMPTS / "memory_block.md").read_text("utf-8")
 PAUSED_BLOCK = (PROMPTS / "paused_block.md").read_text("utf-8")
+SHARED_MEMORY = (PROMPTS / "memory_shared.md").read_text("utf-8")
+READ_ONLY_MEMORY = (PROMPTS / "memory_read_only.md").read_text("utf-8")
 TEMPORARY_BLOCK = (PROMPTS / "temporary_block.md").read_text("utf-8")
 # Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
 MAX_POLICY_FILES = 1_000
@@ -102,8 +104,15 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         text, left_out = sections(files, MEMORY_BUDGET_BYTES)
         text = MEMORY_BLOCK.replace("{files}", text or "(Nothing is remembered yet.)")
-        text += f"\n{PAUSED_BLOCK}" if is_paused else ""
+        text = f"{self._introduction()}{text}" + (f"\n{PAUSED_BLOCK}" if is_paused else "")
         return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
+
+    def _introduction(self) -> str:
+        """What this deployment's settings change for an agent. Consolidation writes what agents may not."""
+        settings = self._deployment.settings
+        if settings.memory_scope == "assistant":
+            return f"{SHARED_MEMORY}\n"
+        return f"{READ_ONLY_MEMORY}\n" if settings.memory_writes == "background" and self._drafts is None else ""
 
 
 def _policy_block(items: Sequence[SearchItem]) -> Block:

@@ -13,6 +13,7 @@ from langgraph.store.base import BaseStore
 from lasting_memory.agent.blocks import Block, PerRun, shown
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.files.routes import build_backend
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.settings import MAX_FRONT_MATTER_BYTES, PROMPTS, SKILLS_BUDGET_BYTES
@@ -21,8 +22,12 @@ from lasting_memory.validation import SKILL_FILE, RefusedWrite, read_skill
 SKILLS_BLOCK = (PROMPTS / "skills_block.md").read_text("utf-8")
 
 
-def build_skills(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":
-    """The skills of `agent`, in `backend`. A user's own skill replaces the assistant's of the same name."""
+def skills(d: Deployment) -> "FreshSkills":
+    """The middleware that lists skills in the prompt. A person's own skill replaces the assistant's of the same name."""
+    return _build(d, build_backend(d))
+
+
+def _build(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":
     sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
     return FreshSkills(backend=backend, sources=sources)
 
@@ -37,7 +42,7 @@ async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deploym
         route: ScopedFiles(deployment=deployment, namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now
         for route, place in places.items()
     }
-    return await build_skills(deployment, CompositeBackend(default=StateBackend(), routes=routes)).preview()
+    return await _build(deployment, CompositeBackend(default=StateBackend(), routes=routes)).preview()
 
 
 class FreshSkills(SkillsMiddleware[Any, Any]):

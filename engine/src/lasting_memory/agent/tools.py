@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from lasting_memory import platform
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.files.routes import build_backend
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 from lasting_memory.settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS
@@ -22,13 +23,13 @@ from lasting_memory.validation import RefusedWrite, stored_file
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
 
 
-def build_memory_tools(deployment: Deployment, backend: CompositeBackend) -> list[BaseTool]:
+def memory_tools(d: Deployment) -> list[BaseTool]:
     """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if there are profiles."""
-    tools = [_search_memories(deployment)]
-    if deployment.memory.rule(deployment.settings) != "deny":
+    tools, backend = [_search_memories(d)], build_backend(d)
+    if d.memory.rule(d.settings) != "deny":
         tools.append(append_memory_tool(backend))
-        if deployment.profile:
-            tools.append(_save_profile(backend, deployment.profile))
+        if d.profile:
+            tools.append(_save_profile(backend, d.profile))
     return tools
 
 

@@ -11,11 +11,13 @@ from typing import Any
 from uuid import uuid4
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, PutOp
 
+from lasting_memory.agent.models import call_limits, whole_answers
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
@@ -87,6 +89,7 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
     def __init__(self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False) -> None:
         super().__init__()
         self._deployment, self._seconds, self._consolidating = deployment, seconds, consolidating
+        self._model: tuple[BaseChatModel, BaseChatModel] | None = None
         self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: time.monotonic())
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
@@ -99,7 +102,7 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
             tools = [tool for tool in request.tools if getattr(tool, "name", None) not in _REMEMBERING]
             request = request.override(tools=tools)
         async with self._in_time():
-            response: ModelResponse[Any] = await handler(request)
+            response: ModelResponse[Any] = await handler(request.override(model=self._held(request.model)))
         if self._deployment.settings.daily_tokens:
             took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
             key = f"{datetime.now(UTC).date().isoformat()}/{identity.current_run_id() or uuid4()}-{_PROCESS}"
@@ -107,6 +110,17 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
             taken["tokens"] += took
             await get_store().aput(namespaces.usage(actor), key, dict(taken), index=False)
         return response
+
+    def _held(self, model: BaseChatModel) -> BaseChatModel:
+        """The model, held to whole answers, and naming the scope in the traces of its calls.
+
+        Here it does not matter who gave it: the deployment, a fork, a subagent, or another middleware for this call.
+        """
+        if self._model is None or self._model[0] is not model:  # a copy makes clients of its own: not one for each call
+            scope = {"memory_scope": self._deployment.settings.memory_scope}
+            held = whole_answers(model, call_limits(self._deployment))
+            self._model = model, held.model_copy(update={"metadata": {**(held.metadata or {}), **scope}})
+        return self._model[1]
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Any:
         call = request.tool_call

@@ -5,12 +5,13 @@
 """
 
 from lasting_memory.consolidation.drafts import Drafts, EndedGraph
-from lasting_memory.consolidation.planning import Owner, agent_hooks, find_backlog, start, sweep
+from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory.consolidation.planning import Owner, consolidated, find_backlog, start, sweep
 from lasting_memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
 from lasting_memory.consolidation.run import ConsolidationRun
 from lasting_memory.consolidation.run_records import records
 
 __all__ = [
     "ConsolidationRun", "DecidedError", "Drafts", "EndedGraph", "Owner", "UnknownProposalError",
-    "agent_hooks", "decide", "find_backlog", "records", "shown_proposals", "start", "sweep",
+    "build_consolidation_agent", "consolidated", "decide", "find_backlog", "records", "shown_proposals", "start", "sweep",
 ]  # fmt: skip

@@ -156,10 +156,13 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)
 
 
-def agent_hooks(deployment: Deployment) -> list[AgentMiddleware[Any, Any, Any]]:
-    """The middleware of an agent whose conversations are consolidated. Private ones must not flow into shared memory."""
-    plans = deployment.settings.consolidate_after_seconds and not deployment.memory.is_shared
-    return [IdleTrigger(deployment)] if plans else []
+def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
+    """The middleware of an agent whose conversations become memory. None where nothing is to be consolidated after them.
+
+    Private conversations must not flow into shared memory.
+    """
+    plans = d.settings.consolidate_after_seconds and not d.memory.is_shared
+    return IdleTrigger(d) if plans else None
 
 
 # --- Everybody's

@@ -11,10 +11,10 @@ from lasting_memory.recall.conversations import Conversation, Turn, conversation
 from lasting_memory.recall.index import catch_up, drop, forget
 from lasting_memory.recall.lexical import language, normalized, rank, stems
 from lasting_memory.recall.retrieval import Match, excerpts, page_text, results_text, search
-from lasting_memory.recall.tools import build_episode_tools
+from lasting_memory.recall.tools import conversation_tools
 
 __all__ = [
-    "Conversation", "Match", "Turn", "build_episode_tools", "catch_up", "conversation", "drop", "excerpts", "forget",
+    "Conversation", "Match", "Turn", "catch_up", "conversation", "conversation_tools", "drop", "excerpts", "forget",
     "language", "message_text", "normalized", "owned_by", "page_text", "rank", "results_text", "search", "stems",
     "threads_by_id",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ _MAX_ALTERNATIVES, _ALTERNATIVE_CHARS = 20, 60
 _NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
 
 
-def build_episode_tools(deployment: Deployment) -> list[BaseTool]:
+def conversation_tools(d: Deployment) -> list[BaseTool]:
     """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
 
     @tool
@@ -37,11 +37,11 @@ def build_episode_tools(deployment: Deployment) -> list[BaseTool]:
         """
         if not identity.on_server() or runtime.store is None:
             return _NO_SERVER
-        actor, threads, most = identity.current_actor(deployment.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
+        actor, threads, most = identity.current_actor(d.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         others = [words[:_ALTERNATIVE_CHARS] for words in (alternatives or [])[:_MAX_ALTERNATIVES]]
         results = await search(
-            runtime.store, threads, actor, query, most, agents=deployment.agents, alternatives=others, current=current
+            runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, current=current
         )
         return await asyncio.to_thread(results_text, query, results, others)
 
@@ -61,8 +61,8 @@ def build_episode_tools(deployment: Deployment) -> list[BaseTool]:
         except ValueError:
             return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
         # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
-        actor = identity.current_actor(deployment.settings)
-        talks = await read_conversations(get_client().threads, actor, deployment.agents, [thread])
+        actor = identity.current_actor(d.settings)
+        talks = await read_conversations(get_client().threads, actor, d.agents, [thread])
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
         return await asyncio.to_thread(page_text, talks[0], around)

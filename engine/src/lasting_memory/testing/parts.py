@@ -16,7 +16,7 @@ POSTGRES = (ENGINE / "postgres").is_dir()
 # What that adds to langgraph.json.
 ON_POSTGRES: dict[str, Any] = server.ON_POSTGRES if POSTGRES else {}
 SKILLS = (ENGINE / "agent" / "skills.py").is_file()
-SUBAGENTS = ("general-purpose", *(name for name in ("writer",) if (ENGINE / "agent" / f"{name}.py").is_file()))
+SUBAGENTS = ("general-purpose", "writer")
 
 # For tests of what others make of a consolidation.
 needs_consolidation = pytest.mark.skipif(not CONSOLIDATION, reason="consolidation is taken off")

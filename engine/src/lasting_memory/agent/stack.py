@@ -1,0 +1,110 @@
+"""What `create_deep_agent` takes from this library: files, middleware and subagents, in an order that is safe.
+
+Policies, memory and limits are in every stack made here, whatever a fork puts beside them. What would take them away is refused
+where the graph is built.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from deepagents import FilesystemMiddleware, FilesystemPermission, MemoryMiddleware, SubAgent, SubAgentMiddleware
+from deepagents.backends import CompositeBackend
+from deepagents.middleware.skills import SkillsMiddleware
+from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
+from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig, ModelRetryMiddleware
+from langchain.agents.middleware.types import AgentMiddleware
+
+from lasting_memory.agent.models import call_limits
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.skills import FreshSkills, skills
+from lasting_memory.agent.usage import Bounds
+from lasting_memory.deployment import Deployment
+from lasting_memory.files.routes import build_backend, build_permissions, interrupted_tools
+
+Middleware = AgentMiddleware[Any, Any, Any]
+
+# deepagents replaces its own middleware by these names: another one would take policies, gates or approval away, or
+# (`SkillsMiddleware`) show texts that a client put into the thread.
+_INSTEAD: dict[type[Middleware], str] = {
+    MemoryMiddleware: "policies and memory are in it already: leave it out",
+    SkillsMiddleware: "use skills(d)",
+    FilesystemMiddleware: "use create_deep_agent(**file_system(d))",
+    SubAgentMiddleware: "use create_deep_agent(subagents=subagents(d, ...))",
+    HumanInTheLoopMiddleware: "use file_system(d, interrupt_on={...})",
+    Bounds: "limits are in it already: leave it out",
+    ModelRetryMiddleware: "a retry is in it already: leave it out",
+}
+
+
+class FileSystem(TypedDict):
+    """Arguments of `create_deep_agent`: the routes, who may write there, and the files that prompts show."""
+
+    backend: CompositeBackend
+    permissions: list[FilesystemPermission]
+    interrupt_on: dict[str, bool | InterruptOnConfig]
+    memory: list[str]
+
+
+def file_system(d: Deployment, interrupt_on: Mapping[str, bool | InterruptOnConfig] | None = None) -> FileSystem:
+    """The agent's files, to be given as `create_deep_agent(**file_system(d), ...)`.
+
+    `interrupt_on` names tools of your own that wait for an approval, beside those that write shared memory.
+    """
+    return {
+        "backend": build_backend(d),
+        "permissions": build_permissions(d),
+        "interrupt_on": {**(interrupt_on or {}), **interrupted_tools(d)},
+        "memory": memory_files(d),  # deepagents adds its own middleware for them, which `PromptBlocks` replaces by name
+    }
+
+
+def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
+    """The agent's middleware: policies and memory, then `extra` in its order (None is left out), then limits and retries.
+
+    A model of your own is held to whole answers and to limits here, too. Raises `TypeError` for what is no middleware and
+    `ValueError` for one that would take the place of another here.
+    """
+    return _stack(d, "middleware(d, ...)", extra, memory_files(d), call_limits(d).run_seconds)
+
+
+def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
+    """`own` subagents and the helper (deepagents' `general-purpose`), each with policies, memory and limits.
+
+    Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once it exists. Its own middleware, permissions
+    and approvals come beside the agent's. Raises `ValueError` for a subagent into which no policies could be put.
+    """
+    listed: list[Any] = [skills(d)]
+    helper: SubAgent = {**GENERAL_PURPOSE_SUBAGENT, "middleware": listed}
+    named = {spec["name"] for spec in own}
+    return [_with_policies(d, spec) for spec in ([] if helper["name"] in named else [helper]) + list(own)]
+
+
+def _with_policies(d: Deployment, spec: SubAgent) -> SubAgent:
+    name = spec["name"]
+    if "system_prompt" not in spec:  # a compiled or remote graph
+        fix = "build its graph with middleware(d) and add it beside: [*subagents(d), it]"
+        raise ValueError(f"subagents(d, ...): no policies can be put into {name!r}, which has no system_prompt; {fix}.")
+    if "skills" in spec:
+        raise ValueError(f"subagents(d, ...): {name!r} names skills, which a client could replace; use middleware=[skills(d)].")
+    files = [*memory_files(d), f"/memories/agents/{name}/MEMORY.md"]
+    safe: SubAgent = {
+        **spec,
+        "middleware": _stack(d, f"the subagent {name!r}", spec.get("middleware", ()), files),
+        # The first rule that matches counts.
+        "permissions": [*build_permissions(d), *spec.get("permissions", ())],
+        "interrupt_on": {**spec.get("interrupt_on", {}), **interrupted_tools(d)},
+    }
+    return safe
+
+
+def _stack(
+    d: Deployment, where: str, extra: Iterable[Middleware | None], files: Sequence[str], seconds: float | None = None
+) -> list[Middleware]:
+    given = [part for part in extra if part is not None]
+    for part in given:
+        if not isinstance(part, AgentMiddleware):
+            raise TypeError(f"{where} was given {part!r:.80}; use instances of AgentMiddleware, or None.")
+        for kind, instead in _INSTEAD.items():
+            if (isinstance(part, kind) or part.name == kind.__name__) and not isinstance(part, FreshSkills):
+                raise ValueError(f"{where} was given a second {part.name}; {instead}.")
+    return [PromptBlocks(d, files), *given, Bounds(d, seconds), call_limits(d).retry()]
