@@ -1,6 +1,6 @@
 """Who may do what. People may do what is listed here, each on what is theirs; everything else is for operators."""
 
-from lasting_memory.auth.handlers import build_auth
+from lasting_memory import build_auth
 
 from deployment import DEPLOYMENT
 

@@ -3,7 +3,7 @@
 Your own routes stand beside them, behind the same sign-in: `build_http(DEPLOYMENT, routes=[Route("/hello", hello)])`.
 """
 
-from lasting_memory.http.app import build_http
+from lasting_memory import build_http
 
 from deployment import DEPLOYMENT
 

@@ -11,15 +11,18 @@ if TYPE_CHECKING:
     from lasting_memory.agent.skills import skills
     from lasting_memory.agent.stack import file_system, middleware, subagents
     from lasting_memory.agent.tools import memory_tools
+    from lasting_memory.auth.handlers import build_auth
     from lasting_memory.consolidation import build_consolidation_agent, consolidated
-    from lasting_memory.deployment import Deployment
+    from lasting_memory.deployment import Deployment, Profile
+    from lasting_memory.http.app import build_http
     from lasting_memory.people.identity import Author, Context
     from lasting_memory.recall import conversation_tools
     from lasting_memory.settings import Settings, SettingsError
-    from lasting_memory.validation import Profile
+    from lasting_memory.validation import RefusedWrite
 
 __all__ = [
-    "Author", "Context", "Deployment", "Profile", "Settings", "SettingsError", "build_consolidation_agent", "build_model",
+    "Author", "Context", "Deployment", "Profile", "RefusedWrite", "Settings", "SettingsError",
+    "build_auth", "build_consolidation_agent", "build_http", "build_model",
     "consolidated", "conversation_tools", "file_system", "memory_tools", "middleware", "skills", "subagents",
 ]  # fmt: skip
 
@@ -28,12 +31,14 @@ _MODULES = {
     "agent.skills": ["skills"],
     "agent.stack": ["file_system", "middleware", "subagents"],
     "agent.tools": ["memory_tools"],
+    "auth.handlers": ["build_auth"],
     "consolidation": ["build_consolidation_agent", "consolidated"],
-    "deployment": ["Deployment"],
+    "deployment": ["Deployment", "Profile"],
+    "http.app": ["build_http"],
     "people.identity": ["Author", "Context"],
     "recall": ["conversation_tools"],
     "settings": ["Settings", "SettingsError"],
-    "validation": ["Profile"],
+    "validation": ["RefusedWrite"],
 }
 
 

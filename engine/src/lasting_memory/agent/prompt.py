@@ -20,16 +20,10 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
 from lasting_memory.files.starting import starting_files
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, POLICY_BUDGET_BYTES, PROMPTS
+from lasting_memory.settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, POLICY_BUDGET_BYTES
 from lasting_memory.validation import is_policy
 
 MEMORY_ROUTE = "/memories/"
-POLICY_BLOCK = (PROMPTS / "policies_block.md").read_text("utf-8")
-MEMORY_BLOCK = (PROMPTS / "memory_block.md").read_text("utf-8")
-PAUSED_BLOCK = (PROMPTS / "paused_block.md").read_text("utf-8")
-SHARED_MEMORY = (PROMPTS / "memory_shared.md").read_text("utf-8")
-READ_ONLY_MEMORY = (PROMPTS / "memory_read_only.md").read_text("utf-8")
-TEMPORARY_BLOCK = (PROMPTS / "temporary_block.md").read_text("utf-8")
 # Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
 MAX_POLICY_FILES = 1_000
 
@@ -51,6 +45,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._deployment, self._drafts = deployment, drafts
         self._keys = [_key(path) for path in files]
+        names = ("policies_block", "memory_block", "paused_block", "temporary_block", "memory_shared", "memory_read_only")
+        self._texts = {name: deployment.prompt(f"{name}.md") for name in names}
         self._blocks = PerRun(self._load)
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -95,34 +91,38 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
         def shown() -> tuple[Block, Block]:
             texts.update({item.key: file_text(f"/memories{item.key}", item) for item in items if item})
-            memory = Block("temporary", TEMPORARY_BLOCK, 0) if temporary else self._memory_block(texts, is_paused=is_paused)
-            return _policy_block([item for item in rules if item.namespace == policies]), memory
+            memory = (
+                Block("temporary", self._texts["temporary_block"], 0)
+                if temporary
+                else self._memory_block(texts, is_paused=is_paused)
+            )
+            return self._policy_block([item for item in rules if item.namespace == policies]), memory
 
         return await asyncio.to_thread(shown)  # people write many and large files
 
     def _memory_block(self, texts: dict[str, str], *, is_paused: bool) -> Block:
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         text, left_out = sections(files, MEMORY_BUDGET_BYTES)
-        text = MEMORY_BLOCK.replace("{files}", text or "(Nothing is remembered yet.)")
-        text = f"{self._introduction()}{text}" + (f"\n{PAUSED_BLOCK}" if is_paused else "")
+        text = self._texts["memory_block"].replace("{files}", text or "(Nothing is remembered yet.)")
+        text = f"{self._introduction()}{text}" + (f"\n{self._texts['paused_block']}" if is_paused else "")
         return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
+
+    def _policy_block(self, items: Sequence[SearchItem]) -> Block:
+        rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)
+        files = [(path := f"/policies{item.key}", file_text(path, item)) for item in rules]
+        text, left_out = sections(files, POLICY_BUDGET_BYTES)
+        text = text or "(The organization has set no policies.)"
+        if len(items) >= MAX_POLICY_FILES:
+            text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
+        return Block("policies", self._texts["policies_block"].replace("{files}", text), POLICY_BUDGET_BYTES, left_out)
 
     def _introduction(self) -> str:
         """What this deployment's settings change for an agent. Consolidation writes what agents may not."""
         settings = self._deployment.settings
-        if settings.memory_scope == "assistant":
-            return f"{SHARED_MEMORY}\n"
-        return f"{READ_ONLY_MEMORY}\n" if settings.memory_writes == "background" and self._drafts is None else ""
-
-
-def _policy_block(items: Sequence[SearchItem]) -> Block:
-    rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)
-    files = [(path := f"/policies{item.key}", file_text(path, item)) for item in rules]
-    text, left_out = sections(files, POLICY_BUDGET_BYTES)
-    text = text or "(The organization has set no policies.)"
-    if len(items) >= MAX_POLICY_FILES:
-        text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
-    return Block("policies", POLICY_BLOCK.replace("{files}", text), POLICY_BUDGET_BYTES, left_out)
+        if self._deployment.memory.is_shared:
+            return self._texts["memory_shared"] + "\n"
+        reads_only = settings.memory_writes == "background" and self._drafts is None
+        return self._texts["memory_read_only"] + "\n" if reads_only else ""
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:

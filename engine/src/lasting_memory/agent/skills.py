@@ -16,10 +16,8 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.settings import MAX_FRONT_MATTER_BYTES, PROMPTS, SKILLS_BUDGET_BYTES
+from lasting_memory.settings import MAX_FRONT_MATTER_BYTES, SKILLS_BUDGET_BYTES
 from lasting_memory.validation import SKILL_FILE, RefusedWrite, read_skill
-
-SKILLS_BLOCK = (PROMPTS / "skills_block.md").read_text("utf-8")
 
 
 def skills(d: Deployment) -> "FreshSkills":
@@ -29,7 +27,7 @@ def skills(d: Deployment) -> "FreshSkills":
 
 def _build(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":
     sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
-    return FreshSkills(backend=backend, sources=sources)
+    return FreshSkills(backend=backend, sources=sources, block=deployment.prompt("skills_block.md"))
 
 
 async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deployment: Deployment) -> Block:
@@ -56,14 +54,15 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
     before_model = AgentMiddleware.before_model
     abefore_model = AgentMiddleware.abefore_model
 
-    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str]) -> None:
-        super().__init__(backend=backend, sources=list(sources), system_prompt=SKILLS_BLOCK)
+    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str], block: str) -> None:
+        super().__init__(backend=backend, sources=list(sources), system_prompt=block)
+        self._block = block
         self._loaded = PerRun(self._load)
 
     async def preview(self) -> Block:
         """The block as a run would show it."""
         loaded = await self._load()
-        text = SKILLS_BLOCK.format(
+        text = self._block.format(
             skills_locations=self._format_skills_locations(),
             skills_load_warnings=self._format_skills_load_warnings(loaded["skills_load_errors"]),
             skills_list=self._format_skills_list(loaded["skills_metadata"]),
