@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from lasting_memory.deployment import Deployment, Profile
     from lasting_memory.http.app import build_http
     from lasting_memory.people.identity import Author, Context
+    from lasting_memory.people.scopes import Scope, assistant, group, organization, person
     from lasting_memory.recall import conversation_tools
     from lasting_memory.settings import Settings, SettingsError
     from lasting_memory.validation import RefusedWrite
 
 __all__ = [
-    "Author", "Context", "Deployment", "Profile", "RefusedWrite", "Settings", "SettingsError",
-    "build_auth", "build_consolidation_agent", "build_http", "build_model",
-    "consolidated", "conversation_tools", "file_system", "memory_tools", "middleware", "skills", "subagents",
+    "Author", "Context", "Deployment", "Profile", "RefusedWrite", "Scope", "Settings", "SettingsError",
+    "assistant", "build_auth", "build_consolidation_agent", "build_http", "build_model", "consolidated", "conversation_tools",
+    "file_system", "group", "memory_tools", "middleware", "organization", "person", "skills", "subagents",
 ]  # fmt: skip
 
 _MODULES = {
@@ -36,6 +37,7 @@ _MODULES = {
     "deployment": ["Deployment", "Profile"],
     "http.app": ["build_http"],
     "people.identity": ["Author", "Context"],
+    "people.scopes": ["Scope", "assistant", "group", "organization", "person"],
     "recall": ["conversation_tools"],
     "settings": ["Settings", "SettingsError"],
     "validation": ["RefusedWrite"],

@@ -20,9 +20,12 @@ from lasting_memory.settings import MAX_FRONT_MATTER_BYTES, SKILLS_BUDGET_BYTES
 from lasting_memory.validation import SKILL_FILE, RefusedWrite, read_skill
 
 
-def skills(d: Deployment) -> "FreshSkills":
-    """The middleware that lists skills in the prompt. A person's own skill replaces the assistant's of the same name."""
-    return _build(d, build_backend(d))
+def skills(d: Deployment) -> "FreshSkills | None":
+    """The middleware that lists skills in the prompt; None where the deployment has no route `/skills/`.
+
+    A person's own skill replaces the assistant's of the same name.
+    """
+    return _build(d, build_backend(d)) if "/skills/" in d.routes else None
 
 
 def _build(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":

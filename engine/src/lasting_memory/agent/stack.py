@@ -68,7 +68,7 @@ def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
 
 
 def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
-    """`own` subagents and the helper (deepagents' `general-purpose`), each with policies, memory and limits.
+    """`own` subagents and the helper (deepagents' `general-purpose`, with the skills), each with policies, memory and limits.
 
     Each is also shown a memory of its own, `/memories/agents/<name>/MEMORY.md`, once it exists. Its own middleware, permissions
     and approvals come beside the agent's. Raises `ValueError` for a subagent into which no policies could be put.
