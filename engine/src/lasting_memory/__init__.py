@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lasting_memory.consolidation import build_consolidation_agent, consolidated
     from lasting_memory.deployment import Deployment, Profile
     from lasting_memory.http.app import build_http
+    from lasting_memory.limits import Consolidation, Limits
     from lasting_memory.people.identity import Author, Context
     from lasting_memory.people.scopes import Scope, assistant, group, organization, person
     from lasting_memory.recall import conversation_tools
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from lasting_memory.validation import RefusedWrite
 
 __all__ = [
-    "Author", "Context", "Deployment", "Profile", "RefusedWrite", "Scope", "Settings", "SettingsError",
-    "assistant", "build_auth", "build_consolidation_agent", "build_http", "build_model", "consolidated", "conversation_tools",
-    "file_system", "group", "memory_tools", "middleware", "organization", "person", "skills", "subagents",
+    "Author", "Consolidation", "Context", "Deployment", "Limits", "Profile", "RefusedWrite", "Scope", "Settings",
+    "SettingsError", "assistant", "build_auth", "build_consolidation_agent", "build_http", "build_model", "consolidated",
+    "conversation_tools", "file_system", "group", "memory_tools", "middleware", "organization", "person", "skills", "subagents",
 ]  # fmt: skip
 
 _MODULES = {
@@ -36,6 +37,7 @@ _MODULES = {
     "consolidation": ["build_consolidation_agent", "consolidated"],
     "deployment": ["Deployment", "Profile"],
     "http.app": ["build_http"],
+    "limits": ["Consolidation", "Limits"],
     "people.identity": ["Author", "Context"],
     "people.scopes": ["Scope", "assistant", "group", "organization", "person"],
     "recall": ["conversation_tools"],

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 from deployment import DEPLOYMENT
 
+from lasting_memory import Limits
 from lasting_memory.agent import models
 from lasting_memory.testing.parts import graph_builders
 
-LIMITS = models.LIMITS = replace(models.LIMITS, silence_seconds=4, retry_delay_seconds=0.05, run_seconds=15)
+LIMITS = Limits(model_silence_seconds=4, max_run_seconds=15)
+models.RETRY_DELAY_SECONDS = 0.05
 
-globals().update({name: build(DEPLOYMENT) for name, build in graph_builders().items()})
+globals().update({name: build(replace(DEPLOYMENT, limits=LIMITS)) for name, build in graph_builders().items()})

@@ -16,17 +16,17 @@ from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
+from lasting_memory import Limits
 from lasting_memory.agent.models import (
     MAX_ANSWER_CHARS,
     BadAnswerError,
-    CallLimits,
     CutAnswerError,
     SilentModelError,
     whole_answers,
 )
 
 Parts = list[bytes]
-PATIENT, IMPATIENT = CallLimits(), CallLimits(silence_seconds=0.4)
+PATIENT, IMPATIENT = Limits(), Limits(model_silence_seconds=0.4)
 KEY = SecretStr("test")
 
 
@@ -182,7 +182,7 @@ def ask(request: pytest.FixtureRequest, provider: Provider, provided: Provided) 
 
     plain = provider[1](provided.url)
 
-    async def ask(parts: Parts, limits: CallLimits = PATIENT) -> AIMessage:
+    async def ask(parts: Parts, limits: Limits = PATIENT) -> AIMessage:
         provided.parts = parts
         model = whole_answers(plain, limits).bind_tools([note])
         if request.param == "invoked":

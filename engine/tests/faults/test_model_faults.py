@@ -47,7 +47,7 @@ class Fault:
 
     answer: Answer
     error: str
-    requests: int = 1 + LIMITS.retries
+    requests: int = 1 + LIMITS.model_retries
 
 
 SDK = 3  # attempts that Anthropic's client makes before there is an answer
@@ -67,7 +67,7 @@ FAULTS = {
     "at the limit of tokens": Fault(Changed(WRITE, limited), "a tool call may be half", 1),
     "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
     "429, and wait an hour": Fault(Failure(429, "rate_limit_error", "slow down", "3600"), "SilentModelError", 1),
-    "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.retries),
+    "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.model_retries),
 }
 
 
@@ -152,7 +152,7 @@ def test_a_fault_is_an_error_of_the_run_and_nothing_is_kept(name: str, outcomes:
     assert fault.error in outcome.error
     assert "peanuts" not in outcome.kept
     assert outcome.requests <= fault.requests
-    bound = LIMITS.run_seconds if fault.error == "RunTooLongError" else 3 * LIMITS.silence_seconds
+    bound = LIMITS.max_run_seconds if fault.error == "RunTooLongError" else 3 * LIMITS.model_silence_seconds
     assert outcome.seconds < bound + 10, "with the queue's time, and that of a busy machine"
 
 

@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,8 @@ from pydantic_core import from_json
 
 from lasting_memory.agent.offline_model import OfflineModel
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import Limits
 from lasting_memory.settings import (
-    MAX_RUN_SECONDS,
-    MODEL_RETRIES,
-    MODEL_SILENCE_SECONDS,
     SettingsError,
     adopt_local_environ,
     load_settings,
@@ -45,6 +43,8 @@ ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
 }
 # Of one answer with its calls, which some integrations repeat in the content: a stream without an end would fill the memory.
 MAX_ANSWER_CHARS = 2_000_000
+# Before the first retry; each further one waits twice as long.
+RETRY_DELAY_SECONDS = 1.0
 
 
 # Each is a `RuntimeError`, too: of these the platform shows people the message.
@@ -62,27 +62,10 @@ class SilentModelError(ModelTimeoutError, RuntimeError):
     is_retryable = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    """Limits of model calls."""
-
-    silence_seconds: float = MODEL_SILENCE_SECONDS  # until the first chunk of an answer, and between two
-    retries: int = MODEL_RETRIES  # further attempts after an incomplete answer
-    retry_delay_seconds: float = 1.0  # before the first retry; each further one waits twice as long
-    run_seconds: float = MAX_RUN_SECONDS  # for all model and tool calls of one run
-
-    def retry(self) -> ModelRetryMiddleware:
-        """The innermost middleware of every agent and subagent."""
-        retries, delay = self.retries, self.retry_delay_seconds
-        return ModelRetryMiddleware(max_retries=retries, initial_delay=delay, retry_on=(CutAnswerError,), on_failure="error")
-
-
-LIMITS = CallLimits()
-
-
-def call_limits(d: Deployment) -> CallLimits:
-    """The deployment's limits of model calls."""
-    return LIMITS
+def retry(limits: Limits) -> ModelRetryMiddleware:
+    """The innermost middleware of every agent and subagent: another attempt after an answer that broke off."""
+    retries, delay = limits.model_retries, RETRY_DELAY_SECONDS
+    return ModelRetryMiddleware(max_retries=retries, initial_delay=delay, retry_on=(CutAnswerError,), on_failure="error")
 
 
 def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
@@ -91,7 +74,7 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
     Without a name it is the offline one, on `langgraph dev`. Raises `SettingsError` if there is no model, the provider is
     unknown, or its package or key is missing.
     """
-    return whole_answers(named_model(d, consolidating=consolidating), call_limits(d))
+    return whole_answers(named_model(d, consolidating=consolidating), d.limits)
 
 
 def named_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
@@ -114,7 +97,7 @@ def named_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
         raise SettingsError(f"{variable} is {name!r}, which cannot be used: {reason.rstrip('.')}; {fix}") from None
 
 
-def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
+def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
     """Wraps a model: an asynchronous answer that breaks off raises `CutAnswerError`, or another of the errors above.
 
     Every call streams, to tell silence from a long answer. A model that does not stream is returned as it is: `Bounds` limits
@@ -136,7 +119,7 @@ def whole_answers(model: BaseChatModel, limits: CallLimits) -> BaseChatModel:
     ) -> AsyncIterator[ChatGenerationChunk]:
         began, reason, calls, chars = False, "", defaultdict[object, str](str), 0
         async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
-            while chunk := await _following(chunks, limits.silence_seconds, began=began):
+            while chunk := await _following(chunks, limits.model_silence_seconds, began=began):
                 began, message = True, chunk.message
                 ending = {**(chunk.generation_info or {}), **message.response_metadata}
                 reason = next((str(ending[key]) for key in keys if ending.get(key)), "" if message.content else reason)

@@ -14,7 +14,7 @@ from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
 from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig, ModelRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 
-from lasting_memory.agent.models import call_limits
+from lasting_memory.agent.models import retry
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.agent.usage import Bounds
@@ -64,7 +64,7 @@ def middleware(d: Deployment, *extra: Middleware | None) -> list[Middleware]:
     A model of your own is held to whole answers and to limits here, too. Raises `TypeError` for what is no middleware and
     `ValueError` for one that would take the place of another here.
     """
-    return _stack(d, "middleware(d, ...)", extra, memory_files(d), call_limits(d).run_seconds)
+    return _stack(d, "middleware(d, ...)", extra, memory_files(d), d.limits.max_run_seconds)
 
 
 def subagents(d: Deployment, *own: SubAgent) -> list[SubAgent]:
@@ -107,4 +107,4 @@ def _stack(
         for kind, instead in _INSTEAD.items():
             if (isinstance(part, kind) or part.name == kind.__name__) and not isinstance(part, FreshSkills):
                 raise ValueError(f"{where} was given a second {part.name}; {instead}.")
-    return [PromptBlocks(d, files), *given, Bounds(d, seconds), call_limits(d).retry()]
+    return [PromptBlocks(d, files), *given, Bounds(d, seconds), retry(d.limits)]

@@ -17,7 +17,7 @@ from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, PutOp
 
-from lasting_memory.agent.models import call_limits, whole_answers
+from lasting_memory.agent.models import whole_answers
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
@@ -118,7 +118,7 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
         """
         if self._model is None or self._model[0] is not model:  # a copy makes clients of its own: not one for each call
             scope = {"memory_scope": self._deployment.settings.memory_scope}
-            held = whole_answers(model, call_limits(self._deployment))
+            held = whole_answers(model, self._deployment.limits)
             self._model = model, held.model_copy(update={"metadata": {**(held.metadata or {}), **scope}})
         return self._model[1]
 

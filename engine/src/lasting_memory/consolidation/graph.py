@@ -6,7 +6,7 @@ from deepagents import create_deep_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
-from lasting_memory.agent.models import build_model, call_limits, whole_answers
+from lasting_memory.agent.models import build_model, retry, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
@@ -22,10 +22,10 @@ def build_consolidation_agent(
     d: Deployment, model: BaseChatModel | None = None, consolidation: ConsolidationRun | None = None
 ) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
-    consolidation, limits = consolidation or ConsolidationRun(d, Drafts()), call_limits(d)
+    consolidation = consolidation or ConsolidationRun(d, Drafts())
     backend = build_backend(d, consolidating=True, drafts=consolidation.drafts.store)
     graph = create_deep_agent(
-        model=whole_answers(model or build_model(d, consolidating=True), limits),
+        model=whole_answers(model or build_model(d, consolidating=True), d.limits),
         name="consolidation_agent",
         system_prompt=d.prompt("consolidation.md"),
         tools=[append_memory_tool(backend)],
@@ -36,8 +36,8 @@ def build_consolidation_agent(
         middleware=[
             consolidation,
             PromptBlocks(d, MEMORY_FILES, consolidation.drafts.store),
-            Bounds(d, limits.run_seconds, consolidating=True),
-            limits.retry(),
+            Bounds(d, d.limits.max_run_seconds, consolidating=True),
+            retry(d.limits),
         ],
         context_schema=Context,
     )

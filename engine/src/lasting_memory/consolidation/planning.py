@@ -161,7 +161,7 @@ def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
 
     Private conversations must not flow into shared memory.
     """
-    plans = d.settings.consolidate_after_seconds and not d.memory.is_shared
+    plans = d.consolidation and d.settings.consolidate_after_seconds and not d.memory.is_shared
     return IdleTrigger(d) if plans else None
 
 
