@@ -2,7 +2,7 @@
 
 from deployment import DEPLOYMENT
 
-from lasting_memory.auth.handlers import build_auth
+from lasting_memory import build_auth
 
 auth = build_auth(
     DEPLOYMENT,

@@ -2,6 +2,6 @@
 
 from deployment import DEPLOYMENT
 
-from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory import build_consolidation_agent
 
 consolidation_agent = build_consolidation_agent(DEPLOYMENT)

@@ -5,6 +5,6 @@ Your own routes stand beside them, behind the same sign-in: `build_http(DEPLOYME
 
 from deployment import DEPLOYMENT
 
-from lasting_memory.http.app import build_http
+from lasting_memory import build_http
 
 app = build_http(DEPLOYMENT)
