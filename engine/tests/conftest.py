@@ -69,6 +69,8 @@ _ON_ONE_STORE = {
 }
 
 
+collect_ignore = ["project"]  # the evals of that are for `make eval`
+
 # Files whose tests want the same server are one worker's, so that it is started once.
 _TOGETHER = {
     f"tests/{file}.py": group

@@ -17,8 +17,8 @@ import pytest
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, Check, Thread, load_cases, messages
-from lasting_memory.testing.evals.conftest import NO_MODEL
 from lasting_memory.testing.evals.harness import run_case
+from lasting_memory.testing.evals.server import NO_MODEL
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import model_env
@@ -27,6 +27,7 @@ CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 DAY = "2026-03-02"
+OWN = PROJECT / "evals" / "cases.yaml"
 
 
 def threads_of(case: Case) -> list[Thread]:
@@ -165,7 +166,7 @@ def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> No
     done = run_evals(tmp_path, {})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(NO_MODEL) == 1
-    assert f"{len(CASES)} skipped" in done.stdout
+    assert f"{len(CASES) + len(load_cases(OWN))} skipped" in done.stdout
 
 
 @pytest.mark.server

@@ -73,7 +73,7 @@ class DevServer:
         options: Sequence[str] = (),
         project: Path = PROJECT,
     ) -> None:
-        self._project = project.resolve()
+        self.project = project.resolve()
         self.folder = folder.resolve()
         self._env = dict(env or {})
         self._config = dict(config or {})
@@ -175,11 +175,11 @@ class DevServer:
     def command(self) -> tuple[list[str], dict[str, str]]:
         """Arguments of `python -m langgraph_cli` in the folder, where its configuration is written, and the environment."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        config, project = self.folder / ".dev.json", _project_config(self._project, self._config)
+        config, project = self.folder / ".dev.json", _project_config(self.project, self._config)
         (self.folder / "langgraph.json").write_text(json.dumps(project, indent=2))
         config.write_text(json.dumps(configuration(project, postgres=False)))
         options = [*f"--port {self.port} --no-browser --no-reload --n-jobs-per-worker 10".split(), *self._options]
-        return ["dev", "--config", str(config), *options], environment(self._env, self._project)
+        return ["dev", "--config", str(config), *options], environment(self._env, self.project)
 
     def answers(self) -> bool:
         """Whether the server is up."""

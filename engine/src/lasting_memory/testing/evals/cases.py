@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 from lasting_memory.agent.blocks import shown
 
 Category = Literal["keep", "update", "drop", "never_store", "taken_back"]
+_OURS = Path(__file__).parent / "cases.yaml"
 Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
 Files = Mapping[str, str]
@@ -51,7 +52,7 @@ class Check(BaseModel):
     once: str | None = None
     replaced: str | None = None
     by: str = ""
-    field: Literal["name", "role", "language", "timezone", "units"] | None = None
+    field: str | None = None
     value: Annotated[str, Field(alias="is")] = ""
     same: Literal[True] | None = None
     gone: Literal[True] | None = None
@@ -169,13 +170,13 @@ def messages(turns: Turns) -> list[dict[str, str]]:
     return [{"role": role, "content": text} for turn in turns for role, text in turn.items()]
 
 
-def load_cases() -> list[Case]:
-    """All cases.
+def load_cases(path: Path = _OURS) -> list[Case]:
+    """All cases of a file: the engine's own, if none is named.
 
     Raises:
         ValidationError: one is not well-formed.
     """
-    return TypeAdapter(list[Case]).validate_python(yaml.safe_load((Path(__file__).parent / "cases.yaml").read_text("utf-8")))
+    return TypeAdapter(list[Case]).validate_python(yaml.safe_load(path.read_text("utf-8")))
 
 
 def _lines(files: Files, place: str) -> list[str]:

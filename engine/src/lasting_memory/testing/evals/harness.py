@@ -11,9 +11,9 @@ from typing import Any
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
+from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MAX_MEMORY_FILES
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.settings import MAX_MEMORY_FILES, Settings
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
 
@@ -36,7 +36,8 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         RuntimeError: the run failed; with the end of the server's log, because the platform masks why.
     """
     org = f"eval-{uuid.uuid4().hex[:12]}"
-    namespace = list(deployed().memory.namespace(identity.Actor(PERSON, org), deployed().default_assistant))
+    deployment = Deployment(server.project, Settings())
+    namespace = list(deployment.memory.namespace(identity.Actor(PERSON, org), deployment.default_assistant))
     client, operator = server.as_user(PERSON, org), server.as_operator()
     for path, text in case.memory.items():
         await operator.store.put_item(namespace, path.removeprefix("/memories"), {**create_file_data(text)})

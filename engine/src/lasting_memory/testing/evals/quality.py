@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from langsmith import get_current_run_tree
 from langsmith import testing as t
 
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, load_cases
-from lasting_memory.testing.evals.conftest import ENVIRON
 from lasting_memory.testing.evals.harness import Outcome, run_case
+from lasting_memory.testing.evals.server import ENVIRON
 
 REPORTED = bool(ENVIRON.get("LANGSMITH_API_KEY")) and ENVIRON.get("LANGSMITH_TRACING", "true").lower() == "true"
-CASES = {case.name: case for case in load_cases()}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.langsmith] if REPORTED else []) for name in CASES])
-async def test_memory_after_consolidation_is_as_the_case_says(name: str, server: DevServer) -> None:
-    case = CASES[name]
+def judged(*files: Path) -> list[Any]:
+    """Parameters for a test: the engine's cases, and those of further files. Raises `ValidationError` for one that is none."""
+    cases = [case for path in (None, *files) for case in (load_cases(path) if path else load_cases())]
+    return [pytest.param(case, id=case.name, marks=[pytest.mark.langsmith] if REPORTED else []) for case in cases]
+
+
+async def judge(server: DevServer, case: Case) -> None:
+    """Consolidate a case's conversations. Raises `AssertionError` with the files if they are not as the case says."""
     outcome = await run_case(server, case)
     problems = case.problems(outcome.files, outcome.threads)
     if REPORTED:
         report(case, outcome, problems)
-    assert problems == [], "\n".join(f"{path}:\n{text}" for path, text in outcome.files.items())
+    files = "\n".join(f"{path}:\n{text}" for path, text in outcome.files.items())
+    assert problems == [], f"{problems}\n{files}"
 
 
 def report(case: Case, outcome: Outcome, problems: list[str]) -> None:

@@ -1,16 +1,21 @@
-"""The server of the quality set: the project as it is, with the model that the environment or `.env` names."""
+"""The server of the quality set: the project in this folder as it is, with the model that the environment or `.env` names.
+
+A fork's `evals/conftest.py` imports `pytest_configure` and the two fixtures.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
 from lasting_memory.settings import VARIABLES, local_environ
 from lasting_memory.testing.dev_server import DevServer
 
-ENVIRON = local_environ()
+PROJECT = Path.cwd()
+ENVIRON = local_environ(PROJECT)
 MODELS = ("AGENT_MODEL", "CONSOLIDATION_MODEL")
 NO_MODEL = (
     "No model is set, so there is nothing to judge: put AGENT_MODEL (or CONSOLIDATION_MODEL) and its provider's key into .env, "
@@ -31,7 +36,7 @@ def server_env(environ: Mapping[str, str] = ENVIRON) -> dict[str, str]:
 def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     if not any(ENVIRON.get(name) for name in MODELS):
         pytest.skip(NO_MODEL)
-    with DevServer(tmp_path_factory.mktemp("server"), env=server_env()) as server:
+    with DevServer(tmp_path_factory.mktemp("server"), env=server_env(), project=PROJECT) as server:
         yield server
 
 
