@@ -122,7 +122,7 @@ def internals(it: Paused) -> dict[str, Any]:
     }
 
 
-REFUSED_INSIDE = "403: With SHARED_WRITES=interrupt only an operator"
+REFUSED_INSIDE = "403: Operators approve writes here: only they"
 Attempt = Callable[[Paused], Awaitable[httpx.Response]]
 # What the owner may try, and the status of the answer. A 200 has no effect, or says so inside.
 # fmt: off

@@ -194,7 +194,7 @@ class _Handlers:
         if resume is not None and self._deployment.has_approvals:
             if not isinstance(resume, Mapping) or not resume or not all(_INTERRUPT.fullmatch(key) for key in resume):
                 how = '{"resume": {"<id>": {"decisions": [...]}}}'
-                raise HTTPException(422, f"With SHARED_WRITES=interrupt a resume names the interrupts that it answers: {how}.")
+                raise HTTPException(422, f"Operators approve writes here: a resume names the interrupts it answers: {how}.")
             config.setdefault("configurable", {})[STRICT_RESUME] = True
         if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
             owner = {key: metadata[key] for key in OWNER_KEYS}
@@ -242,7 +242,7 @@ class _Handlers:
     def _check_state_write(self, user: User) -> None:
         """Where operators approve writes, nobody else may resume a run, or change the state that an operator approves."""
         if self._deployment.has_approvals and not self._is_operator(user):
-            raise HTTPException(403, "With SHARED_WRITES=interrupt only an operator may resume runs or write a thread's state.")
+            raise HTTPException(403, "Operators approve writes here: only they may resume a run or write a thread's state.")
 
     async def stamp_cron(self, ctx: AuthContext, value: Any) -> bool:
         """Operators make crons. A firing knows only its creator's identity, so the creator's claims are stamped into it."""

@@ -1,0 +1,368 @@
+"""A folder of a group: the people whose verified claim has one value share it, and nobody else comes in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import jwt
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from langgraph.store.memory import InMemoryStore
+from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import APIStatusError
+
+from lasting_memory.auth.tokens import Tokens
+from lasting_memory.deployment import Deployment
+from lasting_memory.people.identity import Actor
+from lasting_memory.people.scopes import ROUTES, NotAMemberError, Scope, assistant, group, organization, person
+from lasting_memory.settings import Settings, SettingsError
+from lasting_memory.testing.deployed import PROJECT
+from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
+from tests.conftest import model_env
+from tests.memory.identities import ALICE, identities, quickly, within_limit
+
+TEAM, NOTE = group("team_id"), "/team/plan.md"
+SECRET = "AUTH" + "x" * 40  # of a test
+
+# --- Whose namespace
+
+
+@quickly
+@given(st.lists(st.tuples(identities, identities, identities), min_size=2, max_size=2, unique=True))
+@example([("acme", "team", "a:b"), ("acme", "team:a", "b")])
+@example([("acme", "team", "a"), ("acme:team", "a", "a")])
+def test_no_two_groups_claims_or_organizations_share_a_namespace(of: list[tuple[str, str, str]]) -> None:
+    assume(all(within_limit(part) for parts in of for part in parts))
+    assume(all(len(name.encode()) <= 64 and name.isprintable() for _, name, _ in of))
+    store = InMemoryStore()
+    places = [group(name).namespace(Actor("alice", org), "", {name: value}) for org, name, value in of]
+    for place in places:
+        store.put(place, "/a.md", {"of": place})
+    assert len(set(places)) == 2
+    assert [[item.value["of"] for item in store.search(place)] for place in places] == [[place] for place in places]
+    own = {person().namespace(ALICE, ""), organization().namespace(ALICE, ""), assistant().namespace(ALICE, "x")}
+    assert not own & {*places}
+
+
+def test_the_namespace_is_the_one_of_the_design() -> None:
+    assert TEAM.namespace(ALICE, "", {"team_id": "red.1"}) == ("groups", "acme:team_id:red~2E1")
+
+
+def test_who_has_no_claim_has_no_namespace() -> None:
+    with pytest.raises(NotAMemberError, match="team_id"):
+        TEAM.namespace(ALICE, "", {"another": "red"})
+
+
+def test_members_alone_read_it_over_the_store_api() -> None:
+    place = TEAM.namespace(ALICE, "", {"team_id": "red"})
+    assert TEAM.may_read(place, Actor("bob", "acme"), {"team_id": "red"})
+    assert not TEAM.may_read(place, Actor("bob", "globex"), {"team_id": "red"})
+    assert not TEAM.may_read(place, ALICE, {"team_id": "blue"})
+    assert not TEAM.may_read(place, ALICE)
+    assert not group("team_id", over_http=False).may_read(place, ALICE, {"team_id": "red"})
+
+
+@pytest.mark.parametrize(
+    ("scope", "agents", "consolidation"),
+    [
+        (group("team_id"), "deny", "deny"),
+        (group("team_id", writes="interrupt"), "interrupt", "deny"),
+        (group("team_id", writes="members"), "allow", "deny"),
+        (organization(), "deny", "deny"),
+    ],
+)
+def test_who_writes_is_said_in_the_route_and_never_consolidation(scope: Scope, agents: str, consolidation: str) -> None:
+    for settings in (Settings(), Settings(shared_writes="allow")):
+        assert scope.rule(settings) == agents
+        assert scope.rule(settings, consolidating=True) == consolidation
+
+
+# --- Routes that would lose or mix files
+
+
+@pytest.mark.parametrize(
+    ("routes", "fix"),
+    [
+        ({"/policies/": organization()}, 'routes has no "/memories/"; add "/memories/": person().'),
+        ({"/memories/": person()}, 'routes has no "/policies/"; add "/policies/": organization().'),
+        ({**ROUTES, "team": TEAM}, "use one like '/team/'"),
+        ({**ROUTES, "/team": TEAM}, "use one like '/team/'"),
+        ({**ROUTES, "/": TEAM}, "use one like '/team/'"),
+        ({**ROUTES, "/memories/team/": TEAM}, "use one like '/team/'"),
+        ({**ROUTES, "/large_tool_results/": TEAM}, "use one like '/team/'"),
+        ({**ROUTES, "/policies/": group("org", writes="members")}, "use organization()."),
+        ({**ROUTES, "/memories/": organization()}, "use person()."),
+        ({**ROUTES, "/handbook/": organization()}, 'whose files are those of /policies/; use group("<claim>").'),
+        ({**ROUTES, "/notes/": person()}, 'whose files are those of /memories/; use group("<claim>").'),
+        ({**ROUTES, "/team/": TEAM, "/crew/": group("team_id", writes="members")}, "keep one."),
+    ],
+)
+def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Deployment(PROJECT, Settings(), routes=routes)
+    assert fix in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 65])
+def test_a_claim_has_a_name(name: str) -> None:
+    with pytest.raises(SettingsError, match="team_id"):
+        group(name)
+
+
+def test_routes_do_not_change_after_they_were_checked() -> None:
+    routes = {**ROUTES}
+    deployment = Deployment(PROJECT, Settings(), routes=routes)
+    routes["/memories/"] = organization()
+    assert deployment.memory == person()
+
+
+# --- The claim in a token
+
+
+async def claims_in(token: str, **settings: Any) -> Any:
+    user = await Tokens(Settings(**settings), {"team_id", "sub"}).user(f"Bearer {token}")
+    return user.get("claims")
+
+
+@quickly
+@given(identities, identities)
+async def test_a_development_token_names_claims_percent_encoded(name: str, value: str) -> None:
+    assume(within_limit(name) and within_limit(value) and not name.startswith("langgraph-"))
+    token = f"{dev_token('acme', name)}?team_id={quote(value, safe='')}&shoe=44"
+    user = await Tokens(Settings(local_dev=True), {"team_id"}).user(f"Bearer {token}")
+    assert user == {"identity": name, "org_id": "acme", "permissions": [], "claims": {"team_id": value}}
+
+
+@pytest.mark.parametrize("query", ["team_id", "team_id=", "team_id=a&team_id=b", "team_id=a=b", "team_id=%FF", "team_id=%00"])
+async def test_a_development_token_with_half_a_claim_is_refused(query: str) -> None:
+    with pytest.raises(Exception, match="401"):
+        await claims_in(f"dev:acme:alice?{query}", local_dev=True)
+
+
+@pytest.mark.parametrize(
+    ("claims", "kept"),
+    [
+        ({"team_id": "red", "other": "x"}, {"team_id": "red", "sub": "alice"}),
+        ({"team_id": None}, {"sub": "alice"}),
+        ({}, {"sub": "alice"}),
+    ],
+)
+async def test_a_json_web_token_s_claims_are_kept_if_a_route_is_for_them(claims: Any, kept: Any) -> None:
+    token = jwt.encode({"sub": "alice", "exp": 9_999_999_999, **claims}, SECRET)
+    assert await claims_in(token, auth_jwt_secret=SECRET) == kept
+
+
+@pytest.mark.parametrize("value", ["", 7, ["red"], {"id": "red"}, True, "x" * 256, "a\0b"])
+async def test_a_claim_that_names_no_group_is_an_error_and_no_other_group(value: object) -> None:
+    token = jwt.encode({"sub": "alice", "exp": 9_999_999_999, "team_id": value}, SECRET)
+    with pytest.raises(Exception, match="401"):
+        await claims_in(token, auth_jwt_secret=SECRET)
+
+
+# --- At the door
+
+DEPLOYMENT = """
+from pathlib import Path
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.people.scopes import ROUTES, group
+
+ADDED = {
+    "/team/": group("team_id", writes="members"),
+    "/board/": group("board_id", writes="interrupt"),
+    "/notices/": group("notice_id", over_http=False),
+}
+DEPLOYMENT = Deployment(folder=Path(__file__).parent, routes={**ROUTES, **ADDED})
+"""
+
+
+@pytest.fixture(scope="module")
+def served_project(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
+    project = tmp_path_factory.mktemp("fork") / "project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
+    (project / "deployment.py").write_text(DEPLOYMENT)
+    env = {**model_env(shared_model), "OPERATORS": "root"}
+    with DevServer(tmp_path_factory.mktemp("groups"), env=env, project=project) as server:
+        yield server
+
+
+@pytest.fixture
+async def teams(served_project: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+    yield served_project
+    await served_project.close_clients()
+
+
+def member(server: DevServer, name: str, org: str = "acme", **claims: str) -> LangGraphClient:
+    query = "&".join(f"{key}={quote(value, safe='')}" for key, value in claims.items())
+    return server.client(f"{dev_token(org, name)}?{query}" if claims else dev_token(org, name))
+
+
+@contextmanager
+def refused(status: int) -> Iterator[None]:
+    with pytest.raises((APIStatusError, httpx.HTTPStatusError)) as error:
+        yield
+    assert error.value.response.status_code == status
+
+
+class Asked:
+    """What a person's agent is made to do, and what its tools answered."""
+
+    def __init__(self, model: ScriptedAnthropic) -> None:
+        self.model, self.count = model, 0
+
+    async def __call__(self, client: LangGraphClient, tool: str, /, **args: Any) -> str:
+        _, values = await self.values(client, {}, tool, args)
+        return "\n".join(str(each["content"]) for each in values["messages"] if each["type"] == "tool")
+
+    async def values(
+        self, client: LangGraphClient, metadata: Any, tool: str, args: Any, /, **request: Any
+    ) -> tuple[str, dict[str, Any]]:
+        self.count += 1
+        said = f"request {self.count}."
+        self.model.script(said, [ToolCall(tool, args)])
+        thread = (await client.threads.create(metadata=metadata))["thread_id"]
+        return thread, await run_turn(client, thread, said, **request)
+
+
+@pytest.fixture
+def asked(model: ScriptedAnthropic) -> Asked:
+    return Asked(model)
+
+
+async def write(asked: Asked, client: LangGraphClient, content: str, path: str = NOTE) -> str:
+    return await asked(client, "write_file", file_path=path, content=content)
+
+
+@pytest.mark.server
+async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: DevServer, asked: Asked) -> None:
+    alice, bob = (member(teams, name, team_id="red & blue.1") for name in ("alice", "bob"))
+    others = {
+        "of another team": member(teams, "carol", team_id="blue"),
+        "of the team of that name in another organization": member(teams, "alice", "globex", team_id="red & blue.1"),
+    }
+    stranger, place = member(teams, "dave"), ["groups", "acme:team_id:red~20~26~20blue~2E1"]
+    assert "Error" not in await write(asked, alice, "Ship on Friday.")
+    assert "Friday" in await asked(bob, "read_file", file_path=NOTE)
+    assert "Error" not in await asked(bob, "edit_file", file_path=NOTE, old_string="Friday", new_string="Monday")
+    assert "Monday" in await asked(alice, "read_file", file_path=NOTE)
+    assert NOTE in await asked(bob, "ls", path="/team/")
+    for whose, other in others.items():
+        assert "not found" in await asked(other, "read_file", file_path=NOTE), whose
+        assert NOTE not in await asked(other, "grep", pattern="Monday"), whose
+    # Who has no team has no such folder, and the rest works.
+    for tool, args in {
+        "read_file": {"file_path": NOTE},
+        "write_file": {"file_path": NOTE, "content": "Mine."},
+        "edit_file": {"file_path": NOTE, "old_string": "Monday", "new_string": "never"},
+        "ls": {"path": "/team/"},
+    }.items():
+        answer = await asked(stranger, tool, **args)
+        assert "/team/ is not available" in answer, answer
+        assert "'team_id'" in answer
+    assert NOTE not in await asked(stranger, "grep", pattern="Monday")
+    assert NOTE not in await asked(stranger, "glob", pattern="**/*.md")
+    # Over the store API: its members read it, nobody writes it.
+    for client in (alice, bob):
+        item = await client.store.get_item(place, NOTE.removeprefix("/team"))
+        assert item["value"]["content"] == "Ship on Monday."
+        assert (await client.http.get("/memory/me"))["routes"]["/team/"] == {
+            "shared": True, "writes": "allow", "namespace": place,
+        }  # fmt: skip
+    for client in (*others.values(), stranger):
+        for reading in (client.store.get_item(place, "/plan.md"), client.store.search_items(place)):
+            with refused(403):
+                await reading
+    with refused(403):
+        await alice.store.put_item(place, "/plan.md", {"content": "by hand", "encoding": "utf-8"})
+    # The files are the group's: they stay when a person is forgotten, and the journal has both authors.
+    kept = (await alice.http.client.delete("/memory")).raise_for_status().json()
+    assert any("/team/" in line for line in kept["kept"])
+    assert "Monday" in await asked(bob, "read_file", file_path=NOTE)
+    history = await teams.as_operator().store.search_items(["journal", *place], limit=10)
+    assert {each["value"]["revision"]["author"]["user_id"] for each in history["items"]} == {"alice", "bob"}
+
+
+@pytest.mark.server
+async def test_a_claim_cannot_be_forged(teams: DevServer, asked: Asked) -> None:
+    assert "Error" not in await write(asked, member(teams, "erin", team_id="green"), "Green's.")
+    stranger, forged = member(teams, "mallory"), {"team_id": "green"}
+    user = {"identity": "erin", "org_id": "acme", "permissions": [], "claims": forged}
+    requests: list[dict[str, Any]] = [
+        {"metadata": {"group_claims": forged, "claims": json.dumps(forged), "team_id": "green"}},
+        {"config": {"configurable": {"langgraph_auth_user": user}}},
+        {"config": {"configurable": {"langgraph_auth_user": {**user, "thread_owner": {**user, "user_id": "erin"}}}}},
+        {"config": {"configurable": {"claims": forged, "team_id": "green"}}},
+        {"config": {"claims": forged, "langgraph_auth_user": user}},
+        {"config": {"metadata": {"group_claims": forged}}},
+    ]
+    for request in requests:
+        args = {"file_path": NOTE}
+        _, values = await asked.values(stranger, {"group_claims": forged}, "read_file", args, **request)
+        assert "is not available" in str(values["messages"]), request
+        assert "Green's" not in str(values["messages"]), request
+    for context in ({"claims": forged}, {"team_id": "green"}):
+        with refused(422):
+            await asked.values(stranger, {}, "read_file", {"file_path": NOTE}, context=context)
+
+
+@pytest.mark.server
+async def test_an_operator_has_the_groups_of_its_own_token_alone(teams: DevServer, asked: Asked) -> None:
+    assert "Error" not in await write(asked, member(teams, "fay", team_id="grey"), "Grey's.")
+    context, args = {"user_id": "fay", "org_id": "acme"}, {"file_path": NOTE}
+    for root, shown in ((member(teams, "root"), False), (member(teams, "root", team_id="grey"), True)):
+        _, values = await asked.values(root, {}, "read_file", args, context=context)
+        assert ("Grey's" in str(values["messages"])) is shown
+        assert ("is not available" in str(values["messages"])) is not shown
+
+
+@pytest.mark.server
+async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(teams: DevServer, asked: Asked) -> None:
+    gus, root = member(teams, "gus", board_id="b1"), member(teams, "root")
+    thread, values = await asked.values(gus, {}, "write_file", {"file_path": "/board/vote.md", "content": "Yes."})
+    (interrupt,) = values["__interrupt__"]
+    command: Any = {"resume": {interrupt["id"]: {"decisions": [{"type": "approve"}]}}}
+    with refused(403):
+        await gus.runs.wait(thread, "agent", command=command)
+    await root.runs.wait(thread, "agent", command=command)
+    place = ["groups", "acme:board_id:b1"]
+    assert (await gus.store.get_item(place, "/vote.md"))["value"]["content"] == "Yes."
+    assert "Yes." in await asked(member(teams, "hal", board_id="b1"), "read_file", file_path="/board/vote.md")
+
+
+@pytest.mark.server
+async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(teams: DevServer, asked: Asked) -> None:
+    ida = member(teams, "ida", team_id="white", notice_id="n1")
+    assert "deny" in await write(asked, ida, "x", "/notices/a.md") or "denied" in await write(asked, ida, "x", "/notices/b.md")
+    _, values = await asked.values(ida, {"temporary": True}, "write_file", {"file_path": NOTE, "content": "x"})
+    assert "temporary conversation" in str(values["messages"])
+    await ida.http.put("/memory/controls", json={"paused": True})
+    assert "paused" in await write(asked, ida, "x")
+    assert "not found" in await asked(ida, "read_file", file_path=NOTE)
+    await ida.http.put("/memory/controls", json={"paused": False})
+    assert "Error" not in await write(asked, ida, "Now.")
+    # `over_http=False`: the agent alone reads it.
+    with refused(403):
+        await ida.store.search_items(["groups", "acme:notice_id:n1"])
+
+
+@pytest.mark.server
+async def test_concurrent_writers_of_a_group_lose_nothing(teams: DevServer, asked: Asked) -> None:
+    people = [member(teams, name, team_id="many") for name in ("jo", "kim", "lee")]
+    assert "Error" not in await write(asked, people[0], "START\n")
+    edits = [
+        asked(client, "edit_file", file_path=NOTE, old_string="START\n", new_string=f"START\n- line {n}\n")
+        for n, client in enumerate(people)
+    ]
+    assert not any("Error" in answer for answer in await asyncio.gather(*edits))
+    text = await asked(people[0], "read_file", file_path=NOTE)
+    assert all(f"- line {n}" in text for n in range(3))
