@@ -14,13 +14,13 @@ from langgraph_sdk.client import LangGraphClient
 from lasting_memory import seeding as command
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MAX_FILE_BYTES
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
+from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import served
 
 SKILLS = list(namespaces.skills(AGENT))

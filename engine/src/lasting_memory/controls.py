@@ -17,10 +17,9 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
-from lasting_memory import settings as constants
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import Limits
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
 from lasting_memory.validation import content_size
 
 # --- Pause and review: an item each, so that changing one leaves the other alone.
@@ -111,9 +110,11 @@ def in_temporary_conversation() -> bool:
         return False
 
 
-async def delete_temporary(client: LangGraphClient, actor: identity.Actor | None = None, now: datetime | None = None) -> int:
-    """Delete temporary conversations, the actor's or all, `TEMPORARY_HOURS` after their last turn. Returns their number."""
-    before = (now or datetime.now(UTC)) - timedelta(hours=constants.TEMPORARY_HOURS)
+async def delete_temporary(
+    client: LangGraphClient, hours: float, actor: identity.Actor | None = None, now: datetime | None = None
+) -> int:
+    """Delete temporary conversations, the actor's or all, so many hours after their last turn. Returns their number."""
+    before = (now or datetime.now(UTC)) - timedelta(hours=hours)
     wanted: dict[str, Any] = {TEMPORARY: True} | ({"user_id": actor.user_id, "org_id": actor.org_id} if actor else {})
     return len(await delete_idle(client, wanted, before))
 
@@ -153,9 +154,9 @@ NEARLY_FULL = 0.8
 SHORTEN_ABOVE_BYTES = 262_144
 
 
-def usage_of(files: Sequence[Item]) -> dict[str, int]:
+def usage_of(files: Sequence[Item], limits: Limits) -> dict[str, int]:
     """Used and allowed files and bytes of a memory with these files, and whether it is nearly full."""
     size = sum(map(content_size, files))
-    nearly_full = len(files) >= NEARLY_FULL * MAX_MEMORY_FILES or size >= NEARLY_FULL * MAX_MEMORY_BYTES
-    limits = {"max_files": MAX_MEMORY_FILES, "max_bytes": MAX_MEMORY_BYTES}
-    return {"files": len(files), "bytes": size, **limits, "nearly_full": nearly_full}
+    nearly_full = len(files) >= NEARLY_FULL * limits.max_files or size >= NEARLY_FULL * limits.max_bytes
+    allowed = {"max_files": limits.max_files, "max_bytes": limits.max_bytes}
+    return {"files": len(files), "bytes": size, **allowed, "nearly_full": nearly_full}

@@ -64,6 +64,9 @@ class Limits:
         return 2 * self.max_bytes
 
 
+DEFAULTS = Limits()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
     """How conversations become memory; when, says the environment. Raises `SettingsError` as `Limits`."""
@@ -85,3 +88,6 @@ class Consolidation:
 
     def __post_init__(self) -> None:
         _check(self)
+
+
+DEFAULT_CONSOLIDATION = Consolidation()

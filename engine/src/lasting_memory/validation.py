@@ -17,9 +17,11 @@ from langgraph.store.base import Item
 from pydantic import BaseModel, ValidationError
 
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import Limits
 from lasting_memory.people.identity import Author
-from lasting_memory.settings import MAX_FILE_BYTES, MAX_FRONT_MATTER_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 
+# Bytes of one file, of its path within a route, and of one skill's front matter.
+MAX_FILE_BYTES, MAX_PATH_BYTES, MAX_FRONT_MATTER_BYTES = 262_144, 512, 8_192
 OWN_SKILLS = "/memories/skills/"
 SKILL_FILE = "SKILL.md"
 _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
@@ -186,17 +188,17 @@ def check_policy(key: str, value: Mapping[str, Any] | None) -> None:
         check_content(key, value["content"])
 
 
-def check_room(files: Sequence[Item], key: str, size: int, quota: int = MAX_MEMORY_BYTES) -> None:
-    """Raise `RefusedWrite` for a file of this size beyond `MAX_MEMORY_FILES` or the quota, unless it shrinks.
+def check_room(files: Sequence[Item], key: str, size: int, limits: Limits) -> None:
+    """Raise `RefusedWrite` for a file of this size beyond `max_files` or `max_bytes`, unless it shrinks.
 
     `files` are all present ones.
     """
     sizes = {item.key: content_size(item) for item in files}
     before = sizes.pop(key, None)
-    if before is None and len(sizes) >= MAX_MEMORY_FILES:
-        raise RefusedWrite(f"There are {len(sizes)} files, and {MAX_MEMORY_FILES} is the limit; merge or delete some.")
-    if size > (before or 0) and (total := sum(sizes.values()) + size) > quota:
-        raise RefusedWrite(f"All files would have {total:,} bytes of {quota:,}; shorten or delete some.")
+    if before is None and len(sizes) >= limits.max_files:
+        raise RefusedWrite(f"There are {len(sizes)} files, and {limits.max_files} is the limit; merge or delete some.")
+    if size > (before or 0) and (total := sum(sizes.values()) + size) > limits.max_bytes:
+        raise RefusedWrite(f"All files would have {total:,} bytes of {limits.max_bytes:,}; shorten or delete some.")
 
 
 def content_size(item: Item) -> int:

@@ -15,11 +15,14 @@ from lasting_memory.consolidation import planning, start, sweep
 from lasting_memory.consolidation.due import Due, Position, batch, find_due, put_positions
 from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, Owner, delete_old, find_backlog
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import Conversation, Turn
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
+
+MONTHLY = replace(deployed(), limits=Limits(conversation_days=30))
 
 ALICE, BOB = (Actor(name, "acme") for name in ("alice", "bob"))
 AFTER = 300
@@ -187,11 +190,11 @@ async def test_old_conversations_go_with_their_positions_once_they_are_consolida
     await read(store, platform)
     platform.now = now
     platform.talk("alice")
-    assert await delete_old(deployed(), platform, store, days=30) == 1  # type: ignore[arg-type]
+    assert await delete_old(MONTHLY, platform, store) == 1  # type: ignore[arg-type]
     assert late["thread_id"] in platform.kept, "what is due is consolidated first"
     assert mine["thread_id"] not in platform.kept
     assert await store.asearch(namespaces.positions(ALICE)) == []
-    assert await delete_old(deployed(), platform, store, now + _BACK, days=30) == 1, "but not for ever"  # type: ignore[arg-type]
+    assert await delete_old(MONTHLY, platform, store, now + _BACK) == 1, "but not for ever"  # type: ignore[arg-type]
 
 
 # --- Turns -----------------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
+from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.seeding import seed
-from lasting_memory.settings import CONSOLIDATIONS_AT_ONCE
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
@@ -108,7 +108,7 @@ async def test_who_break_their_own_runs_stop_nobody_else_s(own_server: DevServer
 async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(
     own_server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    people = [own_server.as_user(f"{name}-{alice}") for name in range(CONSOLIDATIONS_AT_ONCE)]
+    people = [own_server.as_user(f"{name}-{alice}") for name in range(DEFAULT_CONSOLIDATION.at_once)]
     client = own_server.as_user(alice)
     model.script(TASK, *[Slow(60, [Text("late")])] * len(people))
     await asyncio.gather(*(chat(person, "I like dill") for person in (*people, client)))
@@ -135,7 +135,7 @@ async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(
 ) -> None:
     """A click ends while the runs of a sweep that have begun are still at work, and the others wait."""
     clicked = threading.Event()
-    swept = [f"{number}-{alice}" for number in range(2 * CONSOLIDATIONS_AT_ONCE)]
+    swept = [f"{number}-{alice}" for number in range(2 * DEFAULT_CONSOLIDATION.at_once)]
     client, operator = own_server.as_user(alice), own_server.as_operator()
     await chat(client, f"words of {alice}.")  # a sweep takes the newest first
     await asyncio.gather(*(chat(own_server.as_user(person), f"words of {person}.") for person in swept))
@@ -147,13 +147,13 @@ async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(
     model.script(TASK, *[reply] * 100)
     try:
         await operator.runs.wait(None, "consolidation_agent", input=NOTHING)
-        await soon(lambda: asked(model, CONSOLIDATIONS_AT_ONCE))
+        await soon(lambda: asked(model, DEFAULT_CONSOLIDATION.at_once))
         assert (await rehearsed(client))["conversations"] == 1
         assert (await client.http.post("/memory/consolidate", json=None)) == {"queued": True}
         (record,) = await records(client)
         assert (record["status"], record["conversations"]) == ("done", 1)
         words = "".join(str(request) for request in model.requests_for(TASK))
-        assert sum(f"words of {person}." in words for person in swept) <= CONSOLIDATIONS_AT_ONCE
+        assert sum(f"words of {person}." in words for person in swept) <= DEFAULT_CONSOLIDATION.at_once
     finally:
         clicked.set()
 

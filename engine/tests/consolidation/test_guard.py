@@ -16,10 +16,9 @@ from langgraph.store.base import Item
 
 from lasting_memory.consolidation.guard import Changed, changes, diffs, objections
 from lasting_memory.people.identity import Author
-from lasting_memory.settings import MAX_FILE_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
 
 AUTHOR = Author("consolidation", "alice")
 STORED: Any = {"namespace": ("memories",), "created_at": datetime.now(UTC), "updated_at": datetime.now(UTC)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, RateLimitError
 
 from lasting_memory.consolidation.planning import delete_old
+from lasting_memory.limits import Limits
 from lasting_memory.settings import MAX_BUSY_THREADS
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
@@ -21,6 +23,8 @@ from tests.conftest import served
 from tests.consolidation.on_server import READ, chat, consolidation_thread, ended, go, records, soon, statuses
 from tests.consolidation.runs import TASK, append
 from tests.memory.test_temporary import new_thread
+
+MONTHLY = replace(deployed(), limits=Limits(conversation_days=30))
 
 pytestmark = pytest.mark.server
 # A server that consolidates soon.
@@ -169,7 +173,7 @@ async def test_a_deleted_conversation_is_not_found_any_more(server: DevServer, m
     client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
     old, bobs = await asyncio.gather(chat(client, "a zebra called Zoe"), chat(bob, "a zebra called Zoe"))
     # As the sweep does it, with somebody who sees only their own.
-    assert await delete_old(deployed(), client, InMemoryStore(), datetime.now(UTC) + timedelta(days=38), 30) == 1
+    assert await delete_old(MONTHLY, client, InMemoryStore(), datetime.now(UTC) + timedelta(days=38)) == 1
     with pytest.raises(NotFoundError):
         await client.threads.get(old)
     assert await bob.threads.get(bobs)

@@ -24,12 +24,13 @@ from lasting_memory.consolidation.graph import build_consolidation_agent
 from lasting_memory.consolidation.guard import Changed
 from lasting_memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
 from lasting_memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author
-from lasting_memory.settings import MAX_CONSOLIDATION_STEPS, MAX_FILE_BYTES, MAX_MEMORY_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
 from lasting_memory.testing.stores import WrappedStore
+from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
 from tests.consolidation.runs import (
     A_BATCH,
@@ -178,12 +179,12 @@ async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_rea
 
 
 async def test_a_batch_that_takes_too_many_steps_is_undone(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    model.script(TASK, *[[append(f"- {number}")] for number in range(MAX_CONSOLIDATION_STEPS + 6)])
+    model.script(TASK, *[[append(f"- {number}")] for number in range(DEFAULT_CONSOLIDATION.max_steps + 6)])
     await run("r1", [talk("t", "dill")])
-    assert len(model.requests) == MAX_CONSOLIDATION_STEPS
+    assert len(model.requests) == DEFAULT_CONSOLIDATION.max_steps
     assert await text(store) == ""
     assert await consolidated(store) == set()
-    assert f"{MAX_CONSOLIDATION_STEPS} steps" in (await records(store, ALICE))[0]["reason"]
+    assert f"{DEFAULT_CONSOLIDATION.max_steps} steps" in (await records(store, ALICE))[0]["reason"]
 
 
 async def test_a_failing_model_leaves_memory_as_it_was(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
@@ -238,15 +239,15 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
     async def leave_little_room() -> None:
-        for number in range(MAX_MEMORY_BYTES // MAX_FILE_BYTES - 1):
+        for number in range(DEFAULTS.max_bytes // MAX_FILE_BYTES - 1):
             await saved(store, "x" * MAX_FILE_BYTES, f"/big-{number}.md")
-        used = usage_of(await store.asearch(FILES, limit=100))["bytes"]
-        await saved(store, "x" * (MAX_MEMORY_BYTES - used - 50), "/big.md")
+        used = usage_of(await store.asearch(FILES, limit=100), DEFAULTS)["bytes"]
+        await saved(store, "x" * (DEFAULTS.max_bytes - used - 50), "/big.md")
 
     model.script(AGAIN, [append("- short")], READY)
     model.script(TASK, [append("- a"), append("y" * 80, "/memories/topics/other.md")], while_it_works(leave_little_room))
     await run("r1", [talk("t", "dill")])
-    assert f"{MAX_MEMORY_BYTES:,}" in last_user_text(model.requests[-1])
+    assert f"{DEFAULTS.max_bytes:,}" in last_user_text(model.requests[-1])
     assert (await text(store), await text(store, "/topics/other.md")) == ("- short\n", "")
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from lasting_memory.settings import CONSOLIDATIONS_AT_ONCE
+from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
 from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Slow, Text, last_user_text
@@ -88,7 +88,7 @@ async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevSe
     during = await turns(own_server, number)
     assert ratio(alone, during) <= GOAL
     assert max(during) < 5, "nobody waits until consolidations have ended"
-    assert 0 < slow.most <= CONSOLIDATIONS_AT_ONCE
+    assert 0 < slow.most <= DEFAULT_CONSOLIDATION.at_once
 
 
 @needs_consolidation
@@ -104,7 +104,7 @@ async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
         while not slow.now:  # noqa: ASYNC110  # the scripted server's
             await asyncio.sleep(0.1)
     assert ratio(alone, await turns(own_server, 2 * TURNS)) <= GOAL
-    assert slow.most <= CONSOLIDATIONS_AT_ONCE
+    assert slow.most <= DEFAULT_CONSOLIDATION.at_once
 
 
 @needs_consolidation
@@ -115,11 +115,11 @@ async def test_a_sweep_ends_however_slow_the_model_is_and_leaves_nobody_out(
     await all_talk(own_server, people)
     slow = SlowConsolidation(model, seconds)
     await own_server.as_operator().runs.wait(None, "consolidation_agent", input={"messages": []})
-    async with asyncio.timeout(30 + 3 * people * seconds / CONSOLIDATIONS_AT_ONCE):
+    async with asyncio.timeout(30 + 3 * people * seconds / DEFAULT_CONSOLIDATION.at_once):
         while slow.done < people:  # noqa: ASYNC110  # the scripted server's
             await asyncio.sleep(0.5)
     assert all(model.requests_for(f"words of person-{number}") for number in range(people))
-    assert slow.most <= CONSOLIDATIONS_AT_ONCE
+    assert slow.most <= DEFAULT_CONSOLIDATION.at_once
 
 
 # --- A person who floods ---------------------------------------------------------------------------------------------

@@ -29,11 +29,11 @@ from pydantic import SecretStr
 
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.settings import MAX_FILE_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import SKILLS, SUBAGENTS, graph_builders, stores
 from lasting_memory.testing.people import AGENT as ASSISTANT
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph, Graph
 from tests.faults.attempts import calls, inputs
 

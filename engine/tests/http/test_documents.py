@@ -16,9 +16,10 @@ from langgraph.store.base import BaseStore
 from lasting_memory import journal
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.documents import document
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
-from lasting_memory.settings import MAX_IMPORT_BYTES, MAX_MEMORY_FILES
+from lasting_memory.settings import MAX_IMPORT_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.parts import stores
 from tests.http.calls import MEMORIES, NOTES, Open, exported, kept, put
@@ -161,7 +162,7 @@ async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: http
     exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/b.md", "content": "ghp_" + "a" * 36}),
     exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/profile.json", "content": "no"}),
     exported({"path": "/memories/a.md", "content": "x"}, {"path": "/memories/b.md", "content": "\ud800"}),
-    exported(*({"path": f"/memories/{n}.md", "content": "x"} for n in range(MAX_MEMORY_FILES + 1))),
+    exported(*({"path": f"/memories/{n}.md", "content": "x"} for n in range(DEFAULTS.max_files + 1))),
 ])  # fmt: skip
 async def test_an_import_with_anything_wrong_writes_nothing(api: httpx.AsyncClient, store: BaseStore, document: Any) -> None:
     headers = {"content-type": "application/json"}

@@ -12,13 +12,11 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
+from lasting_memory.journal.diffs import MAX_DIFF_CHARS
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import Actor, Author
-from lasting_memory.settings import (
-    MAX_DIFF_CHARS,
-    MAX_FILE_BYTES,
-    REVISIONS_KEPT,
-)
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.validation import MAX_FILE_BYTES
 from tests.http.calls import MEMORIES, NOTES, Open, kept, put
 
 
@@ -69,10 +67,10 @@ async def test_a_long_history_is_its_last_revisions_and_a_long_diff_its_beginnin
     long = (await api.get("/memory/history", params=NOTES)).json()["revisions"][0]["diff"]
     assert long.startswith(f"@@ -1,0 +1,{MAX_FILE_BYTES // 2} @@\n+x\n+x\n")
     assert long[MAX_DIFF_CHARS:].endswith(" more]")
-    for number in range(REVISIONS_KEPT + 5):
+    for number in range(DEFAULTS.revisions_kept + 5):
         await put(api, f"{number}\n")
     revisions = (await api.get("/memory/history", params=NOTES)).json()["revisions"]
-    assert len(revisions) == REVISIONS_KEPT
+    assert len(revisions) == DEFAULTS.revisions_kept
     assert revisions[-1]["diff"] is None, "of the oldest it is not known what it changed"
     assert (await api.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
 

@@ -16,12 +16,12 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import Change, MovedError, Revision, writing
+from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
-from lasting_memory.settings import MAX_FILE_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES, MAX_STORED_BYTES, REVISIONS_KEPT
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
 from tests.conftest import BuildGraph
 from tests.journal.world import AUTHOR, FILES, PATH, append, replace
 
@@ -157,9 +157,9 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
         await journal.change(store, FILES, f"/{number % 40}.md", to(f"{number}{text}" if number % 40 > 2 else None), AUTHOR)
         if number % 40 > 8:
             await journal.change(store, FILES, f"/{number % 40}.md", to(None), AUTHOR)
-        assert number % 20 or size(store) < 1.5 * MAX_STORED_BYTES + 2 * len(text)
-    await writing.trim(store, FILES)
-    assert size(store) <= MAX_STORED_BYTES
+        assert number % 20 or size(store) < 1.5 * DEFAULTS.stored_bytes + 2 * len(text)
+    await writing.trim(store, FILES, DEFAULTS)
+    assert size(store) <= DEFAULTS.stored_bytes
     assert [len(await journal.history(store, FILES, path)) for path in ("/10.md", "/kept.md")] == [0, 1]
     assert len(await journal.history(store, FILES, "/5.md")) == 3
     for number in range(3, 9):
@@ -169,21 +169,20 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
 async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
     store = InMemoryStore()
-    for number in range(REVISIONS_KEPT + 20):
+    for number in range(DEFAULTS.revisions_kept + 20):
         await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
-    await writing.trim(store, FILES)
-    assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == REVISIONS_KEPT
-    assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{REVISIONS_KEPT + 19}"
+    await writing.trim(store, FILES, DEFAULTS)
+    assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
+    assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{DEFAULTS.revisions_kept + 19}"
 
 
 async def test_the_longest_deleted_files_go_first_and_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
-    monkeypatch.setattr(writing, "MAX_STORED_BYTES", 15_500)  # of 1,000 for each revision beside its text
-    store = InMemoryStore()
+    store, tight = InMemoryStore(), Limits(max_bytes=7_750)  # of 1,000 for each revision beside its text
     for number in range(15):
         for text in ("x", None):
-            await journal.change(store, FILES, f"/{number}.md", to(text), AUTHOR)
-    await writing.trim(store, FILES)
+            await journal.change(store, FILES, f"/{number}.md", to(text), AUTHOR, limits=tight)
+    await writing.trim(store, FILES, tight)
     deleted = [path async for path, _ in journal.deleted_files(store, FILES)]
     assert sorted(deleted) == sorted(f"/{number}.md" for number in range(15 - len(deleted), 15))
     assert 5 < len(deleted) < 10
@@ -238,7 +237,7 @@ async def test_reading_takes_what_it_takes_the_plain_backend(call: Any) -> None:
 )
 async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, path: str) -> None:
     large = "é" * (MAX_FILE_BYTES // 2)
-    await store.abatch([PutOp(FILES, f"/{number}.md", {**create_file_data("x")}) for number in range(MAX_MEMORY_FILES - 1)])
+    await store.abatch([PutOp(FILES, f"/{number}.md", {**create_file_data("x")}) for number in range(DEFAULTS.max_files - 1)])
     for text in (large, "small"):
         assert not (await ours(store).awrite(path, text)).error
     assert [each.content for each in await journal.history(store, FILES, path)] == ["small", large]

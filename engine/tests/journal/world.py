@@ -20,8 +20,8 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.journal import Change, writing
+from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people.identity import Author
-from lasting_memory.settings import MAX_STORED_BYTES
 from lasting_memory.validation import RefusedWrite
 
 FILES, PATH = ("memories", "acme:alice"), "/a.md"
@@ -84,6 +84,7 @@ class World:
     acknowledged: int = 0
     deaths: int = 0
     late: list[list[Op]] = field(default_factory=list)
+    limits: Limits = DEFAULTS
 
     async def write(self, store: BaseStore, name: str, times: int, dice: random.Random) -> None:
         """One writer's life: it appends, changes and removes lines of its own."""
@@ -95,7 +96,7 @@ class World:
                 make = replace(old, *([line] if kind == "change" else [])) if old else append(line)
                 self.unknown |= {line, old}
                 self.there.discard(old)
-                await journal.change(store, FILES, PATH, make, AUTHOR)
+                await journal.change(store, FILES, PATH, make, AUTHOR, limits=self.limits)
                 self.unknown -= {line, old}
                 self.acknowledged += 1
                 if old:
@@ -121,7 +122,8 @@ Connect = Callable[[], AbstractAsyncContextManager[BaseStore]]
 
 async def throw(seed: int, connect: Connect | None = None, *, tight: bool = False, patience: float = 0) -> World:
     """A world with everything drawn from one number, looked at when all is over. `connect` gives each writer its store."""
-    dice, world, memory = random.Random(seed), World(), InMemoryStore()
+    world = World(limits=Limits(max_bytes=1) if tight else DEFAULTS)
+    dice, memory = random.Random(seed), InMemoryStore()
     connect = connect or (lambda: nullcontext(memory))
     deadly, trims = dice.choice([0, 0, 0.01, 0.05]), dice.choice([0, 1_000, 10_000])
 
@@ -142,15 +144,14 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
             file_lock=lambda *_: asyncio.Lock(),
             _TRIMS=trims,
             _WAIT=patience,
-            MAX_STORED_BYTES=0 if tight else MAX_STORED_BYTES,
         ):
             writers = [asyncio.create_task(live(f"w{number}")) for number in range(dice.randint(2, 8))]
             await asyncio.gather(*writers, land(writers, store))
             if not world.deaths:
                 await world.check(store)
             look: list[Callable[[], Awaitable[object]]] = [
-                lambda: journal.change(store, FILES, PATH, append("the last"), AUTHOR),
-                lambda: journal.history(store, FILES, PATH),
+                lambda: journal.change(store, FILES, PATH, append("the last"), AUTHOR, limits=world.limits),
+                lambda: journal.history(store, FILES, PATH, world.limits),
             ]
             await dice.choice(look)()
             await world.check(store)

@@ -17,13 +17,12 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.files import backends as files_module
 from lasting_memory.files.routes import build_backend, build_permissions
 from lasting_memory.people.identity import Author, Context
-from lasting_memory.settings import MAX_FILE_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.parts import graph_builders
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
 from tests.conftest import BuildGraph
 
 POLICIES = ("policies", "acme")

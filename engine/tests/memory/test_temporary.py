@@ -196,10 +196,10 @@ async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_
     for who, thread in ((client, over), (client, ordinary), (bob, bobs)):
         await run_turn(who, thread, "hello")
     actor, operator = Actor(alice, "acme"), server.as_operator()
-    assert await delete_temporary(operator, actor, datetime.now(UTC) + timedelta(hours=23)) == 0
+    assert await delete_temporary(operator, 24, actor, datetime.now(UTC) + timedelta(hours=23)) == 0
     # As when a sweep and a visit meet.
     later = datetime.now(UTC) + timedelta(hours=25)
-    deleted = await asyncio.gather(*(delete_temporary(one, actor, later) for one in (operator, client)))
+    deleted = await asyncio.gather(*(delete_temporary(one, 24, actor, later) for one in (operator, client)))
     assert sum(deleted) >= 1
     with pytest.raises(NotFoundError):
         await client.threads.get(over)

@@ -14,9 +14,9 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent.usage import budget_refusal, next_day
 from lasting_memory.controls import NEARLY_FULL, usage_of
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Context
-from lasting_memory.settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
@@ -122,10 +122,10 @@ def test_a_turn_has_no_nodes_but_deepagents_own(graph: BuildGraph) -> None:
 
 
 @pytest.mark.parametrize(("files", "size", "nearly_full"), [
-    (1, int(NEARLY_FULL * MAX_MEMORY_BYTES) - 1, False), (1, int(NEARLY_FULL * MAX_MEMORY_BYTES) + 1, True),
-    (int(NEARLY_FULL * MAX_MEMORY_FILES) - 1, 0, False), (int(NEARLY_FULL * MAX_MEMORY_FILES), 0, True),
+    (1, int(NEARLY_FULL * DEFAULTS.max_bytes) - 1, False), (1, int(NEARLY_FULL * DEFAULTS.max_bytes) + 1, True),
+    (int(NEARLY_FULL * DEFAULTS.max_files) - 1, 0, False), (int(NEARLY_FULL * DEFAULTS.max_files), 0, True),
 ])  # fmt: skip
 def test_memory_is_nearly_full_by_its_bytes_or_by_its_files(files: int, size: int, nearly_full: bool) -> None:
     now = datetime.now(UTC)
     item = Item(value={"content": "x" * size}, key="/a.md", namespace=("memories",), created_at=now, updated_at=now)
-    assert usage_of([item] * files)["nearly_full"] is nearly_full
+    assert usage_of([item] * files, DEFAULTS)["nearly_full"] is nearly_full

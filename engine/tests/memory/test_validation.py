@@ -22,11 +22,13 @@ from pydantic import ValidationError
 
 from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people.identity import Author
-from lasting_memory.settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_MEMORY_FILES, MAX_PATH_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.validation import (
     CREDENTIALS,
+    MAX_FILE_BYTES,
+    MAX_PATH_BYTES,
     RefusedWrite,
     before_write,
     check_credentials,
@@ -36,7 +38,7 @@ from lasting_memory.validation import (
 
 FILES = ("memories", "acme:alice")
 AGENT = Author("agent")
-DEFAULTS = deployed()
+FORK = deployed()
 NOTE = "/memories/topics/note.md"
 PROFILE = "/memories/profile.json"
 
@@ -123,7 +125,7 @@ def refusal(path: str, content: str) -> str:
     return str(refused.value)
 
 
-def backend(store: InMemoryStore, deployment: Deployment = DEFAULTS) -> ScopedFiles:
+def backend(store: InMemoryStore, deployment: Deployment = FORK) -> ScopedFiles:
     return ScopedFiles(deployment=deployment, namespace=lambda _: FILES, route="/memories", author=lambda: AGENT, store=store)
 
 
@@ -218,13 +220,13 @@ def test_what_fits_or_shrinks_is_written_and_no_byte_more(sizes: dict[str, int],
     ]
     fits = size <= sizes.get(key, 0) or sum(sizes.values()) - sizes.get(key, 0) + size <= 100
     with nullcontext() if fits else pytest.raises(RefusedWrite, match="shorten or delete"):
-        check_room(files, key, size, quota=100)
+        check_room(files, key, size, Limits(max_bytes=100))
 
 
 async def test_a_full_memory_refuses_new_files_and_can_be_tidied_up() -> None:
     store = InMemoryStore()
-    size = MAX_MEMORY_BYTES // MAX_MEMORY_FILES
-    for number in range(MAX_MEMORY_FILES):
+    size = DEFAULTS.max_bytes // DEFAULTS.max_files
+    for number in range(DEFAULTS.max_files):
         store.put(FILES, f"/{number}.md", {"content": "x" * size, "encoding": "utf-8"})
     files = backend(store)
     assert "is the limit" in str((await files.awrite("/new.md", "x")).error)

@@ -8,8 +8,10 @@ import pytest
 from playwright.sync_api import expect
 
 from lasting_memory.controls import NEARLY_FULL
-from lasting_memory.settings import MAX_FILE_BYTES, MAX_MEMORY_BYTES, MEMORY_BUDGET_BYTES
+from lasting_memory.limits import DEFAULTS
+from lasting_memory.settings import MEMORY_BUDGET_BYTES
 from lasting_memory.testing.parts import CONSOLIDATION
+from lasting_memory.validation import MAX_FILE_BYTES
 from tests.page.conftest import Elsewhere, Visit
 from tests.page.test_person import METRIC, PREFERENCES
 
@@ -84,7 +86,7 @@ def test_what_the_model_does_not_see_is_named_and_that_memory_is_nearly_full_sai
     visitor.button("What the model sees").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"Left out: {PREFERENCES}: ")
     visitor.button("Close").click()
-    for number in range(int(NEARLY_FULL * MAX_MEMORY_BYTES / MAX_FILE_BYTES) + 1):
+    for number in range(int(NEARLY_FULL * DEFAULTS.max_bytes / MAX_FILE_BYTES) + 1):
         elsewhere.write(f"/memories/{number}.md", "x" * MAX_FILE_BYTES)
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(full).to_contain_text("kB of 4,194.3 kB")

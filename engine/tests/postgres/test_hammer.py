@@ -19,9 +19,10 @@ from langgraph.store.postgres import AsyncPostgresStore
 
 from lasting_memory import journal
 from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import Author
 from lasting_memory.postgres.store import open_store
-from lasting_memory.settings import REVISIONS_KEPT, Settings
+from lasting_memory.settings import Settings
 from lasting_memory.testing.deployed import deployed
 from tests.journal import world
 
@@ -134,7 +135,7 @@ class Hammer:
         assert wrong == {}, "acknowledged, and so often there"
         assert max(lines.values()) == 1
         assert history[0].content == item.value["content"]
-        assert len(history) == min(REVISIONS_KEPT, history[0].number)
+        assert len(history) == min(DEFAULTS.revisions_kept, history[0].number)
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
 from lasting_memory.files.starting import starting_files
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MEMORY_BUDGET_BYTES, MEMORY_FILES, POLICY_BUDGET_BYTES
 from lasting_memory.validation import is_policy
 
 MEMORY_ROUTE = "/memories/"
@@ -30,7 +29,7 @@ MAX_POLICY_FILES = 1_000
 
 def memory_files(deployment: Deployment) -> list[str]:
     """The files under `/memories/` that every prompt shows."""
-    return [path for path in MEMORY_FILES if deployment.profile or path != PROFILE_PATH]
+    return [path for path in deployment.limits.memory_files if deployment.profile or path != PROFILE_PATH]
 
 
 class PromptBlocks(AgentMiddleware[Any, Any, Any]):
@@ -102,19 +101,21 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
     def _memory_block(self, texts: dict[str, str], *, is_paused: bool) -> Block:
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
-        text, left_out = sections(files, MEMORY_BUDGET_BYTES)
+        budget = self._deployment.limits.memory_block_bytes
+        text, left_out = sections(files, budget)
         text = self._texts["memory_block"].replace("{files}", text or "(Nothing is remembered yet.)")
         text = f"{self._introduction()}{text}" + (f"\n{self._texts['paused_block']}" if is_paused else "")
-        return Block("memory", text, MEMORY_BUDGET_BYTES, left_out)
+        return Block("memory", text, budget, left_out)
 
     def _policy_block(self, items: Sequence[SearchItem]) -> Block:
         rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)
         files = [(path := f"/policies{item.key}", file_text(path, item)) for item in rules]
-        text, left_out = sections(files, POLICY_BUDGET_BYTES)
+        budget = self._deployment.limits.policy_block_bytes
+        text, left_out = sections(files, budget)
         text = text or "(The organization has set no policies.)"
         if len(items) >= MAX_POLICY_FILES:
             text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
-        return Block("policies", self._texts["policies_block"].replace("{files}", text), POLICY_BUDGET_BYTES, left_out)
+        return Block("policies", self._texts["policies_block"].replace("{files}", text), budget, left_out)
 
     def _introduction(self) -> str:
         """What this deployment's settings change for an agent. Consolidation writes what agents may not."""
@@ -134,5 +135,5 @@ def _without_authority(message: AnyMessage) -> AnyMessage:
 
 def _key(path: str) -> str:
     if not path.startswith(MEMORY_ROUTE):
-        raise ValueError(f"MEMORY_FILES names {path!r}; use paths under {MEMORY_ROUTE}.")
+        raise ValueError(f"A prompt cannot show {path!r}; use paths under {MEMORY_ROUTE}.")
     return "/" + path.removeprefix(MEMORY_ROUTE)

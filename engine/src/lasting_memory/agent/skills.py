@@ -16,8 +16,7 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.settings import MAX_FRONT_MATTER_BYTES, SKILLS_BUDGET_BYTES
-from lasting_memory.validation import SKILL_FILE, RefusedWrite, read_skill
+from lasting_memory.validation import MAX_FRONT_MATTER_BYTES, SKILL_FILE, RefusedWrite, read_skill
 
 
 def skills(d: Deployment) -> "FreshSkills | None":
@@ -30,7 +29,8 @@ def skills(d: Deployment) -> "FreshSkills | None":
 
 def _build(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":
     sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
-    return FreshSkills(backend=backend, sources=sources, block=deployment.prompt("skills_block.md"))
+    block, budget = deployment.prompt("skills_block.md"), deployment.limits.skills_block_bytes
+    return FreshSkills(backend=backend, sources=sources, block=block, budget=budget)
 
 
 async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deployment: Deployment) -> Block:
@@ -57,9 +57,9 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
     before_model = AgentMiddleware.before_model
     abefore_model = AgentMiddleware.abefore_model
 
-    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str], block: str) -> None:
+    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str], block: str, budget: int) -> None:
         super().__init__(backend=backend, sources=list(sources), system_prompt=block)
-        self._block = block
+        self._block, self._budget = block, budget
         self._loaded = PerRun(self._load)
 
     async def preview(self) -> Block:
@@ -70,13 +70,13 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
             skills_load_warnings=self._format_skills_load_warnings(loaded["skills_load_errors"]),
             skills_list=self._format_skills_list(loaded["skills_metadata"]),
         )
-        return Block("skills", text, SKILLS_BUDGET_BYTES, tuple(loaded["skills_load_errors"]))
+        return Block("skills", text, self._budget, tuple(loaded["skills_load_errors"]))
 
     async def _load(self) -> dict[str, Any]:
         listings = [await self._backend.als(source) for source in reversed(self.sources)]  # the person's own first
         folders = [entry["path"] for found in listings for entry in found.entries or [] if entry.get("is_dir")]
         files = await self._backend.adownload_files([f"{folder.rstrip('/')}/{SKILL_FILE}" for folder in folders])
-        skills, errors = await asyncio.to_thread(_listed, files)
+        skills, errors = await asyncio.to_thread(_listed, files, self._budget)
         return {"skills_metadata": skills, "skills_load_errors": errors}
 
     async def awrap_model_call(
@@ -86,12 +86,12 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return await super().awrap_model_call(request.override(state=state), handler)
 
 
-def _listed(files: Sequence[FileDownloadResponse]) -> tuple[list[SkillMetadata], list[str]]:
+def _listed(files: Sequence[FileDownloadResponse], room: int) -> tuple[list[SkillMetadata], list[str]]:
     """The skills of these SKILL.md files, and a line for each that is left out. Of two with one name the first counts.
 
-    No more are read than `SKILLS_BUDGET_BYTES` have room for: it blocks for a fraction of a second at most.
+    No more are read than so many bytes have room for: it blocks for a fraction of a second at most.
     """
-    skills, errors, unread, room = dict[str, SkillMetadata](), list[str](), 0, SKILLS_BUDGET_BYTES
+    skills, errors, unread = dict[str, SkillMetadata](), list[str](), 0
     for file in files:
         name = file.path.split("/")[-2]
         if file.content is None or name in skills:

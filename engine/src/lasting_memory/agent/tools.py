@@ -16,7 +16,6 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
-from lasting_memory.settings import MAX_MEMORY_FILES, MAX_SEARCH_RESULT_CHARS
 from lasting_memory.validation import RefusedWrite, stored_file
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
@@ -98,21 +97,22 @@ def _search_memories(deployment: Deployment) -> BaseTool:
             return "Error: this run has no store, so there is no memory to search."
         actor, assistant = identity.current_actor(deployment.settings), identity.current_assistant(deployment.default_assistant)
         namespace = deployment.memory.namespace(actor, assistant)
-        matches = await _search(runtime.store, namespace, query)
+        matches = await _search(runtime.store, namespace, query, deployment.limits.max_files)
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."
         # One line for each, so that no text looks like another match.
-        return "\n\n".join(f"/memories{key}\n{' '.join(text.split())}" for key, text in matches)[:MAX_SEARCH_RESULT_CHARS]
+        shown = "\n\n".join(f"/memories{key}\n{' '.join(text.split())}" for key, text in matches)
+        return shown[: deployment.limits.search_result_chars]
 
     return search_memories
 
 
-async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str) -> list[tuple[str, str]]:
-    """Keys and snippets of the best files: by the store's semantic index if it has one, otherwise by BM25 over paragraphs."""
+async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[str, str]]:
+    """Keys and snippets of the best of at most so many files: by the semantic index, if the store has one, otherwise by BM25."""
     near = await store.asearch(namespace, query=query, limit=_NEAR) if platform.has_index(store) else []
     if any(item.score is not None for item in near):
         return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
-    items = await store.asearch(namespace, limit=MAX_MEMORY_FILES)
+    items = await store.asearch(namespace, limit=most)
     passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
     ranked = await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages])
     return [(passages[i][0], passages[i][1][:_SNIPPET_CHARS]) for i, _ in ranked[:_RESULTS]]

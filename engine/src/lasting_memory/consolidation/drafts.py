@@ -25,13 +25,13 @@ from lasting_memory.consolidation.planning import Owner
 from lasting_memory.consolidation.proposals import files_of
 from lasting_memory.consolidation.run_records import Record
 from lasting_memory.consolidation.taken_back import Dated, shown_lines
-from lasting_memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from lasting_memory.controls import SHORTEN_ABOVE_BYTES
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import rank
-from lasting_memory.settings import CONSOLIDATIONS_AT_ONCE, MEMORY_BUDGET_BYTES, TOPIC_FILES_SHOWN
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.validation import RefusedWrite, content_size
 
 TOOL = "search_recent_conversations"
 NOTHING_NEW = "Nothing is new since the last consolidation."
@@ -83,7 +83,7 @@ _ENDINGS: dict[str, Ending] = {}  # by run id
 class Drafts:
     """The runs of this process that are at work, each with its slot and its draft."""
 
-    def __init__(self, most: int = CONSOLIDATIONS_AT_ONCE) -> None:
+    def __init__(self, most: int) -> None:
         self._most, self._drafts = most, dict[str, Draft]()
         self._slots = dict[str, tuple[identity.Actor, bool]]()
 
@@ -161,7 +161,7 @@ def task(deployment: Deployment, draft: Draft) -> str:
 
 def shorten(deployment: Deployment, files: Mapping[str, Item]) -> str:
     """The request to shorten memory that is over its budget, or "". Blocks."""
-    size = usage_of([*files.values()])["bytes"]
+    size = sum(map(content_size, files.values()))
     if size <= SHORTEN_ABOVE_BYTES:
         return ""
     oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
@@ -171,13 +171,21 @@ def shorten(deployment: Deployment, files: Mapping[str, Item]) -> str:
     return f"\n{text.replace('{topics}', named)}"
 
 
-def shown_text(shown: Sequence[Due], files: Mapping[str, Item], taken: Sequence[Dated], said: Sequence[Dated]) -> str:
+def shown_text(
+    shown: Sequence[Due],
+    files: Mapping[str, Item],
+    taken: Sequence[Dated],
+    said: Sequence[Dated],
+    *,
+    rules: Consolidation,
+    limits: Limits,
+) -> str:
     """The conversations, the topic files with the most words in common, and what the person took back. Blocks."""
-    text = talk = "\n\n".join(item.transcript() for item in shown)
+    text = talk = "\n\n".join(item.transcript(rules) for item in shown)
     texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
-    best = rank(talk, [f"{path} {content}" for path, content in texts])[:TOPIC_FILES_SHOWN]
+    best = rank(talk, [f"{path} {content}" for path, content in texts])[: rules.topic_files_shown]
     if best:
-        text += f"\n\n# Files about the same\n\n{sections([texts[i] for i, _ in best], MEMORY_BUDGET_BYTES)[0]}"
+        text += f"\n\n# Files about the same\n\n{sections([texts[i] for i, _ in best], limits.memory_block_bytes)[0]}"
     return f"{text}\n\n# Taken back\n\n{shown_lines(taken, said)}" if taken else text
 
 

@@ -16,9 +16,9 @@ from langgraph.store.base import BaseStore, GetOp, PutOp
 from langgraph_sdk.client import ThreadsClient
 
 from lasting_memory.controls import stays_out
+from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation, owned_by, threads_by_id
-from lasting_memory.settings import BATCH_TOKENS
 
 _PAGE = 100
 # Conversations that are read at once with all their messages.
@@ -52,9 +52,12 @@ class Due:
         seen = dict.fromkeys((*self.position.seen, *map(_hash, self.conversation.turns)))
         return Position(self.conversation.updated_at if self.whole else "", tuple(seen))
 
-    def transcript(self) -> str:
+    def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
         """The turns as the model reads them, a line each, under the conversation's date and thread."""
-        lines = [f"{turn.speaker}: {_on_one_line(turn.text)}" for turn in self.conversation.turns]
+        lines = [
+            f"{turn.speaker}: {_on_one_line(turn.text, rules.batch_tokens * _CHARS_PER_TOKEN)}"
+            for turn in self.conversation.turns
+        ]
         return "\n".join([f"{self.conversation.date} thread_id={self.conversation.thread_id}", *lines])
 
 
@@ -62,8 +65,7 @@ def _hash(turn: Turn) -> str:
     return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
 
 
-def _on_one_line(text: str) -> str:
-    longest = BATCH_TOKENS * _CHARS_PER_TOKEN
+def _on_one_line(text: str, longest: int) -> str:
     shown = " ".join(text[:longest].split())
     return shown if len(text) <= longest else f"{shown} [{len(text) - longest:,} more characters are left out]"
 
@@ -103,6 +105,7 @@ async def find_due(
     *,
     agents: Iterable[str],
     dry: bool = False,
+    rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> list[Due]:
     """A person's conversations with these agents (this assistant) with new turns; more than a batch holds, if there are more.
 
@@ -120,7 +123,7 @@ async def find_due(
             known = await positions_of(store, actor, list(stamps))
             changed += [(at.undone, stamps[key], key) for key, at in known.items() if at.updated_at != stamps[key]]
     due, left, read = list[Due](), sorted(changed), 0
-    while left and (read <= BATCH_TOKENS or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
+    while left and (read <= rules.batch_tokens or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
         ids, left = [key for _, _, key in left[:_READ_AT_ONCE]], left[_READ_AT_ONCE:]
         found = await threads_by_id(threads, ids, metadata, ["thread_id", "updated_at", "values"])
         new, old = await asyncio.to_thread(_new_turns, found, await positions_of(store, actor, ids))

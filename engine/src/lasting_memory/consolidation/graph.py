@@ -7,22 +7,21 @@ from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
 from lasting_memory.agent.models import build_model, retry, whole_answers
-from lasting_memory.agent.prompt import PromptBlocks
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
-from lasting_memory.consolidation.drafts import Drafts, EndedGraph
+from lasting_memory.consolidation.drafts import EndedGraph
 from lasting_memory.consolidation.run import ConsolidationRun
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.routes import build_backend, build_permissions
 from lasting_memory.people.identity import Context
-from lasting_memory.settings import MEMORY_FILES
 
 
 def build_consolidation_agent(
     d: Deployment, model: BaseChatModel | None = None, consolidation: ConsolidationRun | None = None
 ) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
-    consolidation = consolidation or ConsolidationRun(d, Drafts())
+    consolidation = consolidation or ConsolidationRun(d)
     backend = build_backend(d, consolidating=True, drafts=consolidation.drafts.store)
     graph = create_deep_agent(
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),
@@ -31,11 +30,11 @@ def build_consolidation_agent(
         tools=[append_memory_tool(backend)],
         backend=backend,
         permissions=build_permissions(d, consolidating=True),
-        memory=list(MEMORY_FILES),
+        memory=memory_files(d),
         # `ConsolidationRun` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default too.
         middleware=[
             consolidation,
-            PromptBlocks(d, MEMORY_FILES, consolidation.drafts.store),
+            PromptBlocks(d, memory_files(d), consolidation.drafts.store),
             Bounds(d, d.limits.max_run_seconds, consolidating=True),
             retry(d.limits),
         ],

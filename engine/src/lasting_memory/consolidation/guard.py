@@ -19,8 +19,8 @@ from langgraph.store.base import Item
 
 from lasting_memory import journal, recall
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people.identity import Author
-from lasting_memory.settings import FACT_WORDS_KEPT, MAX_SHRINKING
 from lasting_memory.validation import RefusedWrite, before_write, stored_file
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
@@ -67,8 +67,10 @@ def is_plain(line: str) -> bool:
 class Standing:
     """Facts, for comparison with others."""
 
-    def __init__(self, facts: Mapping[Key, str], language: str | None = None) -> None:
-        self.facts = facts
+    def __init__(
+        self, facts: Mapping[Key, str], language: str | None = None, rules: Consolidation = DEFAULT_CONSOLIDATION
+    ) -> None:
+        self.facts, self._rules = facts, rules
         self._language = language or language_of(facts)
 
     def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
@@ -83,7 +85,7 @@ class Standing:
     def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
         """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
         weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
-        needed = FACT_WORDS_KEPT * sum(weight.values()) - _ROUNDING
+        needed = self._rules.fact_words_kept * sum(weight.values()) - _ROUNDING
         numbers = {word for word in fact if any(map(str.isdigit, word))}
         places = sorted((self._by_word[word] for word in fact if word in self._by_word), key=len)
         for key in islice(dict.fromkeys(chain.from_iterable(places)), _CANDIDATES):
@@ -202,17 +204,19 @@ def texts(items: Mapping[str, Item]) -> dict[str, str]:
     return found
 
 
-def objections(changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]]) -> str | None:
+def objections(
+    changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]], rules: Consolidation = DEFAULT_CONSOLIDATION
+) -> str | None:
     """The reason to refuse a batch's changes, or None. A fact may move from one file to another. Blocks.
 
     `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`).
     """
-    after = Standing(facts_of((change.path, change.after) for change in changed))
-    reasons = (_objection(change, given_up.get(change.path, ()), after) for change in changed)
+    after = Standing(facts_of((change.path, change.after) for change in changed), rules=rules)
+    reasons = (_objection(change, given_up.get(change.path, ()), after, rules.removable_share) for change in changed)
     return next(filter(None, reasons), None)
 
 
-def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> str | None:
+def _objection(changed: Changed, given_up: Sequence[str], after: Standing, removable: float) -> str | None:
     if changed.key.startswith("/skills/"):
         return f"{changed.path} is the person's own skill, which consolidation must not change."
     known = {*changed.before.splitlines()}
@@ -222,7 +226,7 @@ def _objection(changed: Changed, given_up: Sequence[str], after: Standing) -> st
     given = facts_of((changed.path, line) for line in given_up)
     lost = after.lost(before, given)
     explained = sum(key in given and key not in after.facts for key in before)
-    if len(lost) <= (len(before) - explained) * MAX_SHRINKING:
+    if len(lost) <= (len(before) - explained) * removable:
         return None
     return (
         f"{changed.path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "

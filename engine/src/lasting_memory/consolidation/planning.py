@@ -25,7 +25,6 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Run
 
 from lasting_memory import journal
-from lasting_memory import settings as constants
 from lasting_memory.consolidation.due import EARLIEST, changed_since, drop_positions, time_of
 from lasting_memory.controls import creating_run, delete_idle, in_temporary_conversation, stays_out
 from lasting_memory.deployment import Deployment
@@ -44,7 +43,7 @@ _DELAY_SECONDS = 0.2
 # The platform's own maximum for one search of threads.
 _PAGE = 1_000
 # How far before the last sweep one looks back: so long a failed consolidation is tried again. Also how much longer than
-# `CONVERSATION_DAYS` a conversation may wait for its consolidation.
+# `Limits.conversation_days` a conversation may wait for its consolidation.
 _BACK = timedelta(days=7)
 # Seconds between the begins of two people's runs, so that workers stay free for conversations.
 APART_SECONDS = 4
@@ -222,14 +221,12 @@ def _owner(thread: Any, deployment: Deployment) -> Owner | None:
     return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
 
 
-async def delete_old(
-    deployment: Deployment, client: LangGraphClient, store: BaseStore, now: datetime | None = None, days: int | None = None
-) -> int:
-    """Delete conversations `CONVERSATION_DAYS` after their last turn, with index and positions. Returns their number.
+async def delete_old(deployment: Deployment, client: LangGraphClient, store: BaseStore, now: datetime | None = None) -> int:
+    """Delete conversations `Limits.conversation_days` after their last turn, with index and positions. Returns their number.
 
     One that is due is consolidated first, and goes with a later sweep; after `_BACK` in any case.
     """
-    if (days := days or constants.CONVERSATION_DAYS) is None:
+    if (days := deployment.limits.conversation_days) is None:
         return 0
     before = (now or datetime.now(UTC)) - timedelta(days=days)
 

@@ -22,7 +22,6 @@ from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.settings import MAX_MEMORY_BYTES, MAX_MEMORY_FILES
 from lasting_memory.validation import RefusedWrite, content_size
 
 # Undecided proposals of a person, at which consolidation stops proposing; and proposals whose decision is known.
@@ -58,7 +57,7 @@ _PROPOSALS = TypeAdapter(Proposal)
 
 async def files_of(store: BaseStore, files: Namespace) -> dict[str, Item]:
     """All files of a namespace, by key."""
-    return {item.key: item for item in await store.asearch(files, limit=MAX_MEMORY_FILES + 1)}
+    return {item.key: item for item in await journal.all_items(store, files)}
 
 
 def applied(
@@ -87,9 +86,10 @@ async def refusal(
         after = await asyncio.to_thread(applied, items, changes, author, deployment)
     except ValueError as error:
         return str(error)
+    limits = deployment.limits
     before, then = sum(map(content_size, items.values())), sum(map(content_size, after.values()))
-    if then > max(before, MAX_MEMORY_BYTES) or len(after) > max(len(items), MAX_MEMORY_FILES):
-        return f"It has {len(after)} files of {MAX_MEMORY_FILES}, {then:,} bytes of {MAX_MEMORY_BYTES:,}; shorten it."
+    if then > max(before, limits.max_bytes) or len(after) > max(len(items), limits.max_files):
+        return f"It has {len(after)} files of {limits.max_files}, {then:,} bytes of {limits.max_bytes:,}; shorten it."
     return None
 
 
@@ -107,7 +107,7 @@ async def apply(
     for change in sorted(changes, key=lambda change: len(change.before) - len(change.after)):
         try:
             merged = partial(change.merged, author=author, deployment=deployment)
-            await journal.change(store, files, change.key, merged, author, began=began)
+            await journal.change(store, files, change.key, merged, author, began=began, limits=deployment.limits)
         except ValueError as error:
             refused[change.path] = str(error)
     return refused

@@ -43,9 +43,10 @@ from lasting_memory.consolidation.run_records import Record, keep, now
 from lasting_memory.consolidation.taken_back import Dated, objection, returning, said_since, taken_back, without
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import catch_up
-from lasting_memory.settings import BATCH_TOKENS, CONSOLIDATIONS_AT_ONCE, MAX_CONSOLIDATION_STEPS
+from lasting_memory.settings import SettingsError
 
 logger = logging.getLogger(__name__)
 
@@ -73,10 +74,13 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
 
     state_schema = ConsolidationState
 
-    def __init__(self, deployment: Deployment, drafts: Drafts) -> None:
+    def __init__(self, deployment: Deployment, drafts: Drafts | None = None) -> None:
         super().__init__()
-        self._deployment, self.drafts = deployment, drafts
-        self.tools = consolidation_tools(drafts)
+        if deployment.consolidation is None:
+            raise SettingsError("The deployment has consolidation=None; leave consolidation_agent out of langgraph.json.")
+        self._deployment, self._rules = deployment, deployment.consolidation
+        self.drafts = drafts or Drafts(self._rules.at_once)
+        self.tools = consolidation_tools(self.drafts)
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
@@ -107,14 +111,17 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         base = await files_of(store, files)
         for each in known:
             base = await asyncio.to_thread(applied, base, each.changes, each.author, self._deployment, skip=True)
-        due = await find_due(store, client.threads, actor, owner.assistant_id, agents=self._deployment.agents, dry=dry)
-        shown = await asyncio.to_thread(batch, due, BATCH_TOKENS)
+        due = await find_due(
+            store, client.threads, actor, owner.assistant_id, agents=self._deployment.agents, dry=dry, rules=self._rules
+        )
+        shown = await asyncio.to_thread(batch, due, self._rules.batch_tokens)
         if not shown:
             raise NothingToDoError(NOTHING_NEW)
-        taken = [*(await _taken_back(store, actor, files)).values()]
+        taken = [*(await _taken_back(store, actor, files, self._deployment)).values()]
         thread_ids = [item.conversation.thread_id for item in shown]
         said = await said_since(client.runs, thread_ids, min(each.at for each in taken)) if taken else []
-        text = await asyncio.to_thread(shown_text, shown, base, taken, said)
+        show = partial(shown_text, rules=self._rules, limits=self._deployment.limits)
+        text = await asyncio.to_thread(show, shown, base, taken, said)
         more = sum(not item.position.undone for item in due) > sum(item.whole for item in shown)
         draft = Draft(owner, files, base, shown, said, text, more, report)
         await draft.begin()
@@ -139,7 +146,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError("Another dry run is at work; try again when it has ended.")
         later = random.randint(_LATER[trigger], 3 * _LATER[trigger])  # noqa: S311  # so that they do not all come back at once
         await start(owner, get_client(), trigger, later, inside=True)
-        raise NothingToDoError(f"{CONSOLIDATIONS_AT_ONCE} consolidations are at work; another run is planned.")
+        raise NothingToDoError(f"{self._rules.at_once} consolidations are at work; another run is planned.")
 
     async def _end(
         self, store: BaseStore, report: Record, actor: identity.Actor, began: journal.Began | None, error: BaseException | None
@@ -152,7 +159,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         failed.log()
         try:
             if not await journal.is_forgotten(store, began):
-                await keep(store, actor, failed)
+                await keep(store, actor, failed, self._rules)
         except Exception as failure:  # a store raises what its driver raises; the run's own error counts
             logger.warning("The record of consolidation %s could not be kept: %r.", report.run_id, failure, exc_info=True)
 
@@ -160,7 +167,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         """Start runs for all who are due, after deleting conversations whose time is over. Returns the run's answer."""
         if dry:
             return "A dry run is for one person: name them in its context (user_id, org_id)."
-        await delete_temporary(get_client())
+        await delete_temporary(get_client(), self._deployment.limits.temporary_hours)
         await delete_old(self._deployment, get_client(), get_store())
         if self._deployment.memory.is_shared:
             return SHARED
@@ -179,7 +186,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         draft = self.drafts.current()
         if draft:
             draft.steps += 1
-        if draft is None or draft.steps > MAX_CONSOLIDATION_STEPS:
+        if draft is None or draft.steps > self._rules.max_steps:
             return ModelResponse([AIMessage("")])  # `aafter_agent` begins again, or refuses the batch
         response = await handler(request)
         draft.report.count_call(response.result)
@@ -205,12 +212,13 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if await journal.is_forgotten(store, began):
             return _ended(state, FORGOTTEN)
         present = await controls(store, owner.actor, self._deployment)
-        too_long = f"It took more than {MAX_CONSOLIDATION_STEPS} steps." if draft.steps > MAX_CONSOLIDATION_STEPS else None
+        most = self._rules.max_steps
+        too_long = f"It took more than {most} steps." if draft.steps > most else None
         stopped = f"{PAUSED}." if present.paused else too_long
         changed = await draft.changes()
-        brought = await _brought_back(store, draft, changed) if changed else {}
+        brought = await _brought_back(store, draft, changed, self._deployment) if changed else {}
         kept = await asyncio.to_thread(without, changed, brought)
-        problem = stopped or await asyncio.to_thread(guard.objections, kept, draft.given_up)
+        problem = stopped or await asyncio.to_thread(guard.objections, kept, draft.given_up, self._rules)
         problem = problem or await refusal(store, draft.files, kept, draft.author, self._deployment)
         if (problem or brought) and not stopped and not draft.refused:
             await draft.begin(problem or objection(brought))
@@ -259,21 +267,26 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             done = replace(done.ended("undone", f"Not applied: {reason}"), files=shown)
         if not report.dry_run and not await journal.is_forgotten(store, began):
             await put_positions(store, actor, positions)
-            await keep(store, actor, done)
+            await keep(store, actor, done, self._rules)
         return done
 
 
-async def _taken_back(store: BaseStore, actor: identity.Actor, files: namespaces.Namespace) -> dict[guard.Key, Dated]:
+async def _taken_back(
+    store: BaseStore, actor: identity.Actor, files: namespaces.Namespace, deployment: Deployment
+) -> dict[guard.Key, Dated]:
     declined = [each for one in await proposals(store, actor, files) for each in one.declined]
-    return await asyncio.to_thread(taken_back, await journal.histories(store, files), declined)
+    return await asyncio.to_thread(taken_back, await journal.histories(store, files, deployment.limits), declined)
 
 
-async def _brought_back(store: BaseStore, draft: Draft, changed: list[guard.Changed]) -> dict[str, dict[guard.Key, Dated]]:
+async def _brought_back(
+    store: BaseStore, draft: Draft, changed: list[guard.Changed], deployment: Deployment
+) -> dict[str, dict[guard.Key, Dated]]:
     """By path, the new lines that bring back what the person took back, also since the run began."""
-    taken = await _taken_back(store, draft.owner.actor, draft.files)
+    taken = await _taken_back(store, draft.owner.actor, draft.files, deployment)
     present = guard.texts(await files_of(store, draft.files)) if taken else {}
     talk = [turn.text for item in draft.shown for turn in item.conversation.turns]
-    return await asyncio.to_thread(returning, changed, present, taken, draft.said, talk)
+    judged = partial(returning, rules=deployment.consolidation or DEFAULT_CONSOLIDATION)
+    return await asyncio.to_thread(judged, changed, present, taken, draft.said, talk)
 
 
 async def _shown(deployment: Deployment, state: Any, draft: Draft) -> dict[str, Any]:

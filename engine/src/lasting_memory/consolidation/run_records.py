@@ -11,8 +11,8 @@ from typing import Any
 from langgraph.store.base import BaseStore, PutOp, SearchItem
 from pydantic import TypeAdapter, ValidationError
 
+from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import CONSOLIDATIONS_KEPT
 
 logger = logging.getLogger(__name__)
 
@@ -66,23 +66,25 @@ def now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-async def keep(store: BaseStore, actor: identity.Actor, record: Record) -> None:
-    """Keep a record, and the newest `CONSOLIDATIONS_KEPT` of all."""
+async def keep(store: BaseStore, actor: identity.Actor, record: Record, rules: Consolidation) -> None:
+    """Keep a record, and the newest of all."""
     namespace = namespaces.run_records(actor)
     await store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
-    old = (await _newest_first(store, actor))[CONSOLIDATIONS_KEPT:]
+    old = (await _newest_first(store, actor, rules))[rules.records_kept :]
     await store.abatch([PutOp(namespace, item.key, None) for item in old])
 
 
-async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
+async def records(
+    store: BaseStore, actor: identity.Actor, rules: Consolidation = DEFAULT_CONSOLIDATION
+) -> list[dict[str, Any]]:
     """A person's last records that can be read, newest first."""
     kept = list[dict[str, Any]]()
-    for item in (await _newest_first(store, actor))[:CONSOLIDATIONS_KEPT]:
+    for item in (await _newest_first(store, actor, rules))[: rules.records_kept]:
         with suppress(ValidationError):
             kept.append(asdict(_RECORDS.validate_python(item.value)))
     return kept
 
 
-async def _newest_first(store: BaseStore, actor: identity.Actor) -> list[SearchItem]:
-    items = await store.asearch(namespaces.run_records(actor), limit=2 * CONSOLIDATIONS_KEPT)
+async def _newest_first(store: BaseStore, actor: identity.Actor, rules: Consolidation) -> list[SearchItem]:
+    items = await store.asearch(namespaces.run_records(actor), limit=2 * rules.records_kept)
     return sorted(items, key=lambda item: item.key, reverse=True)

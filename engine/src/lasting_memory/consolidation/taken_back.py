@@ -17,6 +17,7 @@ from langgraph_sdk.errors import NotFoundError
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import Changed, Key, Standing, facts_of, language_of, weights_of
 from lasting_memory.journal import Revision, edits, lines_of
+from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 
 # Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know nothing of the person.
 _AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
@@ -79,6 +80,8 @@ def returning(
     taken: Mapping[Key, Dated],
     said: Sequence[Dated],
     talk: Iterable[str] = (),
+    *,
+    rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> dict[str, dict[Key, Dated]]:
     """By path, the new lines that bring back what was taken back, although the person did not say it again later. Blocks.
 
@@ -89,7 +92,7 @@ def returning(
     new = {change.path: added_facts(change) for change in changes}
     if not gone or not any(new.values()):
         return {}
-    judge = _Judge(gone, present, said, talk)
+    judge = _Judge(gone, present, said, talk, rules)
     found = {path: dict(judge.returning(lines)) for path, lines in new.items()}
     return {path: lines for path, lines in found.items() if lines}
 
@@ -98,23 +101,28 @@ class _Judge:
     """Tells which lines bring back what was taken back, by the words of lines, weighted by how rare they are in memory."""
 
     def __init__(
-        self, gone: Mapping[Key, Dated], present: Mapping[Key, str], said: Sequence[Dated], talk: Iterable[str]
+        self,
+        gone: Mapping[Key, Dated],
+        present: Mapping[Key, str],
+        said: Sequence[Dated],
+        talk: Iterable[str],
+        rules: Consolidation,
     ) -> None:
         lines = {key: each.text for key, each in gone.items()}
-        self._gone, self._language = gone, language_of({**present, **lines})
+        self._gone, self._language, self._rules = gone, language_of({**present, **lines}), rules
         again, self._said_at = dict[Key, str](), dict[Key, str]()
         for text, at in said:
             sentences = _sentences(text)
             again |= sentences
             self._said_at |= {key: max(at, self._said_at.get(key, "")) for key in sentences}
         spoken = {key: line for text in talk for key, line in _sentences(text).items()}
-        standing = [Standing(of, self._language) for of in (lines, present, again, spoken)]
+        standing = [Standing(of, self._language, rules) for of in (lines, present, again, spoken)]
         self._words, (self._memory, self._said, self._talk) = standing[0].words, standing[1:]
         self._weights = weights_of([*self._words.values(), *self._memory.words.values()])
 
     def returning(self, lines: Mapping[Key, str]) -> Iterator[tuple[Key, Dated]]:
         """The lines that bring something back, and what."""
-        written = Standing(lines, self._language)
+        written = Standing(lines, self._language, self._rules)
         for key, each in self._gone.items():
             for line in written.keeping(self._words[key], self._weights):
                 says = written.words[line]

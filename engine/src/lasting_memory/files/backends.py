@@ -25,8 +25,16 @@ from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import NotAMemberError
-from lasting_memory.settings import MAX_FILE_BYTES, MAX_INPUT_BYTES
-from lasting_memory.validation import RefusedWrite, before_write, check_path, check_room, file_bytes, stored_file
+from lasting_memory.settings import MAX_INPUT_BYTES
+from lasting_memory.validation import (
+    MAX_FILE_BYTES,
+    RefusedWrite,
+    before_write,
+    check_path,
+    check_room,
+    file_bytes,
+    stored_file,
+)
 
 Gate = Callable[[BaseStore], Awaitable[str | None]]
 StoreOverride = Callable[[], BaseStore | None]
@@ -154,15 +162,19 @@ class ScopedFiles(StoreBackend):
         await self._check(path)
         store, namespace, author, shown = self._get_store(), self._get_namespace(), self._author(), f"{self._route}{path}"
 
+        limits = self._deployment.limits
+
         def checked(before: FileData | None) -> FileData | None:
             after = change(before)
             before_write(self._deployment, shown, after and after["content"], author)
             return after
 
         def room(files: Sequence[Item], file: FileData) -> None:
-            check_room(files, path, len(file["content"].encode()))
+            check_room(files, path, len(file["content"].encode()), limits)
 
-        return await journal.change(store, namespace, path, checked, author, room=room, expect=expect, began=self._began())
+        return await journal.change(
+            store, namespace, path, checked, author, room=room, expect=expect, began=self._began(), limits=limits
+        )
 
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
         """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""

@@ -62,7 +62,13 @@ async def starting_files(
     for key, text in texts.items() if write else ():
         try:
             await journal.change(
-                store, own, key, partial(_new_file, deployment, key, text, author), author, began=journal.began(actor)
+                store,
+                own,
+                key,
+                partial(_new_file, deployment, key, text, author),
+                author,
+                began=journal.began(actor),
+                limits=deployment.limits,
             )
         except RefusedWrite as error:
             logger.warning("A new memory starts without seeds/memories%s: %s", key, error)

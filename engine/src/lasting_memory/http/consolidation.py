@@ -32,8 +32,9 @@ from lasting_memory.http.requests import (
     Sent,
     memory_router,
 )
+from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.people import identity
-from lasting_memory.settings import CONSOLIDATION_GRAPH, MAX_MEMORY_FILES
+from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 __all__ = ["router", "shown_proposals"]
 
@@ -46,7 +47,7 @@ class RunQuery(OneMemory):
 
 class Decision(Sent):
     accept: bool
-    files: Annotated[list[str], Field(min_length=1, max_length=MAX_MEMORY_FILES)] | None = None
+    files: Annotated[list[str], Field(min_length=1)] | None = None
 
 
 @router.post("/memory/consolidate", status_code=202)
@@ -94,7 +95,9 @@ async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
 
     `consolidations`, newest first: what it read and spent, its `status` (done, undone, failed) and `files` (a diff each).
     """
-    return {"consolidations": await records(caller.store, caller.actor)}
+    return {
+        "consolidations": await records(caller.store, caller.actor, caller.deployment.consolidation or DEFAULT_CONSOLIDATION)
+    }
 
 
 @router.get("/memory/proposals")

@@ -37,11 +37,11 @@ from lasting_memory.http.requests import (
     memory_router,
     revision_summary,
 )
+from lasting_memory.limits import Limits
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by
-from lasting_memory.settings import MAX_MEMORY_FILES
-from lasting_memory.validation import NotAFileError, before_write, file_bytes, stored_file
+from lasting_memory.validation import NotAFileError, RefusedWrite, before_write, file_bytes, stored_file
 
 router = memory_router()
 # Conversations, with their messages, and ids that are read at once.
@@ -82,8 +82,8 @@ async def document(
     yield json.dumps(told)[:-1].encode()
     unreadable = list[Answer]()
     lists = {
-        "files": _files(store, of, unreadable),
-        "deleted_files": _deleted_files(store, of),
+        "files": _files(store, of, unreadable, deployment.limits),
+        "deleted_files": _deleted_files(store, of, deployment.limits),
         "conversations": conversations(client, actor, deployment.agents, _PAGE),
     }
     for name, entries in lists.items():
@@ -96,7 +96,9 @@ async def document(
     yield b', "unreadable": ' + json.dumps(unreadable, default=str).encode() + b"}\n"
 
 
-async def _files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], unreadable: list[Answer]) -> AsyncIterator[bytes]:
+async def _files(
+    store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], unreadable: list[Answer], limits: Limits
+) -> AsyncIterator[bytes]:
     """The files with their histories; values of other code become `unreadable`."""
     for place, assistant in of.items():
         for item in await journal.all_items(store, place):
@@ -106,13 +108,13 @@ async def _files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], un
             except NotAFileError:
                 unreadable.append({"path": path, "value": item.value, **assistant})
             else:
-                revisions = _revisions(await journal.history(store, place, item.key))
+                revisions = _revisions(await journal.history(store, place, item.key, limits))
                 yield await asyncio.to_thread(_json, {**file, "revisions": revisions})
 
 
-async def _deleted_files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]]) -> AsyncIterator[bytes]:
+async def _deleted_files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], limits: Limits) -> AsyncIterator[bytes]:
     for place, assistant in of.items():
-        async for key, known in journal.deleted_files(store, place):
+        async for key, known in journal.deleted_files(store, place, limits):
             yield await asyncio.to_thread(_json, {"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(known)})
 
 
@@ -198,11 +200,15 @@ class Imported(BaseModel, strict=True):
         return "same" if before["content"] == self.content else "keep"
 
 
+# Of one import. What a memory may have beside what is there is checked file by file.
+_MOST_FILES = 10_000
+
+
 class Document(BaseModel, strict=True):
     """An export. Its other parts are ignored."""
 
     version: Literal[1]
-    files: Annotated[list[Imported], Field(max_length=MAX_MEMORY_FILES)]
+    files: Annotated[list[Imported], Field(max_length=_MOST_FILES)]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -220,6 +226,8 @@ async def import_files(caller: Caller, query: Annotated[Import, Query()], body: 
     Conversations are not imported. 409: a file does not fit beside what is there; those before it were imported, and it can be
     repeated. 429: another import of yours is under way.
     """
+    if len(body.files) > (most := caller.deployment.limits.max_files):
+        raise RefusedWrite(f"There are {len(body.files)} files, and {most} is the limit; import fewer.")
     await caller.check_assistant()
     stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
     for file in body.files:

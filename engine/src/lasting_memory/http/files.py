@@ -29,7 +29,6 @@ from lasting_memory.http.requests import (
     revision_summary,
 )
 from lasting_memory.journal import Change, Revision, all_items, cut, diff, history, line_origins, lines_of
-from lasting_memory.settings import REVISIONS_KEPT
 from lasting_memory.validation import NotAFileError, stored_file
 
 router = memory_router()
@@ -52,7 +51,7 @@ async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
     `files`: path, bytes, revision, times; `usage`: files, bytes, their limits, and `nearly_full` (from 80% of one of them on).
     """
     items = await all_items(caller.store, caller.namespace)
-    return {"files": list(map(_listed, items)), "usage": usage_of(items)}
+    return {"files": list(map(_listed, items)), "usage": usage_of(items, caller.deployment.limits)}
 
 
 def _listed(item: Item) -> Answer:
@@ -77,7 +76,7 @@ async def read_file(caller: Caller, query: FileQuery, response: Response) -> Ans
     unknown, empty for more than 2,000 lines.
     """
     file = _shown(await _item(caller, query.path))
-    known = await history(caller.store, caller.namespace, query.path)
+    known = await history(caller.store, caller.namespace, query.path, caller.deployment.limits)
     response.headers["etag"] = f'"{file["revision"]}"'
     return {**file, "lines": await asyncio.to_thread(_lines, file["content"], known)}
 
@@ -134,16 +133,17 @@ async def _revised(caller: PersonRequest, key: str, change: Change, wanted: str 
 
 @router.get("/memory/history")
 async def read_history(caller: Caller, query: FileQuery) -> Answer:
-    """The last 50 revisions of a file, also of a deleted one.
+    """The last revisions of a file (50, where the deployment does not say otherwise), also of a deleted one.
 
     `revisions`, newest first: revision (its number), id, at, author (kind, user, run, thread), deleted, bytes, diff; and
     `revisions_dropped`: how many more there would be, had they not been removed to make room.
     """
-    known = await history(caller.store, caller.namespace, query.path)
+    limits = caller.deployment.limits
+    known = await history(caller.store, caller.namespace, query.path, limits)
     if not known:
         await _item(caller, query.path)
     revisions = await asyncio.to_thread(_with_diffs, known)
-    dropped = min(REVISIONS_KEPT, known[0].number) - len(known) if known else 0
+    dropped = min(limits.revisions_kept, known[0].number) - len(known) if known else 0
     return {"path": f"{ROUTE}{query.path}", "revisions": revisions, "revisions_dropped": dropped}
 
 
@@ -160,7 +160,8 @@ def _with_diffs(known: Sequence[Revision]) -> list[Answer]:
 @router.post("/memory/undo")
 async def undo(caller: Caller, query: MemoryQuery, body: Undo) -> Answer:
     """Make a file again what it was at a revision; this is a revision itself."""
-    known, wanted = await history(caller.store, caller.namespace, body.path), str(body.revision)
+    known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
+    wanted = str(body.revision)
     files = [revision.file() for revision in known if wanted in {revision.id, str(revision.number)}]
     if not files:
         detail = f"{ROUTE}{body.path} has no revision {wanted[:40]} in its history; GET /memory/history lists them."

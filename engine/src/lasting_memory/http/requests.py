@@ -121,7 +121,7 @@ class PersonRequest:
         await self.check_assistant()
         expect, number = None, 0
         if wanted is not None:
-            now = next(iter(await journal.history(self.store, self.namespace, key)), journal.NOTHING)
+            now = next(iter(await journal.history(self.store, self.namespace, key, self.deployment.limits)), journal.NOTHING)
             number = 0 if now.content is None else now.number
             expect = now.id if wanted.strip('"') == str(number) else "another"
         try:

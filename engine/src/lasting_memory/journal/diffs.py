@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from lasting_memory.settings import MAX_DIFF_CHARS
-
+# Characters of one file's diff, in the history and in records of consolidation.
+MAX_DIFF_CHARS = 20_000
 # More lines between a common beginning and end count as different: `difflib` would take minutes for some texts, quadratic time.
 MAX_COMPARED_LINES = 2_000
 # insert, replace or delete; then from where to where in the first sequence, and in the second.

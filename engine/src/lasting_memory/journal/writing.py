@@ -16,10 +16,10 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
 from lasting_memory.journal.forgetting import Began, forgotten_at, read_forgotten
 from lasting_memory.journal.revisions import NOTHING, Log, Revision, copied, copy, made_of, outside, put
+from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.settings import MAX_MEMORY_FILES, MAX_STORED_BYTES, REVISIONS_KEPT
 from lasting_memory.validation import RefusedWrite
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
@@ -27,13 +27,14 @@ Change = Callable[[FileData | None], FileData | None]
 # Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
 Room = Callable[[Sequence[Item], FileData], None]
 
-_ALL, _PAGE = 10_000, 50
+# Items of one search for all, and of one search for some; changes in one batch.
+_ALL, _SEARCHED, _PAGE = 10_000, 500, 50
 # Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
 # Beyond these, others are writing so fast that one of them makes the next merge.
 _ROUNDS, _WAIT = 50, 0.02
 # How often a change is tried on a file that others are merging, and how many revisions before its own a writer looks at.
 _TRIES, _BEFORE = 20, 4
-# How often everything is looked at while `MAX_STORED_BYTES` are written; and for how many seconds revisions stay, whatever room
+# How often everything is looked at while `stored_bytes` are written; and for how many seconds revisions stay, whatever room
 # there is, because somebody may be merging them.
 _TRIMS, _MERGING_SECONDS = 25, 3
 # An item's path, author, ids and times, beside its text.
@@ -94,6 +95,7 @@ async def change(
     room: Room | None = None,
     expect: str | None = None,
     began: Began | None = None,
+    limits: Limits = DEFAULTS,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in what the next file is made of.
@@ -112,7 +114,7 @@ async def change(
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
     async with file_lock(files, path):
         for tries in range(_TRIES):
-            items, item = await _read(file, every=room is not None)
+            items, item = await _read(file, limits.max_files if room else None)
             base, adopted, since = await _base(file, item)
             if expect is not None and base.id != expect:
                 if adopted:  # so that the history says to what it has moved
@@ -124,26 +126,26 @@ async def change(
                     room(items, after)
                 break
             except ValueError:
-                known = await history(store, files, path)  # merges what others have not merged yet
+                known = await history(store, files, path, limits)  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
         newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())], since)
-    if random.random() * MAX_STORED_BYTES < _TRIMS * _bytes(newest.content):  # noqa: S311
+    if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
-            await trim(store, files)
+            await trim(store, files, limits)
         except Exception:  # the change is made; a later one trims
             logger.warning("No room was made after a change of %r, which is made.", path, exc_info=True)
     return newest
 
 
-async def _read(file: _File, *, every: bool) -> tuple[Sequence[Item], Item | None]:
-    """All files, if they are wanted, and this one."""
-    if not every:
+async def _read(file: _File, most: int | None) -> tuple[Sequence[Item], Item | None]:
+    """All files, where there are at most so many, and this one; None: this one alone."""
+    if most is None:
         item, _ = await file.read(GetOp(file.files, file.path))
         return (), item
-    found, _ = await file.read(SearchOp(file.files, limit=MAX_MEMORY_FILES + 1))
+    found, _ = await file.read(SearchOp(file.files, limit=most + 1))
     item = next((item for item in found if item.key == file.path), None)
-    if item is None and len(found) > MAX_MEMORY_FILES:
+    if item is None and len(found) > most:
         item = await file.store.aget(file.files, file.path)
     return found, item
 
@@ -206,8 +208,8 @@ async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
     await others.put([], [NOTHING, *kept.history()[:1]][-1])
 
 
-async def history(store: BaseStore, files: Namespace, path: str) -> list[Revision]:
-    """The last `REVISIONS_KEPT` revisions of a file, newest first. Finishes what a writer who died has left."""
+async def history(store: BaseStore, files: Namespace, path: str, limits: Limits = DEFAULTS) -> list[Revision]:
+    """The last revisions of a file that are kept, newest first. Finishes what a writer who died has left."""
     file = _File(store, files, path)
     log, shown = await file.look()
     tips = log.tips()
@@ -215,21 +217,23 @@ async def history(store: BaseStore, files: Namespace, path: str) -> list[Revisio
         newest = max(tips, key=lambda tip: (tip.number, tip.id))
         await _publish(file, newest, await log.merged(path, tips), 0)
         log, _ = await file.look()
-    return log.history()[:REVISIONS_KEPT]
+    return log.history()[: limits.revisions_kept]
 
 
-async def histories(store: BaseStore, files: Namespace) -> list[tuple[str, list[Revision]]]:
+async def histories(store: BaseStore, files: Namespace, limits: Limits = DEFAULTS) -> list[tuple[str, list[Revision]]]:
     """Path and revisions, newest first, of each file with a history, also of deleted ones. One search reads them all."""
     logs = defaultdict[str, list[Item]](list)
     for item in await all_items(store, namespaces.journals(files)):
         if isinstance(path := item.value.get("path"), str):
             logs[path].append(item)
-    return [(path, Log.of(log).history()[:REVISIONS_KEPT]) for path, log in logs.items()]
+    return [(path, Log.of(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
 
 
-async def deleted_files(store: BaseStore, files: Namespace) -> AsyncIterator[tuple[str, list[Revision]]]:
+async def deleted_files(
+    store: BaseStore, files: Namespace, limits: Limits = DEFAULTS
+) -> AsyncIterator[tuple[str, list[Revision]]]:
     """Path and revisions, newest first, of each deleted file of a namespace."""
-    known = await histories(store, files)
+    known = await histories(store, files, limits)
     there = {item.key for item in await all_items(store, files)}
     for path, revisions in known:
         if path not in there and revisions:
@@ -239,26 +243,26 @@ async def deleted_files(store: BaseStore, files: Namespace) -> AsyncIterator[tup
 async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
     """All items of a namespace and those below, sorted by key."""
     items: list[Item] = []
-    while page := await store.asearch(namespace, limit=MAX_MEMORY_FILES, offset=len(items)):
+    while page := await store.asearch(namespace, limit=_SEARCHED, offset=len(items)):
         items += page
-        if len(page) < MAX_MEMORY_FILES:
+        if len(page) < _SEARCHED:
             break
     return sorted(items, key=lambda item: item.key)
 
 
-async def trim(store: BaseStore, files: Namespace) -> None:
-    """Delete revisions beyond `REVISIONS_KEPT` of a file; and, where files and revisions take more than `MAX_STORED_BYTES`, old
+async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
+    """Delete revisions beyond those kept of a file; and, where files and revisions take more than `stored_bytes`, old
     ones, those of deleted files first. Oldest first, so none has a gap.
     """
     logs = defaultdict[Namespace, list[Item]](list)
     for item in reversed(await all_items(store, namespaces.journals(files))):
         logs[item.namespace].append(item)
     there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
-    living, room = {namespaces.journal(files, item.key) for item in there}, MAX_STORED_BYTES - sum(map(_size, there))
+    living, room = {namespaces.journal(files, item.key) for item in there}, limits.stored_bytes - sum(map(_size, there))
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
     gone, spare = list[Item](), list[tuple[bool, datetime, str, Item]]()
     for namespace, log in logs.items():
-        kept = [item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - REVISIONS_KEPT]
+        kept = [item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - limits.revisions_kept]
         staying = max(namespace in living, sum(item.updated_at > recent for item in kept))
         room -= sum(map(_size, kept[:staying]))
         ages = accumulate((item.updated_at for item in kept), min)  # of an item, or any later one of its file

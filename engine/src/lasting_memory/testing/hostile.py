@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lasting_memory.settings import MAX_FRONT_MATTER_BYTES
+from lasting_memory.validation import MAX_FRONT_MATTER_BYTES
 
 
 def skill(field: str = "", name: str = "letters") -> str:

@@ -13,7 +13,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MAX_MEMORY_FILES, Settings
+from lasting_memory.settings import DEFAULTS.max_files, Settings
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
 
@@ -53,7 +53,7 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
             if act.after == number:
                 await _do(server, client, act, threads, org)
     await _consolidate(server, client)
-    items = (await operator.store.search_items(namespace, limit=MAX_MEMORY_FILES))["items"]
+    items = (await operator.store.search_items(namespace, limit=DEFAULTS.max_files))["items"]
     return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads)
 
 
