@@ -12,8 +12,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import DEFAULTS.max_files, Settings
+from lasting_memory.settings import Settings
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
 
