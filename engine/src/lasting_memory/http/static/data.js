@@ -25,7 +25,7 @@ export function Data({ session, onForgotten }) {
   return html`<section class="data" aria-label="Your data">
     <${Problem} text=${problem} />
     <p class="row"><button onClick=${download}>Export</button>
-      ${me.memory_scope !== "assistant" && html`<label class="button">Import${choose}</label>`}
+      ${!me.routes["/memories/"].shared && html`<label class="button">Import${choose}</label>`}
       <button class="danger" aria-hidden=${isForgetting} onClick=${() => setForgetting(true)}>Forget me</button></p>
     ${imported && html`<${Imported} files=${imported} onClose=${() => setImported(null)} />`}
     ${isForgetting &&

@@ -17,7 +17,7 @@ const PAUSED = "Memory is paused: nothing new is remembered, and what you say no
 /** `switches` are further controls, by name, and `below` what stands below them. */
 export function Knowledge({ session, switches, below }) {
   const { memory, me } = session;
-  const isOwn = me.memory_scope !== "assistant";
+  const isOwn = !me.routes["/memories/"].shared;
   return html`<section class="knowledge" aria-labelledby="knows">
     <header><h2 id="knows">What it knows about you</h2>
       ${memory.files && html`<span class="quiet">${plural(memory.files.length, "file")}</span>`}</header>
