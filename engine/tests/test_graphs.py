@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import MemoryScope, SettingsError, agent_graphs
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from tests.conftest import model_env
@@ -69,7 +71,7 @@ async def say(client: LangGraphClient, graph: str, text: str) -> None:
 @pytest.mark.server
 @pytest.mark.usefixtures("two_graphs")
 async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_says(
-    two: Server, model: ScriptedAnthropic, alice: str
+    two: Server, model: ScriptedAnthropic, alice: str, tmp_path: Path
 ) -> None:
     (server, scope), actor = two, Actor(alice, ORG)
     client, operator = server.as_user(alice), server.as_operator()
@@ -97,7 +99,9 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     assert all(f"Remember that I keep {animal}." in exported for animal in ("zebras", "okapis"))
 
     # Skills are each assistant's own.
-    await seeding.seed(operator, ["skills"], settings, prune=False)
+    (tmp_path / "seeds/skills/letters").mkdir(parents=True)
+    (tmp_path / "seeds/skills/letters/SKILL.md").write_text(skill("", name="letters"))
+    await seeding.seed(operator, ["skills"], replace(settings, folder=tmp_path), prune=False)
     for graph in GRAPHS:
         skills = await operator.store.search_items(list(namespaces.skills(assistant_of(graph))), limit=100)
         assert skills["items"]

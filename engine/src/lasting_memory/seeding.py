@@ -130,7 +130,7 @@ async def wanted(
         there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
         want |= {tuple(namespace): {} for namespace in there}
         want |= {namespaces.policies(org): files for org, files in policies(root, deployment).items()}
-    if "skills" in parts:
+    if "skills" in parts and "/skills/" in deployment.routes:
         want |= dict.fromkeys(map(namespaces.skills, agents), skills(root, deployment))
     if "memories" in parts:
         first = memories(root, deployment).items()
@@ -155,7 +155,8 @@ async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[
     """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty, or consolidation is taken off."""
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
-    consolidates = CONSOLIDATION_GRAPH in (await _assistants(client)).values()
+    # The assistant of a graph that was taken off stays in the database.
+    consolidates = deployment.consolidation and CONSOLIDATION_GRAPH in (await _assistants(client)).values()
     schedule = deployment.settings.consolidation_schedule if consolidates else None
     kept = [cron for cron in ours if cron["schedule"] == schedule][:1]
     changes: list[Change] = [

@@ -39,6 +39,7 @@ async def test_me_says_who_one_is_and_how_memory_is_kept(calling: Open) -> None:
         assert await told(client, "me") == {
             "user_id": "alice",
             "org_id": "acme",
+            "agents": ["agent"],
             "memory_scope": "user+assistant",
             "routes": {
                 "/memories/": {

@@ -38,6 +38,8 @@ HTTPException = Auth.exceptions.HTTPException
 AuthContext = Auth.types.AuthContext
 
 Handler = Callable[[AuthContext, Any], Awaitable[Any]]
+# What is done in a person's name for their runs: finding the thread and those that are busy, and marking it during a pause.
+_FOR_RUNS = {"threads:read", "threads:search", "threads:update"}
 # Actions without a rule of ours, by resource: why people cannot have them.
 _OPERATORS_ONLY = {
     "assistants": "an assistant is everybody's, and its configuration reaches everybody's runs",
@@ -59,6 +61,8 @@ def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Au
         resource = name.partition(":")[0]
         why = f"cannot be opened: {_OPERATORS_ONLY[resource]}" if resource in _OPERATORS_ONLY else "is no action"
         raise SettingsError(f"open_to_people has {name!r}, which {why}; leave it out, or use one of {', '.join(rules)}.")
+    if "threads:create_run" in open_to_people and (lacks := sorted(_FOR_RUNS - {*open_to_people})):
+        raise SettingsError(f"open_to_people has 'threads:create_run' without {lacks[0]!r}, which runs need; add it.")
     auth.authenticate(handlers.authenticate)
     auth.on(handlers.deny_by_default)
     for name, handler in rules.items():

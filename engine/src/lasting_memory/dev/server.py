@@ -35,7 +35,7 @@ langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, t
 langgraph_cli.cli.cli()"""
 
 NEXT = """
-Open {url}/app to talk to the agent, and to see what it remembers. Ctrl-C stops it. The API: {url}/docs
+{page}Ctrl-C stops it. The API: {url}/docs
 In another terminal, talk to it as somebody: make chat AS=alice@example.com ORG=acme
 """
 
@@ -102,7 +102,9 @@ def serve(server: subprocess.Popen[bytes], url: str) -> None:
     DEV_ADDRESS.write_text(url, "utf-8")
     if subprocess.run([sys.executable, "-m", "seeds", "--url", url], check=False).returncode:  # noqa: S603
         sys.exit("The server was not seeded; the reason is above.")
-    print(NEXT.format(url=url), flush=True)  # noqa: T201  # a command's answer
+    has_page = httpx.get(f"{url}/app", trust_env=False).is_success
+    page = f"Open {url}/app to talk to the agent, and to see what it remembers. " if has_page else ""
+    print(NEXT.format(url=url, page=page), flush=True)  # noqa: T201  # a command's answer
     server.wait()
 
 

@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any
 
-from fastapi import Query, Response
+from fastapi import Depends, Query, Request, Response
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIStatusError
 from pydantic import Field
@@ -38,7 +38,13 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 __all__ = ["router", "shown_proposals"]
 
-router = memory_router()
+
+def _is_on(request: Request) -> None:
+    if request.app.state.deployment.consolidation is None:
+        raise HTTPException(404, "There is no consolidation here: consolidation is None in deployment.py.")
+
+
+router = memory_router(Depends(_is_on))
 
 
 class RunQuery(OneMemory):

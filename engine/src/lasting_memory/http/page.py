@@ -13,7 +13,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.settings import ENGINE
 
 FOLDER = ENGINE / "http" / "static"
-# What adds itself to the page: app/main.js imports each.
+# What adds itself to the page: main.js imports each.
 PARTS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/part.js"))
 # No other origins, no inline code, no text as HTML, no frames.
 POLICY = (
@@ -35,6 +35,7 @@ class Page:
 
     def __init__(self, app: ASGIApp, deployment: Deployment) -> None:
         self.app, self.deployment = app, deployment
+        self.parts = [part for part in PARTS if deployment.consolidation or not part.startswith("consolidation/")]
         self.page = Starlette(routes=[Route("/app", self.index), Mount("/app", StaticFiles(directory=FOLDER))])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,4 +54,6 @@ class Page:
     async def index(self, _: Request) -> Response:
         """The page itself, with its parts, and with the way to sign in: the page cannot ask without a token."""
         html = await asyncio.to_thread((FOLDER / "index.html").read_text, "utf-8")
-        return HTMLResponse(html.replace("{sign-in}", self.deployment.settings.sign_in).replace("{parts}", " ".join(PARTS)))
+        return HTMLResponse(
+            html.replace("{sign-in}", self.deployment.settings.sign_in).replace("{parts}", " ".join(self.parts))
+        )

@@ -207,8 +207,8 @@ class MemoryRoute(APIRoute):
         return handle
 
 
-def memory_router() -> APIRouter:
-    return APIRouter(tags=["Memory"], route_class=MemoryRoute)
+def memory_router(*dependencies: Any) -> APIRouter:
+    return APIRouter(tags=["Memory"], route_class=MemoryRoute, dependencies=dependencies)
 
 
 async def _invalid(_: Request, error: RequestValidationError) -> Response:

@@ -36,6 +36,7 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
     user, deployment = caller.http.user, caller.deployment
     return {
         **asdict(caller.actor),
+        "agents": deployment.agents,
         "memory_scope": deployment.settings.memory_scope,
         "routes": {path: _route(caller, deployment.scope(path)) for path in deployment.routes},
         "memory_writes": deployment.settings.memory_writes,
@@ -58,11 +59,12 @@ def _route(caller: PersonRequest, scope: Scope) -> Answer:
 async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     """What the model is shown of you at your next turn.
 
-    `blocks` of the system prompt: name (policies, memory, skills), text, bytes, budget, `left_out`.
+    `blocks` of the system prompt: name (policies, memory, and skills where there are any), text, bytes, budget, `left_out`.
     """
     deployment, actor, assistant = caller.deployment, caller.actor, caller.assistant
     shown = [*await PromptBlocks(deployment, memory_files(deployment)).preview(caller.store, actor, assistant)]
-    shown.append(await preview_skills(caller.store, actor, assistant, deployment))
+    if "/skills/" in deployment.routes:
+        shown.append(await preview_skills(caller.store, actor, assistant, deployment))
     return {"blocks": [_block(block) for block in shown]}
 
 

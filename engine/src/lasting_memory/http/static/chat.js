@@ -41,6 +41,7 @@ export function Chat({ talk }) {
         onInput=${({ target }) => talk.set({ draft: target.value })} onKeyDown=${onKeyDown}></textarea>
       ${talk.isGoing ? stop : html`<button class="main" key="send" disabled=${!talk.draft.trim()}>Send</button>`}
     </form>
+    ${talk.agents.length > 1 && html`<${Agent} talk=${talk} />`}
     <${Temporary} talk=${talk} />
   </section>`;
 }
@@ -66,6 +67,12 @@ const Call = ({ call, result }) => html`<details class="call">
   <div class="text">${JSON.stringify(call.args, null, 1)}</div>
   ${result && html`<div class="text">${plain(result.content)}</div>`}
 </details>`;
+
+/** Whom the conversation is with, which is chosen before its first message. */
+const Agent = ({ talk }) => html`<label class="switch">Agent
+  <select value=${talk.agent} disabled=${talk.id || talk.messages.size > 0} onChange=${({ target }) => talk.set({ agent: target.value })}>
+    ${talk.agents.map((name) => html`<option value=${name}>${name}</option>`)}
+  </select></label>`;
 
 /** Whether the conversation is temporary, which is decided before its first message. */
 function Temporary({ talk }) {

@@ -12,10 +12,10 @@ const WAITS = "This waits for an operator's approval; it goes on by itself once 
 const GONE = "There is no such conversation; this is a new one.";
 const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little later
 
-/** Calls `changed()` when there is something new to show, `wrote()` after a tool was used, `answered()` at the end. */
-export function conversation(client, { changed, wrote, answered }) {
-  // `metadata` is of the thread that the first message makes, `draft` what is in the message box.
-  const talk = { id: null, messages: new Map(), metadata: {}, isGoing: false, note: "", draft: "" };
+/** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `wrote()` after a tool was used, `answered()` at the end. */
+export function conversation(client, agents, { changed, wrote, answered }) {
+  // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box.
+  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isGoing: false, note: "", draft: "" };
   let pending = ""; // what was sent, until it has arrived
   let run = null;
   let leaving = new AbortController();
@@ -67,7 +67,7 @@ export function conversation(client, { changed, wrote, answered }) {
     try {
       talk.id ??= (await send("/threads", { metadata: talk.metadata })).thread_id;
       const input = { messages: [{ role: "user", content: text }] };
-      run = (await send(`/threads/${talk.id}/runs`, { assistant_id: "agent", input, ...STREAMED })).run_id;
+      run = (await send(`/threads/${talk.id}/runs`, { assistant_id: talk.agent, input, ...STREAMED })).run_id;
     } catch (error) {
       if (signal.aborted) return;
       if (error.status || !(await going().catch(() => null))) { // without an answer it may have arrived all the same
@@ -127,6 +127,7 @@ export function conversation(client, { changed, wrote, answered }) {
   /** What was said, as the server keeps it. Whether no run is going. */
   async function load(signal) {
     const thread = await client.json("GET", `/threads/${talk.id}`, { signal });
+    if (agents.includes(thread.metadata?.graph_id)) talk.agent = thread.metadata.graph_id;
     const isOver = thread.status !== "busy";
     if (!isOver && talk.messages.size) return false;
     const kept = (thread.values?.messages ?? []).filter((message) => message?.id);

@@ -72,7 +72,7 @@ function Signed({ client, me, last, onSignOut }) {
     if (idInAddress() !== talk.id) history.pushState(null, "", talk.id ? `#${talk.id}` : location.pathname);
     changed();
   };
-  const talk = useMemo(() => conversation(client, { changed: moved, wrote: () => memory.refresh(), answered }), []);
+  const talk = useMemo(() => conversation(client, me.agents, { changed: moved, wrote: () => memory.refresh(), answered }), []);
   const show = (id) => {
     setDialog(null);
     if (id !== talk.id || !id) talk.open(id);
