@@ -18,6 +18,7 @@ from lasting_memory.consolidation import consolidated
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import build_http
 from lasting_memory.limits import Limits
+from lasting_memory.people.identity import Actor
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
@@ -166,7 +167,7 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(fork: DevServer,
     # What is not in the list is for operators; what a handler stamps stays stamped.
     found = await fork.as_operator().threads.search(metadata={"user_id": alice, "org_id": "acme"})
     assert {(thread["metadata"] or {}).get("graph_id") for thread in found} == {"helpdesk", "support"}
-    memory = {"namespace_prefix": ["memories", f"acme:{alice}"]}
+    memory = {"namespace_prefix": deployed().memory.namespace(Actor(alice, "acme"), "")}
     refused = [
         ("POST", "/assistants/search", {}),
         ("POST", "/store/items/search", memory),
