@@ -1,15 +1,19 @@
-"""The two graphs as deployed, where temporary conversations are over after three seconds, and all after ten.
+"""The two graphs and the sign-in as deployed, where temporary conversations are over after three seconds, and all after ten.
 
 The server under test loads them.
 """
 
-from lasting_memory import settings
+from dataclasses import replace
 
-settings.TEMPORARY_HOURS = 3 / 3600  # type: ignore[assignment]
-settings.CONVERSATION_DAYS = 10 / 86_400  # type: ignore[assignment]
+from deployment import DEPLOYMENT
 
-from deployment import DEPLOYMENT  # noqa: E402  # the constant is changed first
+from lasting_memory import build_auth
+from lasting_memory.limits import Limits
+from lasting_memory.testing.parts import graph_builders
 
-from lasting_memory.testing.parts import graph_builders  # noqa: E402
-
-globals().update({name: build(DEPLOYMENT) for name, build in graph_builders().items()})
+HASTY = replace(DEPLOYMENT, limits=Limits(temporary_hours=3 / 3600, conversation_days=10 / 86_400))
+globals().update({name: build(HASTY) for name, build in graph_builders().items()})
+auth = build_auth(
+    HASTY,
+    open_to_people={f"threads:{action}" for action in ("create", "create_run", "delete", "read", "search", "update")},
+)

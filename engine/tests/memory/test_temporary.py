@@ -213,7 +213,7 @@ async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_
 async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevServer]:
     """A server on which a temporary conversation is over after three seconds, and any after ten."""
     graphs = Path(__file__).parent / "hasty_graphs.py"
-    config = {"graphs": {name: f"{graphs}:{name}" for name in graph_builders()}}
+    config = {"graphs": {name: f"{graphs}:{name}" for name in graph_builders()}, "auth": {"path": f"{graphs}:auth"}}
     with DevServer(tmp_path, env=model_env(model), config=config) as server:
         yield server
         await server.close_clients()
