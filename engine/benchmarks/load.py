@@ -32,8 +32,9 @@ import httpx
 from langgraph_sdk.client import LangGraphClient
 
 from benchmarks.floods import SHAPES, flood
+from lasting_memory.dev.server import ON_POSTGRES
+from lasting_memory.testing import postgres
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.parts import ON_POSTGRES, postgres
 from lasting_memory.testing.scripted_anthropic import (
     Answer,
     Body,
@@ -252,7 +253,7 @@ def main() -> None:
             "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
             "ANTHROPIC_BASE_URL": model.url,
             "ANTHROPIC_API_KEY": "test",
-            "MEMORY_POSTGRES_URI": opened.enter_context(postgres().embedded()),
+            "MEMORY_POSTGRES_URI": opened.enter_context(postgres.embedded()),
             "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_LEVEL": "WARNING",  # as `make dev` has it
         }

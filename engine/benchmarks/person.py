@@ -29,9 +29,9 @@ from typing import Any
 import httpx
 from langgraph_sdk.client import LangGraphClient
 
+from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.http.forget import FORGET_GRACE_SECONDS
 from lasting_memory.testing.dev_server import DevServer, dev_token
-from lasting_memory.testing.parts import ON_POSTGRES
 
 PERSON, OTHER, ORG = "bench@example.com", "other@example.com", "acme"
 FILES, REVISIONS = 20, 5

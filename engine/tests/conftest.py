@@ -22,19 +22,28 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
-import lasting_memory.testing.constants  # noqa: F401  # before anything reads them
-
 # The graph modules build themselves when imported; tests build their own.
 os.environ.update(AGENT_MODEL="anthropic:claude-sonnet-4-6", ANTHROPIC_API_KEY="test")
 
 from agent import build_agent
 
+from lasting_memory import build_consolidation_agent
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Context
+from lasting_memory.testing import postgres
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.parts import postgres, stores
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+
+# What builds each graph of the tests' project, by its id, and the subagents of its agent.
+BUILDERS: dict[str, Callable[..., Any]] = {"agent": build_agent, "consolidation_agent": build_consolidation_agent}
+SUBAGENTS = ("general-purpose", "writer")
+
+
+def stores(*marks: pytest.MarkDecorator) -> list[object]:
+    """Parameters for the fixture `store`: its kinds. `marks` are for the tests on Postgres."""
+    return ["memory", pytest.param("postgres", marks=[pytest.mark.postgres, *marks])]
+
 
 # How long one example takes says nothing on a busy machine.
 hypothesis.settings.register_profile("project", deadline=None)
@@ -225,8 +234,8 @@ def free_port() -> Callable[[], int]:
 @pytest.fixture(scope="session")
 def postgres_uri() -> Iterator[str]:
     """An embedded Postgres of this test session."""
-    with postgres().embedded() as uri:
-        postgres().hurry(uri)
+    with postgres.embedded() as uri:
+        postgres.hurry(uri)
         yield uri
 
 
@@ -236,7 +245,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
     if request.param == "memory":
         yield InMemoryStore()
         return
-    async with postgres().emptied(request.getfixturevalue("postgres_uri")) as store:
+    async with postgres.emptied(request.getfixturevalue("postgres_uri")) as store:
         yield store
 
 

@@ -16,10 +16,9 @@ from pydantic import SecretStr
 from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.people.identity import Context, IdentityError
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.parts import graph_builders
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from tests.conftest import BuildGraph
+from tests.conftest import BUILDERS, BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -133,9 +132,9 @@ async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: Sc
     assert "Alice" not in system_text(model.requests[0])
 
 
-@pytest.mark.parametrize("name", graph_builders())
+@pytest.mark.parametrize("name", BUILDERS)
 def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, name: str) -> None:
-    config = graph(build=graph_builders()[name]).graph.config
+    config = graph(build=BUILDERS[name]).graph.config
     if name == "consolidation_agent":
         assert {"memory_scope": "user", "consolidation": True}.items() <= config["metadata"].items()
     assert config["metadata"]["ls_integration"] == "deepagents", "deepagents' own metadata and limits stay"
@@ -156,7 +155,7 @@ async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(graph: Bui
     assert Traced.scopes == ["user"] * 3
 
 
-@pytest.mark.parametrize("build", graph_builders().values())
+@pytest.mark.parametrize("build", BUILDERS.values())
 def test_a_script_that_does_not_await_the_graph_is_told_to(model: ScriptedAnthropic, build: Any) -> None:
     called = build(deployed(), ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test")))
     called.store = InMemoryStore()

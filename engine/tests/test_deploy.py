@@ -21,8 +21,6 @@ from langgraph_cli.archive import create_archive
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lasting_memory.testing.parts import PAGE
-
 PROJECT = Path(__file__).parents[2]
 ENGINE = PROJECT / "engine"
 CLI = [sys.executable, "-m", "langgraph_cli"]
@@ -104,13 +102,13 @@ def load(python: str, folder: Path, path: Path | str = "", first: str = "") -> N
     """
     config = json.loads((folder / "langgraph.json").read_text())
     targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
-    loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE * PAGE, json.dumps(targets)]
+    loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE, json.dumps(targets)]
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", **MODEL}
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
     count = len(config["graphs"])
     loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
     assert loaded == [*["CompiledStateGraph"] * count, "Auth", "Starlette"], result.stderr
-    assert page == ["index.html", "lib/preact.js", "main.js", "style.css"] * PAGE
+    assert page == ["index.html", "lib/preact.js", "main.js", "style.css"]
 
 
 START = """

@@ -9,7 +9,6 @@ import tomllib
 from pathlib import Path
 
 from lasting_memory.settings import VARIABLES, load_settings
-from lasting_memory.testing.parts import CONSOLIDATION
 
 PROJECT = Path(__file__).parents[2]
 ENGINE = PROJECT / "engine"
@@ -45,7 +44,7 @@ def test_every_object_that_langgraph_json_names_is_defined_in_its_file() -> None
 
 
 def test_the_platform_is_given_the_graphs_that_clients_name() -> None:
-    assert {"agent", *["consolidation_agent"] * CONSOLIDATION} <= set(CONFIG["graphs"])
+    assert {"agent", "consolidation_agent"} <= set(CONFIG["graphs"])
 
 
 def test_the_architecture_has_the_floors_that_import_contracts_hold() -> None:

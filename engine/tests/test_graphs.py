@@ -17,7 +17,6 @@ from lasting_memory.settings import MemoryScope, SettingsError, agent_graphs
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.hostile import skill
-from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from tests.conftest import model_env
 
@@ -107,8 +106,6 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
         assert skills["items"]
 
     # The sweep plans a consolidation of each memory in which something is new.
-    if not CONSOLIDATION:
-        return
     await operator.runs.wait(None, "consolidation_agent", input={"messages": []})
     planned = await operator.threads.search(metadata={"user_id": actor.user_id, "graph_id": "consolidation_agent"}, limit=10)
     keys = {(thread["metadata"] or {})["consolidates"] for thread in planned}

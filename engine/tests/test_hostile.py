@@ -25,7 +25,6 @@ from lasting_memory.recall.documents import document
 from lasting_memory.recall.retrieval import Match, Results
 from lasting_memory.settings import MAX_INPUT_BYTES
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite, before_write
 from tests.conftest import BuildGraph
@@ -96,9 +95,8 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a profile of a long number": lambda: refused(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
     **{f"a file of {word!r}": partial(written, word) for word in WORDS},
 }
-if CONSOLIDATION:
-    facts_of = import_module("lasting_memory.consolidation.guard").facts_of
-    SLOW["accents in a fact"] = lambda: facts_of([("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))])
+facts_of = import_module("lasting_memory.consolidation.guard").facts_of  # behind the door
+SLOW["accents in a fact"] = lambda: facts_of([("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))])
 
 
 def refused(path: str, content: str) -> str:

@@ -16,7 +16,6 @@ from lasting_memory.agent.offline_model import HELLO, OfflineModel, consolidate
 from lasting_memory.settings import PROJECT, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import needs_consolidation
 from tests.conftest import Graph, served
 
 MEMORIES = ("memories", "acme:alice")
@@ -127,7 +126,6 @@ async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(s
     assert "Acme compliance" not in (await say(server, "alice@example.com", "globex", policies))[0]
 
 
-@needs_consolidation
 @pytest.mark.server
 async def test_consolidation_does_not_bring_back_what_was_forgotten(server: DevServer) -> None:
     who = ("erin@example.com", "acme")

@@ -17,7 +17,6 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.hostile import BOMB, skill
-from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from lasting_memory.validation import MAX_FILE_BYTES
@@ -110,7 +109,6 @@ async def test_named_people_get_first_memories_and_keep_their_own(server: DevSer
     assert item["value"]["content"] == "- hers"
 
 
-@needs_consolidation
 @pytest.mark.server
 async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: DevServer) -> None:
     """The cron is made once, follows the schedule, goes with it, and acts as an operator, whoever's key made it."""

@@ -15,7 +15,6 @@ from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.embedding import SUBJECTS
-from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
 from tests.conftest import model_env
 
@@ -39,7 +38,6 @@ async def content(server: DevServer, identity: str, key: str = "/preferences.md"
     return str(item["value"]["content"]) if item else ""
 
 
-@needs_consolidation
 async def test_consolidation_writes_what_the_agent_shows_in_another_thread(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

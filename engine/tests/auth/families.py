@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
-from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.people import AGENT
 from tests.auth.bodies import (
     NO_CONTEXT,
@@ -67,7 +66,7 @@ def memory() -> Iterator[Row]:
             (Row("POST /memory/consolidate", "consolidate now", each_their_own(202), shows="queued", queues=True), {}),
             (Row("POST /memory/consolidate", "see what consolidation would change", each_their_own(), needs="thread",
                 query="dry_run=true", shows="dry_run"), {}),
-        ] * CONSOLIDATION,
+        ],
         (Row("GET /memory/controls", "what was decided", each_their_own(), shows="paused"), {}),
         (Row("PUT /memory/controls", "decide", each_their_own(), {"paused": False, "review": False}, shows="paused"),
             {"rule": signed_in(403, "refused")}),
@@ -76,7 +75,7 @@ def memory() -> Iterator[Row]:
             (Row("POST /memory/proposals/{proposal_id}", "decide about a proposal (there is none)", signed_in(404, "refused"),
                 {"accept": True}, at="/memory/proposals/<run>", needs="run"), {"rule": signed_in(403, "refused")}),
             (Row("GET /memory/consolidations", "what consolidation did", each_their_own(), shows="consolidations"), {}),
-        ] * CONSOLIDATION,
+        ],
         (Row("GET /memory/me", "who one is, and how memory is kept", each_their_own(), shows="<owner>"), {}),
         (Row("GET /memory/search", "search past conversations", each_their_own(), needs="thread", query="q=<said>",
             shows="<said>"), {}),

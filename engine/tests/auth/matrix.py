@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lasting_memory.testing.parts import CONSOLIDATION
-from lasting_memory.testing.parts import PAGE as PAGE_IS_ON
 from lasting_memory.testing.people import AGENT
 from tests.auth.bodies import (
     CHANNELS,
@@ -53,13 +51,13 @@ OF_THE_PAGE = [
     Row("GET /app", "the page", PUBLIC),
     Row("GET /app/{name:path}", "a file of the page", PUBLIC, at="/app/main.js"),
     Row("GET /app/{name:path}", "a file that the page does not have", everybody(404, "public"), at="/app/api/app.py"),
-] * PAGE_IS_ON
+]
 OF_EVERYBODY = {
     "Everybody's memory": [
         Row("GET /memory/operations", "what is due for consolidation", operators(), shows="due"),
     ],
-} if CONSOLIDATION else {}
-LAST_GRAPH = "consolidation_agent" if CONSOLIDATION else "agent"
+}
+LAST_GRAPH = "consolidation_agent"
 MATRIX: dict[str, list[Row]] = {
     "What the server says of itself": [
         Row("GET /", "health", PUBLIC),
@@ -190,7 +188,7 @@ MATRIX: dict[str, list[Row]] = {
         Row("DELETE /mcp", "end a session (there are none)", signed_in(404, "refused")),
         Row("POST /mcp", "open a session", signed_in(), rpc("initialize"), shows="protocolVersion"),
         # The platform leaves out graphs for whose input it can make no schema: `agent`.
-        Row("POST /mcp", "list tools", signed_in(), rpc("tools/list"), shows="inputSchema" if CONSOLIDATION else "tools"),
+        Row("POST /mcp", "list tools", signed_in(), rpc("tools/list"), shows="inputSchema"),
         Row("POST /mcp", "call the agent", each_their_own(), rpc("tools/call", name="agent", arguments=HELLO), acts=True),
         Row("POST /mcp", "call the agent in the owner's name", each_their_own(), rpc("tools/call", name="agent",
             arguments=HELLO, context={"user_id": "x", "org_id": "y"}), acts=True),

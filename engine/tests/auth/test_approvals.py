@@ -16,7 +16,6 @@ from langgraph.types import Command
 from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import SUBAGENTS
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.auth.paused import (
@@ -32,7 +31,7 @@ from tests.auth.paused import (
     resumed,
     write_skill,
 )
-from tests.conftest import BuildGraph, served
+from tests.conftest import SUBAGENTS, BuildGraph, served
 
 STRICT_RESUME = "__pregel_strict_resume"
 approvals = served(OPERATORS="root", SHARED_WRITES="interrupt")

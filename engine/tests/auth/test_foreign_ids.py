@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.parts import ON_POSTGRES, stores
 from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
-from tests.conftest import model_env
+from tests.conftest import model_env, stores
 
 SECRET = "the-safe-opens-with-4711"
 

@@ -17,7 +17,6 @@ import pytest
 
 from lasting_memory.testing import dev_server
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
 from tests.auth import matrix
 from tests.auth.forgeries import ASKING, FIRST_RUN, STATE, _body, attempts, smuggled
@@ -305,7 +304,6 @@ def test_nothing_a_client_says_changes_whose_memory_a_run_is_shown(
     assert not smuggling[attempt, route], "\n".join(smuggling[attempt, route])
 
 
-@needs_consolidation
 async def test_only_operators_name_a_person_to_the_consolidation_agent(dev: DevServer, echoing: ScriptedAnthropic) -> None:
     """Naming a person to the consolidation agent makes it read that person's conversations for operators alone."""
     async with clients(dev) as http:

@@ -18,7 +18,6 @@ from lasting_memory.consolidation.taken_back import Dated, returning, taken_back
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
 from tests.consolidation.runs import ALICE, READY, TASK, Runs, append, saved, talk, text
 from tests.memory.test_paused import control, status
@@ -83,7 +82,6 @@ async def everything(client: LangGraphClient) -> str:
     return str([file["content"] for file in files]) + str(await client.http.get("/memory/proposals"))
 
 
-@needs_consolidation
 @pytest.mark.server
 @pytest.mark.parametrize("take_back", [undo, edit, edit_and_delete, delete, forget_in_conversation, decline])
 async def test_what_was_taken_back_returns_only_if_it_is_said_again(
@@ -125,7 +123,6 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(
     assert all(AGAIN not in last_user_text(body) for body in model.requests)
 
 
-@needs_consolidation
 @pytest.mark.server
 async def test_a_client_that_sends_old_messages_again_says_nothing_again(
     server: DevServer, model: ScriptedAnthropic, alice: str

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import langgraph_runtime_inmem._persistence as persistence  # type: ignore[import-untyped]
+from agent import build_agent
 from deployment import DEPLOYMENT
 from langgraph.graph import START, MessagesState, StateGraph
 
+from lasting_memory import build_consolidation_agent
 from lasting_memory.http import forget as api_forget
 from lasting_memory.people.identity import Context
-from lasting_memory.testing.parts import graph_builders
 
 LET_GO = Path("let_go")
 persistence._flush_interval = 0.3
@@ -34,4 +35,4 @@ async def _hold(_: MessagesState) -> dict[str, Any]:
 
 _stubborn: Any = StateGraph(MessagesState, context_schema=Context)
 stubborn = _stubborn.add_node("hold", _hold).add_edge(START, "hold").compile()
-globals().update({name: build(DEPLOYMENT) for name, build in graph_builders().items()})
+agent, consolidation_agent = build_agent(DEPLOYMENT), build_consolidation_agent(DEPLOYMENT)

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.parts import graph_builders
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import model_env
+from tests.conftest import BUILDERS, model_env
 
 pytestmark = pytest.mark.server
 
-GRAPHS = {name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*graph_builders(), "stubborn")}
+GRAPHS = {name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*BUILDERS, "stubborn")}
 
 
 @pytest.fixture(scope="module")

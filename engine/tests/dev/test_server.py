@@ -21,7 +21,6 @@ import pytest
 from lasting_memory.dev import server
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import PROJECT
-from lasting_memory.testing.parts import CONSOLIDATION, PAGE, POSTGRES
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
 
@@ -99,7 +98,7 @@ def test_a_port_that_is_taken_is_refused() -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("options", [[], *[pytest.param(["--postgres"], marks=pytest.mark.proof)] * POSTGRES])
+@pytest.mark.parametrize("options", [[], pytest.param(["--postgres"], marks=pytest.mark.proof)])
 def test_it_starts_seeds_ends_at_ctrl_c_and_keeps_what_it_had(
     project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
 ) -> None:
@@ -113,10 +112,10 @@ def test_it_starts_seeds_ends_at_ctrl_c_and_keeps_what_it_had(
     process = start(*options, "--port", str(free_port()), DEFAULT_ORG="acme", **model_env(model))
     said, url = started_at(process, project)
     assert "policies/acme/rule.md: added" in said, said
-    assert ("cron: created, 0 3 * * *" in said) == CONSOLIDATION
-    assert (f"Open {url}/app to talk" in said) == PAGE
+    assert "cron: created, 0 3 * * *" in said
+    assert f"Open {url}/app to talk" in said
     ask = partial(httpx.request, timeout=120, trust_env=False)
-    assert ask("GET", f"{url}/app").is_success == PAGE
+    assert ask("GET", f"{url}/app").is_success
     studio = {"x-auth-scheme": "langsmith", "origin": "https://smith.langchain.com"}
     thread = ask("POST", f"{url}/threads", json={}, headers=studio).json()
     assert thread["metadata"]["org_id"] == "acme", "what the process was given wins over .env"

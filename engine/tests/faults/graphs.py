@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+from agent import build_agent
 from deployment import DEPLOYMENT
 
-from lasting_memory import Limits
+from lasting_memory import Limits, build_consolidation_agent
 from lasting_memory.agent import models
-from lasting_memory.testing.parts import graph_builders
 
 LIMITS = Limits(model_silence_seconds=4, max_run_seconds=15)
 models.RETRY_DELAY_SECONDS = 0.05
 
-globals().update({name: build(replace(DEPLOYMENT, limits=LIMITS)) for name, build in graph_builders().items()})
+deployment = replace(DEPLOYMENT, limits=LIMITS)
+agent, consolidation_agent = build_agent(deployment), build_consolidation_agent(deployment)

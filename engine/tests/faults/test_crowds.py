@@ -14,7 +14,6 @@ import pytest
 
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Slow, Text, last_user_text
 
 pytestmark = [pytest.mark.server, pytest.mark.proof]
@@ -78,7 +77,6 @@ def _rounded(seconds: list[float]) -> list[float]:
     return [round(each, 2) for each in seconds]
 
 
-@needs_consolidation
 async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevServer, model: ScriptedAnthropic) -> None:
     people, number = 60, 2 * TURNS
     await all_talk(own_server, people)
@@ -91,7 +89,6 @@ async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevSe
     assert 0 < slow.most <= DEFAULT_CONSOLIDATION.at_once
 
 
-@needs_consolidation
 @pytest.mark.parametrize("own_server", [20], indirect=True)
 async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
     own_server: DevServer, model: ScriptedAnthropic
@@ -107,7 +104,6 @@ async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
     assert slow.most <= DEFAULT_CONSOLIDATION.at_once
 
 
-@needs_consolidation
 async def test_a_sweep_ends_however_slow_the_model_is_and_leaves_nobody_out(
     own_server: DevServer, model: ScriptedAnthropic
 ) -> None:

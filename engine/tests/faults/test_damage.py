@@ -15,7 +15,6 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import needs_consolidation
 
 FILES = deployed().memory.namespace(Actor("alice", "acme"), "")
 PATH = "/a.md"
@@ -110,7 +109,6 @@ DOORS: list[tuple[str, str, dict[str, str], Any]] = [
 TOLD = {("/memory/file", 404), ("/memory/file", 409), ("/memory/file", 422), ("/memory/history", 404)}
 
 
-@needs_consolidation
 @pytest.mark.server
 async def test_somebody_whose_every_item_is_damaged_is_alone_with_it_and_is_forgotten(
     own_server: DevServer, alice: str

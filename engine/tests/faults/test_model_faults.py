@@ -18,9 +18,8 @@ from langgraph_sdk.client import LangGraphClient
 from lasting_memory.dev.server import JOBS
 from lasting_memory.settings import MAX_BUSY_THREADS
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import graph_builders, needs_consolidation
 from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
-from tests.conftest import model_env
+from tests.conftest import BUILDERS, model_env
 from tests.faults.graphs import LIMITS
 
 pytestmark = pytest.mark.server
@@ -86,7 +85,7 @@ class Outcome:
 @pytest.fixture(scope="module")
 def impatient(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     """The server, with the graphs of `graphs.py`."""
-    config = {"graphs": {name: f"{Path(__file__).parent / 'graphs.py'}:{name}" for name in graph_builders()}}
+    config = {"graphs": {name: f"{Path(__file__).parent / 'graphs.py'}:{name}" for name in BUILDERS}}
     with DevServer(tmp_path_factory.mktemp("impatient"), env=model_env(shared_model), config=config) as server:
         yield server
 
@@ -180,7 +179,6 @@ async def test_an_answer_that_broke_off_once_is_asked_for_again(
     await impatient.close_clients()
 
 
-@needs_consolidation
 async def test_a_cut_consolidation_changes_no_memory_and_stays_due(
     impatient: DevServer, shared_model: ScriptedAnthropic, alice: str
 ) -> None:

@@ -13,7 +13,6 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.people.identity import label
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
 from tests.http.calls import NOTES, ROUTES, put
 
@@ -80,9 +79,8 @@ async def test_somebody_forgotten_leaves_nothing(server: DevServer, model: Scrip
     model.script("remember", [note("- before")], [Text("noted")])
     finished = await new_thread(sdk)
     await run_turn(sdk, finished, "remember")
-    if CONSOLIDATION:
-        model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
-        await run_turn(sdk, await new_thread(sdk), "", assistant="consolidation_agent")
+    model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
+    await run_turn(sdk, await new_thread(sdk), "", assistant="consolidation_agent")
     slow, waiting = await new_thread(sdk), await new_thread(sdk)
     model.script("take your time", Slow(5, [note("- after")]))
     question: Any = {"messages": [{"role": "user", "content": "take your time"}]}
@@ -96,10 +94,10 @@ async def test_somebody_forgotten_leaves_nothing(server: DevServer, model: Scrip
         answer, changed = await asyncio.gather(client.delete("/memory"), put(bobs, "bob's"))
         assert changed.status_code == 200
         deleted = answer.json()["deleted"]
-        assert deleted["threads"] == 3 + CONSOLIDATION
+        assert deleted["threads"] == 4
         assert deleted["runs"] == 3
         assert deleted["memories"] == 2, "what was seeded, and the notes"
-        assert deleted.get("consolidation", 0) == CONSOLIDATION
+        assert deleted.get("consolidation", 0) == 1
         assert any("Traces" in reason for reason in answer.json()["kept"])
         await asyncio.sleep(5)  # by now the model has answered
         assert (await client.get("/memory")).json()["files"] == []

@@ -21,7 +21,7 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import MAX_IMPORT_BYTES
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.parts import stores
+from tests.conftest import stores
 from tests.http.calls import MEMORIES, NOTES, Open, exported, kept, put
 
 ALICE = Actor("alice", "acme")

@@ -21,11 +21,10 @@ from lasting_memory.http.forget import forget
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.parts import SUBAGENTS, graph_builders
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, tool_results
-from tests.conftest import BuildGraph, Graph
+from tests.conftest import BUILDERS, SUBAGENTS, BuildGraph, Graph
 
 ALICE = Actor("alice", "acme")
 MEMORIES = ("memories", "acme:alice")
@@ -189,11 +188,11 @@ async def forgotten_while(
 
 
 @pytest.mark.parametrize("going", [(), ("a run that cannot be stopped",)])
-@pytest.mark.parametrize("build", graph_builders())
+@pytest.mark.parametrize("build", BUILDERS)
 async def test_a_run_from_before_writes_nothing_afterwards(
     graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, build: str, going: tuple[str, ...]
 ) -> None:
-    agent = graph(build=graph_builders()[build])
+    agent = graph(build=BUILDERS[build])
     calls = WRITES if build == "agent" else [APPEND]
     told = await forgotten_while(model, store, agent, *calls, going=going)
     assert ["was deleted since this run began" in each for each in told] == [True] * len(calls)

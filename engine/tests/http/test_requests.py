@@ -13,7 +13,6 @@ from lasting_memory.http.requests import MAX_ASSISTANTS
 from lasting_memory.people.identity import OPERATE
 from lasting_memory.settings import MAX_INPUT_BYTES
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.http.calls import NOTES, ROUTES, Open, exported, kept, put
 
@@ -175,7 +174,7 @@ async def test_a_refusal_names_in_one_line_what_is_wrong(
 
 
 @pytest.mark.parametrize(
-    ("method", "path"), [("DELETE", "/memory"), ("DELETE", "/memory/file"), *[("POST", "/memory/consolidate")] * CONSOLIDATION]
+    ("method", "path"), [("DELETE", "/memory"), ("DELETE", "/memory/file"), ("POST", "/memory/consolidate")]
 )
 async def test_a_body_that_would_be_passed_over_is_refused(api: httpx.AsyncClient, method: str, path: str) -> None:
     await put(api, "x")

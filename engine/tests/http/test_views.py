@@ -16,13 +16,12 @@ from lasting_memory.people.identity import WRITE_POLICIES
 from lasting_memory.settings import MEMORY_BUDGET_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import SKILLS
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.http.calls import MEMORIES, Open, kept, put
 from tests.recall.talks import ALICE, left, say
 
-BLOCKS = ["policies", "memory", *["skills"] * SKILLS]
+BLOCKS = ["policies", "memory", "skills"]
 POLICIES, SKILL = ("policies", "acme"), "---\nname: letters\ndescription: Write letters.\n---\nDo it well.\n"
 
 
@@ -87,7 +86,7 @@ async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(api: httpx.A
     assert "## /policies/compliance.md\n\nBe kind." in policies["text"]
     assert (policies["left_out"], memory["budget"]) == ([], MEMORY_BUDGET_BYTES)
     assert memory["left_out"] == ["/memories/preferences.md: 1,000 bytes"]
-    assert ["Write letters." in block["text"] for block in skills] == [True] * SKILLS
+    assert ["Write letters." in block["text"] for block in skills] == [True]
     assert all(block["bytes"] == len(block["text"].encode()) for block in blocks)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.memory.test_paused import status
 from tests.memory.test_temporary import new_thread
@@ -21,7 +20,6 @@ def append(line: str) -> list[ToolCall]:
     return [ToolCall("append_memory", {"path": FOOD["path"], "text": line})]
 
 
-@needs_consolidation
 async def test_each_line_says_who_wrote_it_and_where_it_was_said(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

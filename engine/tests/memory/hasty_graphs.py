@@ -5,14 +5,14 @@ The server under test loads them.
 
 from dataclasses import replace
 
+from agent import build_agent
 from deployment import DEPLOYMENT
 
-from lasting_memory import build_auth
+from lasting_memory import build_auth, build_consolidation_agent
 from lasting_memory.limits import Limits
-from lasting_memory.testing.parts import graph_builders
 
 HASTY = replace(DEPLOYMENT, limits=Limits(temporary_hours=3 / 3600, conversation_days=10 / 86_400))
-globals().update({name: build(HASTY) for name, build in graph_builders().items()})
+agent, consolidation_agent = build_agent(HASTY), build_consolidation_agent(HASTY)
 auth = build_auth(
     HASTY,
     open_to_people={f"threads:{action}" for action in ("create", "create_run", "delete", "read", "search", "update")},

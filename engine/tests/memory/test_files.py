@@ -19,11 +19,10 @@ from lasting_memory.files.routes import build_backend, build_permissions
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import skill
-from lasting_memory.testing.parts import graph_builders
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
-from tests.conftest import BuildGraph
+from tests.conftest import BUILDERS, BuildGraph
 
 POLICIES = ("policies", "acme")
 MEMORIES = ("memories", "acme:alice")
@@ -91,7 +90,7 @@ async def test_deleting_a_parent_leaves_the_routes_alone(store: BaseStore, paren
     ToolCall("append_memory", {"path": "/memories/../policies/x.md", "text": "mine"}),
     ToolCall("write_file", {"file_path": "/skills/x.md", "content": "mine"}),
 ])  # fmt: skip
-@pytest.mark.parametrize("build", graph_builders().values())
+@pytest.mark.parametrize("build", BUILDERS.values())
 async def test_neither_graph_can_change_policies_or_skills(
     graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, tool: ToolCall, build: Any
 ) -> None:
@@ -111,7 +110,7 @@ async def test_allowed_shared_writes_reach_the_assistant_s_skills(
     model.script("teach", [write], [Text("done")])
     await graph(deployed(shared_writes="allow")).turn("teach")
     assert store.get(SKILLS, "/letters/SKILL.md")
-    for build in graph_builders().values():
+    for build in BUILDERS.values():
         await graph(deployed(shared_writes="allow"), build=build).turn("teach again")
 
 

@@ -11,7 +11,6 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import APIStatusError
 
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import needs_consolidation
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.memory.test_temporary import new_thread, remember
 
@@ -74,7 +73,6 @@ async def test_what_is_known_is_used_and_nothing_new_is_written(
     assert "leek" in str(await client.http.get("/memory/file", params={"path": "/memories/preferences.md"}))
 
 
-@needs_consolidation
 async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -106,7 +104,6 @@ async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     assert "Zoe" in str(tool_results(model.requests[-1]))
 
 
-@needs_consolidation
 async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -146,7 +143,6 @@ async def test_nobody_s_pause_marks_what_another_said(server: DevServer, alice: 
         await control(paused, paused=False)
 
 
-@needs_consolidation
 async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:

@@ -15,16 +15,14 @@ from lasting_memory.agent.prompt import MAX_POLICY_FILES
 from lasting_memory.files.starting import starting_memory
 from lasting_memory.settings import MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.parts import SKILLS as SKILLS_ARE_ON
-from lasting_memory.testing.parts import SUBAGENTS
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
-from tests.conftest import BuildGraph
+from tests.conftest import SUBAGENTS, BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
 POLICIES = ("policies", "acme")
 SKILLS = ("skills", AGENT)
-THINGS = ("preference", "rule", *["skill"] * SKILLS_ARE_ON)
+THINGS = ("preference", "rule", "skill")
 SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it well.\n"
 
 

@@ -11,7 +11,6 @@ from lasting_memory.files.starting import starting_memory
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.memory.test_paused import control
 from tests.memory.test_temporary import new_thread
@@ -67,10 +66,9 @@ async def test_while_memory_is_paused_none_begins(server: DevServer, model: Scri
     assert "(Nothing is remembered yet.)" in str(shown)
     for path in ("/memory", "/memory/me", "/memory/controls", "/memory/search?q=hello", "/memory/export"):
         await client.http.get(path)
-    if CONSOLIDATION:
-        for path in ("/memory/proposals", "/memory/consolidations"):
-            await client.http.get(path)
-        await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
+    for path in ("/memory/proposals", "/memory/consolidations"):
+        await client.http.get(path)
+    await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
     for namespace in (files, namespaces.journals(files)):
         assert (await operator.store.search_items(namespace))["items"] == []
     await control(client, paused=False)

@@ -17,11 +17,10 @@ from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 from lasting_memory.controls import delete_temporary
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.parts import CONSOLIDATION, graph_builders, needs_consolidation
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.auth.bodies import a2a_message, rpc
-from tests.conftest import model_env
+from tests.conftest import BUILDERS, model_env
 
 pytestmark = pytest.mark.server
 
@@ -98,12 +97,11 @@ async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(
     await run_turn(client, await new_thread(client, {}), "what of the animal")
     assert "Zoe" not in str(tool_results(model.requests[-1]))
     model.clear()
-    if CONSOLIDATION:
-        model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
-        await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
-        assert "the animal" in str(model.requests)
-        assert "Zoe" not in str(model.requests)
-        assert "temporary" in str(await run_turn(client, thread, "go", assistant="consolidation_agent"))
+    model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
+    await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
+    assert "the animal" in str(model.requests)
+    assert "Zoe" not in str(model.requests)
+    assert "temporary" in str(await run_turn(client, thread, "go", assistant="consolidation_agent"))
     document = await client.http.get("/memory/export")
     assert "Zoe" not in str(document)
     assert "the animal" in str(document)
@@ -213,13 +211,12 @@ async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_
 async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevServer]:
     """A server on which a temporary conversation is over after three seconds, and any after ten."""
     graphs = Path(__file__).parent / "hasty_graphs.py"
-    config = {"graphs": {name: f"{graphs}:{name}" for name in graph_builders()}, "auth": {"path": f"{graphs}:auth"}}
+    config = {"graphs": {name: f"{graphs}:{name}" for name in BUILDERS}, "auth": {"path": f"{graphs}:auth"}}
     with DevServer(tmp_path, env=model_env(model), config=config) as server:
         yield server
         await server.close_clients()
 
 
-@needs_consolidation
 async def test_the_sweep_and_the_next_visit_delete_what_is_over_also_after_a_restart(hasty: DevServer, alice: str) -> None:
     client, bob = hasty.as_user(alice), hasty.as_user("bob")
     file: Any = {"path": "/memories/food.md"}

@@ -10,7 +10,6 @@ from playwright.sync_api import expect
 from lasting_memory.controls import NEARLY_FULL
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.settings import MEMORY_BUDGET_BYTES
-from lasting_memory.testing.parts import CONSOLIDATION
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.page.conftest import Elsewhere, Visit
 from tests.page.test_person import METRIC, PREFERENCES
@@ -41,13 +40,12 @@ def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhe
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_be_visible()
     visitor.say(METRIC)
     assert "metric" not in str(elsewhere.read(PREFERENCES))
-    if CONSOLIDATION:
-        page.route("**/memory/controls", lambda route: route.abort())
-        page.get_by_label("Show me changes first").click()
-        expect(page.get_by_text("The server cannot be reached")).to_be_visible()
-        expect(page.get_by_label("Show me changes first")).not_to_be_checked()
-        expect(page.get_by_label("Pause memory"), "a switch that failed says nothing of another").to_be_checked()
-        page.unroute("**/memory/controls")
+    page.route("**/memory/controls", lambda route: route.abort())
+    page.get_by_label("Show me changes first").click()
+    expect(page.get_by_text("The server cannot be reached")).to_be_visible()
+    expect(page.get_by_label("Show me changes first")).not_to_be_checked()
+    expect(page.get_by_label("Pause memory"), "a switch that failed says nothing of another").to_be_checked()
+    page.unroute("**/memory/controls")
     page.get_by_label("Pause memory").uncheck()
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_have_count(0)
     visitor.say(METRIC)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from lasting_memory.testing.parts import CONSOLIDATION
 from tests.page.conftest import Elsewhere, Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -26,7 +25,7 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     page.goto(f"{visitor.url}/app")
     page.get_by_label("Identity").wait_for()
     always = ["Message", "New conversation", "Search past conversations", "Memory", "New file", "Policies"]
-    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out", *["Consolidation"] * CONSOLIDATION]
+    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out", "Consolidation"]
 
     def shown(*names: str) -> None:
         counts = visitor.names(until=names)
@@ -52,11 +51,10 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     visitor.button("Revision 1").click()
     visitor.button("Restore").wait_for()
     shown(*always, "Send", "Undo", "Edit", "Delete", "History", "Restore", "/memories/a.md", "/memories/b.md", PREFERENCES)
-    if CONSOLIDATION:
-        visitor.button("Consolidation").click()
-        visitor.button("Rehearse").wait_for()
-        shown("Rehearse", "Consolidate now")
-        page.keyboard.press("Escape")
+    visitor.button("Consolidation").click()
+    visitor.button("Rehearse").wait_for()
+    shown("Rehearse", "Consolidate now")
+    page.keyboard.press("Escape")
     visitor.button("Forget me").click()
     page.get_by_label("Identity", exact=True).wait_for()
     shown("Identity", "Forget me")
@@ -333,7 +331,7 @@ def test_nothing_serious_is_in_the_way_of_people_with_a_disability(
     visitor.button("Revision 1").click()
     problems += visitor.inaccessible()
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    for name in (*["Consolidation"] * CONSOLIDATION, "Policies", "What the model sees", "Forget me"):
+    for name in ("Consolidation", "Policies", "What the model sees", "Forget me"):
         visitor.button(name).click()
         page.get_by_role("dialog").wait_for()
         problems += visitor.inaccessible()

@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import expect
 
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.parts import CONSOLIDATION
 from tests.page.conftest import Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
@@ -28,7 +27,6 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visit: Visi
     expect(visitor.button("Import")).to_have_count(0)
     visitor.say("What do you know about me?")
     expect(page.get_by_role("article").last).to_contain_text("This is what I remember")
-    if CONSOLIDATION:
-        visitor.button("Consolidation").click()
-        visitor.button("Rehearse").click()
-        expect(page.get_by_role("alert")).to_contain_text("MEMORY_SCOPE=assistant")
+    visitor.button("Consolidation").click()
+    visitor.button("Rehearse").click()
+    expect(page.get_by_role("alert")).to_contain_text("MEMORY_SCOPE=assistant")

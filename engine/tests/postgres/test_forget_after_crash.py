@@ -14,8 +14,8 @@ import psutil
 import psycopg
 import pytest
 
+from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.parts import ON_POSTGRES
 from lasting_memory.testing.people import OPERATOR
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env

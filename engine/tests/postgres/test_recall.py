@@ -14,7 +14,6 @@ from lasting_memory.postgres.store import open_store
 from lasting_memory.recall import index as segments
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.embedding import SUBJECTS, embed
-from lasting_memory.testing.parts import MEANING
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, conversations, hits, many, say
 
@@ -60,7 +59,6 @@ async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, p
     assert threads.messages == 10  # of the threads shown: none was read to be indexed again
 
 
-@pytest.mark.skipif(not MEANING, reason="semantic search is taken off")
 async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads: Platform, postgres_uri: str) -> None:
     uri = postgres_uri.replace("/postgres?", "/recall?")
     with psycopg.connect(postgres_uri, autocommit=True) as connection:

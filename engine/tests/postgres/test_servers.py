@@ -15,13 +15,12 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.dev.server import configuration
+from lasting_memory.dev.server import ON_POSTGRES, configuration
 from lasting_memory.people import identity
 from lasting_memory.settings import ENGINE, MAX_BUSY_THREADS
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.embedding import SUBJECTS
-from lasting_memory.testing.parts import ON_POSTGRES
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
 from tests.conftest import model_env
 

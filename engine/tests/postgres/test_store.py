@@ -14,13 +14,13 @@ import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
 
+from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import identity
 from lasting_memory.postgres.store import Checkpointer, _open, open_store
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import SUBJECTS, embed
-from lasting_memory.testing.parts import ON_POSTGRES
 from lasting_memory.validation import MAX_PATH_BYTES
 
 pytestmark = pytest.mark.postgres

@@ -201,7 +201,7 @@ class DevServer:
 
 
 def _serve(folder: Path, command: list[str], env: dict[str, str]) -> None:
-    """`python -m langgraph_cli`, with the constants that tests are written for, in a process of its own."""
+    """`python -m langgraph_cli`, in a process of its own."""
     gc.freeze()  # what it was forked with stays
     os.setpgid(0, 0)
     os.chdir(folder)
@@ -213,8 +213,6 @@ def _serve(folder: Path, command: list[str], env: dict[str, str]) -> None:
     sys.path[:0] = [path for path in env["PYTHONPATH"].split(os.pathsep) if path not in sys.path]
 
     from langgraph_cli.cli import cli  # noqa: PLC0415  # it reads the environment
-
-    import lasting_memory.testing.constants  # noqa: F401, PLC0415  # before anything reads them
 
     get_env_var.cache_clear()  # type: ignore[attr-defined]  # of lru_cache, which an overload hides
     try:

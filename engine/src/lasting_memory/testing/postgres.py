@@ -1,7 +1,4 @@
-"""An embedded Postgres, and the store on it, for tests and benchmarks.
-
-They come here by `testing.parts.postgres()`, since Postgres can be taken off.
-"""
+"""An embedded Postgres, and the store on it, for tests and benchmarks."""
 
 from __future__ import annotations
 
