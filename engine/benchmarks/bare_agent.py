@@ -17,7 +17,7 @@ from langgraph.runtime import Runtime
 
 from lasting_memory.agent.models import build_model
 from lasting_memory.people.identity import Context
-from lasting_memory.settings import MEMORY_FILES, PROMPTS
+from lasting_memory.settings import ENGINE, MEMORY_FILES
 from lasting_memory.testing.people import AGENT
 
 ORG = "acme"
@@ -56,7 +56,7 @@ def build_bare_agent(model: BaseChatModel) -> CompiledStateGraph[Any, Context, A
     return create_deep_agent(
         model=model,
         name="bare_agent",
-        system_prompt=(PROMPTS / "agent.md").read_text("utf-8"),
+        system_prompt=(ENGINE / "prompts" / "agent.md").read_text("utf-8"),
         backend=backend,
         memory=list(MEMORY_FILES),
         skills=["/skills/", "/memories/skills/"],

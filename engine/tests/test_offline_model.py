@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.agent.models import build_model
 from lasting_memory.agent.offline_model import HELLO, OfflineModel, consolidate
-from lasting_memory.settings import PROJECT, SettingsError
+from lasting_memory.settings import ENGINE, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from tests.conftest import Graph, served
@@ -95,7 +95,7 @@ server = served(AGENT_MODEL="")
 
 
 def readme_prompts() -> list[str]:
-    section = (PROJECT / "README.md").read_text().partition("## Try this")[2].partition("\n## ")[0]
+    section = (ENGINE.parents[2] / "README.md").read_text().partition("## Try this")[2].partition("\n## ")[0]
     return re.findall(r"`([A-Z][^`]+[.?])`", section)
 
 

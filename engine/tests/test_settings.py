@@ -14,9 +14,9 @@ import pytest
 from dotenv import dotenv_values
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
-from lasting_memory.settings import PROJECT, VARIABLES, Settings, SettingsError, load_settings
+from lasting_memory.settings import ENGINE, VARIABLES, Settings, SettingsError, load_settings
 
-ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
+ENV_EXAMPLE = (ENGINE.parents[2] / ".env.example").read_text("utf-8")
 SECRET = "correct-horse-battery-staple-correct-horse"
 JWKS_URL = "https://idp.example/keys"
 
@@ -65,7 +65,7 @@ def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     env = {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
     command = [sys.executable, "-m", "lasting_memory.agent.models"]
-    return subprocess.run(command, cwd=PROJECT, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ENGINE.parents[2], env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(

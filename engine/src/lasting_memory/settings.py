@@ -20,8 +20,6 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from pydantic.dataclasses import dataclass
 
 ENGINE = Path(__file__).parent
-PROJECT = ENGINE.parents[2]
-PROMPTS = ENGINE / "prompts"
 # `make dev` writes the server's address here, in the current directory, for `make chat` and `python -m seeds`.
 DEV_ADDRESS = Path(".langgraph_api/address")
 # The graph that turns conversations into memory. Every other graph is an agent that people talk to.
