@@ -1,0 +1,245 @@
+"""Each row of README's "Making it yours", made in a copy of the template: it still loads, and a fork's own tests stay green."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lasting_memory.settings import VARIABLES
+from tests.test_deploy import MODEL, load
+
+PROJECT = Path(__file__).parents[3]
+_SKIPPED = {"engine", "build", "__pycache__", "node_modules", "wheels"}
+# What a person at this machine has set must not decide.
+CLEAN = {name: value for name, value in os.environ.items() if name not in {*VARIABLES, "LANGSERVE_GRAPHS"}}
+
+
+def beside(_: str, names: list[str]) -> list[str]:
+    return [name for name in names if name in _SKIPPED or name.startswith(".") or name.endswith(".egg-info")]
+
+
+class Fork:
+    """A copy of the template. Paths are from its root."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(shutil.copytree(PROJECT, folder, ignore=beside))
+
+    def write(self, path: str, text: str) -> None:
+        """Add a file, or replace all of it."""
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text, "utf-8")
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace a text of a file, which must be there once: the row has to follow the template."""
+        text = (self.folder / path).read_text("utf-8")
+        assert text.count(old) == 1, f"{path} has {text.count(old)} times {old!r}; change the row, and README's, with it."
+        self.write(path, text.replace(old, new))
+
+    def decide(self, argument: str, above: str = "") -> None:
+        """Add an argument to `Deployment(...)` in deployment.py, and code above it."""
+        self.edit("deployment.py", "DEPLOYMENT = Deployment(", f"{above}\n\nDEPLOYMENT = Deployment({argument}, ")
+
+    def run(self, *command: str) -> str:
+        """What a command of Python in the copy prints, which must succeed; it imports the copy's modules."""
+        env = {**CLEAN, **MODEL, "PYTHONPATH": str(self.folder)}
+        done = subprocess.run([sys.executable, *command], cwd=self.folder, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command}:\n{done.stdout[-8_000:]}\n{done.stderr[-4_000:]}"
+        return done.stdout
+
+    def said(self, expression: str) -> str:
+        """What an expression about the deployment `d` and the agent's tools says in the copy."""
+        tools = "lambda: {name for node in agent.nodes.values() for name in getattr(node.bound, 'tools_by_name', {})}"
+        code = f"from deployment import DEPLOYMENT as d; from agent import agent; tools = {tools}; print({expression})"
+        return self.run("-W", "ignore", "-c", code).strip()
+
+
+FRONT = "from lasting_memory import "
+
+
+def a_profile_field(fork: Fork) -> str:
+    above = (
+        "from lasting_memory import Profile\nfrom pydantic import Field\n\n\nclass MyProfile(Profile):\n"
+        '    pronouns: str | None = Field(None, max_length=50, description="How to refer to them.")\n'
+    )
+    fork.decide('schemas={"/memories/profile.json": MyProfile}', above)
+    return "'pronouns' in d.profile.model_fields"
+
+
+def a_check(fork: Fork) -> str:
+    above = (
+        "import re\n\nfrom lasting_memory import Author, RefusedWrite\n\n\n"
+        "def no_card_numbers(path: str, content: str | None, author: Author) -> None:\n"
+        '    if content and re.search(r"\\d{4}([ -]?)(\\d{4}\\1){2}\\d{4}", content):\n'
+        '        raise RefusedWrite(f"{path} was not written: it would hold a card number; leave it out.")\n'
+    )
+    fork.decide("checks=[no_card_numbers]", above)
+    return "[check.__name__ for check in d.checks] == ['no_card_numbers']"
+
+
+def a_folder_of_a_team(fork: Fork) -> str:
+    routes = '{"/memories/": person(), "/skills/": assistant(), "/policies/": organization(), "/team/": group("team_id")}'
+    fork.decide(f"routes={routes}", f"{FRONT}assistant, group, organization, person\n")
+    return "d.claims == {'team_id'}"
+
+
+def numbers(fork: Fork) -> str:
+    fork.decide(
+        "limits=Limits(busy_threads=2), consolidation=Consolidation(batch_tokens=8_000)", f"{FRONT}Consolidation, Limits\n"
+    )
+    return "(d.limits.busy_threads, d.consolidation.batch_tokens) == (2, 8_000)"
+
+
+def behaviour(fork: Fork) -> str:
+    fork.write("prompts/agent.md", "You are a librarian. What you learn of a reader you keep in `/memories/`.\n")
+    fork.write("prompts/policies_block.md", "<policies>\nThe house has rules.\n{files}\n</policies>\n")
+    fork.write("policies/umbrella/rules.md", "# Rules\n\n1. Be kind.\n")
+    shutil.rmtree(fork.folder / "seeds/skills")
+    return "d.prompt('agent.md').startswith('You are a librarian.')"
+
+
+def a_tool(fork: Fork) -> str:
+    fork.write("library.py", LIBRARY)
+    fork.edit(
+        "agent.py", "from deployment import DEPLOYMENT\n", "from deployment import DEPLOYMENT\nfrom library import find_book\n"
+    )
+    fork.edit("agent.py", "tools=[*memory_tools(d)", "tools=[find_book, *memory_tools(d)")
+    return "'find_book' in tools()"
+
+
+LIBRARY = '''"""A tool of this fork's own."""
+
+from langchain_core.tools import tool
+
+
+@tool
+def find_book(title: str) -> str:
+    """Say where a book stands."""
+    return f"{title} is on the third shelf."
+'''
+
+
+def another_agent(fork: Fork) -> str:
+    fork.write("support.py", SUPPORT)
+    agent = '    "agent": "./agent.py:agent",\n'
+    fork.edit("langgraph.json", agent, f'{agent}    "support": "./support.py:support",\n')
+    return "d.agents == ('agent', 'support')"
+
+
+SUPPORT = '''"""An agent of its own skills, on the same memory."""
+
+from deepagents import create_deep_agent
+from lasting_memory import Context, build_model, file_system, memory_tools, middleware, skills, subagents
+
+from deployment import DEPLOYMENT as d
+
+support = create_deep_agent(
+    name="support",
+    model=build_model(d),
+    system_prompt="You help with what broke.",
+    tools=memory_tools(d),
+    **file_system(d),
+    middleware=middleware(d, skills(d)),
+    subagents=subagents(d),
+    context_schema=Context,
+)
+'''
+
+
+def a_route_of_its_own(fork: Fork) -> str:
+    fork.write("http_api.py", HELLO)
+    return "True"
+
+
+HELLO = '''"""A person's own view, and a route of this fork's own behind the same sign-in."""
+
+from lasting_memory import build_http
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from deployment import DEPLOYMENT
+
+
+async def hello(request: Request) -> JSONResponse:
+    return JSONResponse({"hello": request.user.identity})
+
+
+app = build_http(DEPLOYMENT, routes=[Route("/hello", hello)])
+'''
+
+
+def fewer_permissions(fork: Fork) -> str:
+    fork.edit("auth.py", '        "threads:delete",\n', "")
+    return "True"
+
+
+def semantic_search(fork: Fork) -> str:
+    index = '{"embed": "openai:text-embedding-3-small", "dims": 1536}'
+    fork.edit("langgraph.json", '  "auth":', f'  "store": {{"index": {index}}},\n  "auth":')
+    return "True"
+
+
+def no_page(fork: Fork) -> str:
+    fork.edit("http_api.py", "build_http(DEPLOYMENT", "build_http(DEPLOYMENT, page=False")
+    return "True"
+
+
+def no_skills(fork: Fork) -> str:
+    fork.decide('routes={"/memories/": person(), "/policies/": organization()}', f"{FRONT}organization, person\n")
+    return "'/skills/' not in d.routes"
+
+
+def no_search_of_conversations(fork: Fork) -> str:
+    fork.edit("agent.py", ", *conversation_tools(d)", "")
+    fork.edit("agent.py", "    conversation_tools,\n", "")
+    return "not {'search_past_conversations', 'read_conversation'} & tools()"
+
+
+def no_writer(fork: Fork) -> str:
+    fork.edit("agent.py", "subagents(d, WRITER)", "subagents(d)")
+    return "True"
+
+
+def no_offline_model(fork: Fork) -> str:
+    fork.decide("offline_model=False")
+    return "not d.offline_model"
+
+
+ROWS: list[Callable[[Fork], str]] = [
+    a_profile_field,
+    a_check,
+    a_folder_of_a_team,
+    numbers,
+    behaviour,
+    a_tool,
+    another_agent,
+    a_route_of_its_own,
+    fewer_permissions,
+    semantic_search,
+    no_page,
+    no_skills,
+    no_search_of_conversations,
+    no_writer,
+    no_offline_model,
+]
+QUICK = {a_profile_field}
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=[] if row in QUICK else pytest.mark.proof, id=row.__name__) for row in ROWS]
+)
+def test_a_fork_with_one_change_loads_and_passes_its_own_tests(row: Callable[[Fork], str], tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "fork")
+    holds = row(fork)
+    assert json.loads((fork.folder / "langgraph.json").read_text("utf-8"))["graphs"]
+    load(sys.executable, fork.folder)
+    assert fork.said(holds) == "True"
+    if (fork.folder / "tests").is_dir():
+        fork.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests")
