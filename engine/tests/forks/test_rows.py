@@ -187,7 +187,7 @@ def semantic_search(fork: Fork) -> str:
 
 
 def no_page(fork: Fork) -> str:
-    fork.edit("http_api.py", "build_http(DEPLOYMENT", "build_http(DEPLOYMENT, page=False")
+    fork.edit("http_api.py", "app = build_http(DEPLOYMENT", "app = build_http(DEPLOYMENT, page=False")
     return "True"
 
 
@@ -212,6 +212,13 @@ def no_offline_model(fork: Fork) -> str:
     return "not d.offline_model"
 
 
+def no_consolidation(fork: Fork) -> str:
+    (fork.folder / "consolidation_agent.py").unlink()
+    fork.edit("langgraph.json", ',\n    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"', "")
+    fork.decide("consolidation=None")
+    return "d.consolidation is None"
+
+
 ROWS: list[Callable[[Fork], str]] = [
     a_profile_field,
     a_check,
@@ -228,8 +235,9 @@ ROWS: list[Callable[[Fork], str]] = [
     no_search_of_conversations,
     no_writer,
     no_offline_model,
+    no_consolidation,
 ]
-QUICK = {a_profile_field}
+QUICK = set[Callable[[Fork], str]]()  # each loads every entry point twice, and runs the tests of the fork
 
 
 @pytest.mark.parametrize(
