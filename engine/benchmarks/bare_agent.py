@@ -16,8 +16,9 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from lasting_memory.agent.models import build_model
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import Context
-from lasting_memory.settings import ENGINE, MEMORY_FILES
+from lasting_memory.settings import ENGINE
 from lasting_memory.testing.people import AGENT
 
 ORG = "acme"
@@ -58,7 +59,7 @@ def build_bare_agent(model: BaseChatModel) -> CompiledStateGraph[Any, Context, A
         name="bare_agent",
         system_prompt=(ENGINE / "prompts" / "agent.md").read_text("utf-8"),
         backend=backend,
-        memory=list(MEMORY_FILES),
+        memory=list(DEFAULTS.memory_files),
         skills=["/skills/", "/memories/skills/"],
         context_schema=Context,
     )

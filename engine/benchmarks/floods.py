@@ -12,7 +12,8 @@ from typing import Any
 
 import httpx
 
-from lasting_memory.settings import MAX_BUSY_THREADS, MAX_IMPORT_BYTES
+from lasting_memory.http.request_bounds import MAX_IMPORT_BYTES
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import dev_token
 
 INPUT = {"messages": [{"role": "user", "content": "Hello."}]}
@@ -81,10 +82,10 @@ async def _stored(client: httpx.AsyncClient, thread: str) -> httpx.Response:
 
 # What each of so many callers does again and again, and whether the person's places are taken before.
 SHAPES: dict[str, tuple[Send, int, bool]] = {
-    "same thread": (_same_thread, MAX_BUSY_THREADS, False),
-    "new threads": (_new_thread, MAX_BUSY_THREADS, False),
-    "stateless": (_stateless, MAX_BUSY_THREADS, False),
-    "streams": (_stream, MAX_BUSY_THREADS, False),
+    "same thread": (_same_thread, DEFAULTS.busy_threads, False),
+    "new threads": (_new_thread, DEFAULTS.busy_threads, False),
+    "stateless": (_stateless, DEFAULTS.busy_threads, False),
+    "streams": (_stream, DEFAULTS.busy_threads, False),
     "refused runs": (_refused, 20, True),
     "60 callers": (_new_thread, 60, False),
     "imports of brackets": (_brackets, 2, False),
@@ -114,7 +115,7 @@ async def _flood(url: str, shape: str, person: str, counts: Any) -> None:
     limits = httpx.Limits(max_connections=callers + 5)
     async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120, limits=limits, trust_env=False) as client:
         await client.post("/threads", json={"thread_id": thread, "metadata": {"graph_id": "agent"}})
-        for _ in range(MAX_BUSY_THREADS * held):
+        for _ in range(DEFAULTS.busy_threads * held):
             await _run(client, f"/threads/{uuid.uuid4()}/runs", if_not_exists="create", after_seconds=HELD_SECONDS)
 
         async def call() -> None:

@@ -23,10 +23,9 @@ from lasting_memory.recall import lexical, retrieval
 from lasting_memory.recall.conversations import Conversation, conversation
 from lasting_memory.recall.documents import document
 from lasting_memory.recall.retrieval import Match, Results
-from lasting_memory.settings import MAX_INPUT_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
-from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite, before_write
+from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES, RefusedWrite, before_write
 from tests.conftest import BuildGraph
 
 # Seconds that nothing of one person's may take. On an idle machine these take hundredths; before they were bounded, several of

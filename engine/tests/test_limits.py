@@ -10,10 +10,11 @@ from typing import Any
 import jwt
 import pytest
 
-from lasting_memory.settings import MAX_BUSY_THREADS, MAX_FILE_BYTES
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
+from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import served
 
 SECRET = "a shared secret that nobody may read in a log"
@@ -39,8 +40,8 @@ async def test_a_person_with_too_many_busy_conversations_is_told_to_wait(
 ) -> None:
     """A person with too many busy conversations is told to wait, and others are not."""
     person, other = server.person(alice), server.person(f"other-{alice}")
-    model.script(f"slow {alice}", *[Slow(60, [Text("late")])] * MAX_BUSY_THREADS)
-    threads = [await person.thread() for _ in range(MAX_BUSY_THREADS + 1)]
+    model.script(f"slow {alice}", *[Slow(60, [Text("late")])] * DEFAULTS.busy_threads)
+    threads = [await person.thread() for _ in range(DEFAULTS.busy_threads + 1)]
     runs = [await person.made("POST", f"/threads/{thread}/runs", saying(f"slow {alice}")) for thread in threads[:-1]]
     assert (await person.ask("POST", f"/threads/{threads[-1]}/runs", saying("one too many"))).status_code == 429
     await other.turn(await other.thread(), "I have none")
@@ -61,7 +62,7 @@ async def waiting(person: Person) -> list[int]:
 async def test_no_conversation_with_a_run_waiting_escapes_the_limit(server: DevServer, alice: str, how: str) -> None:
     """Not one that the platform calls idle, since the first of its two runs is cancelled; and forgetting stops it."""
     person = server.person(alice)
-    for _ in range(MAX_BUSY_THREADS - 1):
+    for _ in range(DEFAULTS.busy_threads - 1):
         thread = await person.thread()
         first = await person.made("POST", f"/threads/{thread}/runs", LATER)
         strategy = "enqueue" if how == "cancel" else how
@@ -71,7 +72,7 @@ async def test_no_conversation_with_a_run_waiting_escapes_the_limit(server: DevS
         assert (await person.made("GET", f"/threads/{thread}"))["status"] == "idle"
     await person.made("POST", f"/threads/{await person.thread()}/runs", LATER)
     assert (await person.ask("POST", f"/threads/{await person.thread()}/runs", LATER)).status_code == 429
-    assert await waiting(person) == [1] * MAX_BUSY_THREADS
+    assert await waiting(person) == [1] * DEFAULTS.busy_threads
     await person.made("DELETE", "/memory")
     assert await waiting(person) == []
 
@@ -79,7 +80,7 @@ async def test_no_conversation_with_a_run_waiting_escapes_the_limit(server: DevS
 async def test_every_run_of_a_batch_counts(server: DevServer, alice: str) -> None:
     person = server.person(alice)
     assert (await person.ask("POST", "/runs/batch", [LATER] * 30)).status_code == 429
-    assert len(await waiting(person)) <= MAX_BUSY_THREADS
+    assert len(await waiting(person)) <= DEFAULTS.busy_threads
 
 
 def token(identity: str, *permissions: str, org: str = "acme") -> str:

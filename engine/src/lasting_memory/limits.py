@@ -5,7 +5,7 @@ from typing import Any
 
 from lasting_memory.settings import SettingsError
 
-_MAY_BE_ZERO = {"model_retries", "waiting_runs", "topic_files_shown", "removable_share"}
+_MAY_BE_ZERO = {"model_retries", "topic_files_shown", "removable_share"}
 
 
 def _check(given: Any) -> None:
@@ -39,7 +39,7 @@ class Limits:
     # Characters of a search tool's answer.
     search_result_chars: int = 4_000
     # One person's requests a second to one process, and the burst before that rate applies. Further ones wait.
-    requests_per_second: float = 20
+    requests_per_second: int = 20
     requests_at_once: int = 300
     # Answers that are streamed to a person, or waited for, at once, WebSockets included.
     open_streams: int = 50

@@ -1,7 +1,7 @@
-"""Every environment variable this deployment reads, read once, into one frozen object; and the constants that a fork changes.
+"""Every environment variable this deployment reads, read once, into one frozen object.
 
 A variable exists only where two deployments of the same code must differ. `.env.example` documents every variable; a test holds
-the two lists equal. Constants that no fork changes stay with the code that they tune.
+the two lists equal. Numbers that a fork decides are in `Limits` and `Consolidation`.
 """
 
 import ipaddress
@@ -26,81 +26,6 @@ DEV_ADDRESS = Path(".langgraph_api/address")
 CONSOLIDATION_GRAPH = "consolidation_agent"
 MemoryScope = Literal["user", "user+assistant", "assistant"]
 SharedWrites = Literal["deny", "interrupt", "allow"]
-
-# --- The system prompt. Sizes are UTF-8 bytes.
-# Files shown in every system prompt. The model reads other files on demand.
-MEMORY_FILES = ("/memories/preferences.md", "/memories/profile.json", "/memories/topics/index.md")
-# Each prompt block. A longer block is cut, and says which file to read for the rest.
-MEMORY_BUDGET_BYTES = 16_384
-POLICY_BUDGET_BYTES = 32_768
-SKILLS_BUDGET_BYTES = 16_384
-# One skill's front matter. A run reads `SKILLS_BUDGET_BYTES` of all.
-MAX_FRONT_MATTER_BYTES = 8_192
-
-# --- Files. Sizes are UTF-8 bytes.
-# One file, and its path within a route.
-MAX_FILE_BYTES = 262_144
-MAX_PATH_BYTES = 512
-# Files of one namespace (a person's memory, an assistant's skills), and their size together. Every write reads them.
-MAX_MEMORY_FILES = 500
-MAX_MEMORY_BYTES = 4_194_304
-# A namespace's files with their histories. To make room, histories of deleted files go first, then old revisions.
-MAX_STORED_BYTES = 2 * MAX_MEMORY_BYTES
-# A document to import.
-MAX_IMPORT_BYTES = 16_777_216
-# Revisions of a file, for its history and for undo.
-REVISIONS_KEPT = 50
-# Characters of one file's diff, in the history and in records of consolidation.
-MAX_DIFF_CHARS = 20_000
-
-# --- Conversations.
-# Hours from the last turn of a temporary conversation to its deletion, by the sweep or at its owner's next new conversation.
-TEMPORARY_HOURS = 24
-# Days from the last turn of any conversation to its deletion by the sweep, with its index and positions. None: never.
-CONVERSATION_DAYS: int | None = None
-# Characters of a search tool's answer.
-MAX_SEARCH_RESULT_CHARS = 4_000
-
-# --- Consolidation.
-# Tokens of conversation (about), and topic files, that one batch shows. A run commits each batch.
-BATCH_TOKENS = 15_000
-TOPIC_FILES_SHOWN = 5
-# Model calls per batch. A batch that needs more changes nothing, and stays due.
-MAX_CONSOLIDATION_STEPS = 40
-# Share of a file's facts (lines except headings and comments) that a batch may remove without a reason.
-MAX_SHRINKING = 1 / 3
-# Share of a fact's words that one line must contain to keep the fact. Words that other facts use count less.
-FACT_WORDS_KEPT = 2 / 3
-# Records kept per person.
-CONSOLIDATIONS_KEPT = 100
-# Consolidations at once in one process, beside one that somebody asked for and one dry run: with a sweep and MAX_BUSY_THREADS,
-# fewer than its workers (N_JOBS_PER_WORKER).
-CONSOLIDATIONS_AT_ONCE = 2
-
-# --- Limits of one person.
-# Requests per second to one process, and the burst allowed before that rate applies. Further ones wait.
-REQUESTS_PER_SECOND = 20
-REQUESTS_AT_ONCE = 300
-# Bytes, sent or answered, that count as a request; some routes count more (`access/request_bounds.py`).
-BYTES_PER_REQUEST = 131_072
-# Answers that are streamed or waited for at once, WebSockets included.
-MAX_OPEN_STREAMS = 50
-# States of a conversation's history in one answer: each is the whole conversation.
-MAX_HISTORY = 100
-# Conversations with a run under way or queued, and as many consolidations: fewer than half of ten workers.
-MAX_BUSY_THREADS = 4
-# Runs queued behind the current run of one conversation.
-MAX_WAITING_RUNS = 2
-# Bytes of a request, to any route but the import of memory.
-MAX_INPUT_BYTES = 1_048_576
-# Seconds without output until a model call fails. Raise it for models that think longer in silence.
-MODEL_SILENCE_SECONDS = 120
-# Further attempts after an incomplete answer.
-MODEL_RETRIES = 2
-# Seconds of model and tool calls in one run.
-MAX_RUN_SECONDS = 1_800
-# Highest `recursion_limit` that a run may ask for.
-MAX_RECURSION_LIMIT = 10_000
 
 # UTF-8 bytes of an organization's name, so that it fits into a namespace.
 _MAX_ORG_BYTES = 256

@@ -22,6 +22,8 @@ from lasting_memory.people.identity import Author
 
 # Bytes of one file, of its path within a route, and of one skill's front matter.
 MAX_FILE_BYTES, MAX_PATH_BYTES, MAX_FRONT_MATTER_BYTES = 262_144, 512, 8_192
+# Bytes of a request, to any route but the import of memory.
+MAX_INPUT_BYTES = 1_048_576
 OWN_SKILLS = "/memories/skills/"
 SKILL_FILE = "SKILL.md"
 _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")

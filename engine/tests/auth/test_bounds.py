@@ -18,20 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
-from lasting_memory.auth.admission import MAX_REQUEST_WAIT_SECONDS, Admission
-from lasting_memory.http.request_bounds import BYTES_A_VALUE, MAX_BATCH, MAX_REQUEST_NESTING, shape
-from lasting_memory.settings import (
-    BYTES_PER_REQUEST,
+from lasting_memory.auth.admission import BYTES_PER_REQUEST, MAX_REQUEST_WAIT_SECONDS, Admission
+from lasting_memory.http.request_bounds import (
+    BYTES_A_VALUE,
+    MAX_BATCH,
     MAX_HISTORY,
     MAX_IMPORT_BYTES,
-    MAX_INPUT_BYTES,
-    MAX_OPEN_STREAMS,
-    REQUESTS_AT_ONCE,
-    REQUESTS_PER_SECOND,
+    MAX_REQUEST_NESTING,
+    shape,
 )
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
+from lasting_memory.validation import MAX_INPUT_BYTES
 
 CALLER = ("acme", "alice")
 
@@ -56,18 +56,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 async def test_what_exceeds_a_share_waits_and_others_do_not(clock: Clock) -> None:
     """Requests and bytes alike; who is sent an answer does not wait for it, but afterwards, and not for long."""
     admission = Admission()
-    for _ in range(REQUESTS_AT_ONCE):
+    for _ in range(DEFAULTS.requests_at_once):
         await admission.request(CALLER)
     assert clock.now == 0
-    for _ in range(2 * REQUESTS_PER_SECOND):
+    for _ in range(2 * DEFAULTS.requests_per_second):
         await admission.request(CALLER)
     assert clock.now == pytest.approx(2, abs=0.1)
-    await admission.reading(CALLER, 3 * REQUESTS_PER_SECOND * BYTES_PER_REQUEST)
+    await admission.reading(CALLER, 3 * DEFAULTS.requests_per_second * BYTES_PER_REQUEST)
     assert clock.now == pytest.approx(5, abs=0.1)
-    admission.charge(CALLER, 1_000 * REQUESTS_AT_ONCE)
+    admission.charge(CALLER, 1_000 * DEFAULTS.requests_at_once)
     assert clock.now == pytest.approx(5, abs=0.1)
     await admission.request(CALLER)
-    assert clock.now == pytest.approx(5 + REQUESTS_AT_ONCE / REQUESTS_PER_SECOND, abs=0.1)
+    assert clock.now == pytest.approx(5 + DEFAULTS.requests_at_once / DEFAULTS.requests_per_second, abs=0.1)
     before = clock.now
     await admission.request(("acme", "bob"))
     await admission.reading(("acme", "an operator, whom nothing admitted"), 10**12)
@@ -84,7 +84,7 @@ async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(
 
     monkeypatch.setattr("lasting_memory.auth.admission.sleep", sleep)  # of many who wait at once
     admission = Admission()
-    for _ in range(REQUESTS_AT_ONCE + REQUESTS_PER_SECOND * MAX_REQUEST_WAIT_SECONDS):
+    for _ in range(DEFAULTS.requests_at_once + DEFAULTS.requests_per_second * MAX_REQUEST_WAIT_SECONDS):
         await admission.request(CALLER)
     for _ in range(3):
         with pytest.raises(HTTPException) as refusal:
@@ -119,16 +119,16 @@ async def test_as_many_people_are_kept_in_mind_as_there_is_room_for(monkeypatch:
 def test_a_person_s_streams_are_counted_until_they_end() -> None:
     admission = Admission()
     with ExitStack() as streams:
-        for _ in range(MAX_OPEN_STREAMS):
-            streams.enter_context(admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS))
-        with pytest.raises(HTTPException), admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS):
+        for _ in range(DEFAULTS.open_streams):
+            streams.enter_context(admission.under_way(CALLER, "stream", DEFAULTS.open_streams))
+        with pytest.raises(HTTPException), admission.under_way(CALLER, "stream", DEFAULTS.open_streams):
             pass
-        streams.enter_context(admission.under_way(("acme", "bob"), "stream", MAX_OPEN_STREAMS))
+        streams.enter_context(admission.under_way(("acme", "bob"), "stream", DEFAULTS.open_streams))
         streams.enter_context(admission.under_way(CALLER, "export"))
         streams.enter_context(admission.under_way(CALLER, "import"))
         with pytest.raises(HTTPException), admission.under_way(CALLER, "export"):
             pass
-    with admission.under_way(CALLER, "stream", MAX_OPEN_STREAMS), admission.under_way(CALLER, "export"):
+    with admission.under_way(CALLER, "stream", DEFAULTS.open_streams), admission.under_way(CALLER, "export"):
         pass
 
 
@@ -267,7 +267,7 @@ async def test_a_body_within_bounds_is_taken(person: Person) -> None:
 @pytest.mark.server
 async def test_frames_are_requests_of_their_person(person: Person) -> None:
     """A flood over one connection is as slow as one of requests. A bad frame ends the connection."""
-    thread, began, frames = await talked(person), time.monotonic(), REQUESTS_AT_ONCE + 3 * REQUESTS_PER_SECOND
+    thread, began, frames = await talked(person), time.monotonic(), DEFAULTS.requests_at_once + 3 * DEFAULTS.requests_per_second
     async with connected(person, thread) as connection:
         for number in range(frames):
             await connection.send(json.dumps({"id": number, "method": "agent.getTree", "params": {}}))
@@ -306,13 +306,13 @@ async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(se
             assert (await other.http.get("/memory/me", timeout=30)).status_code == 200
             await asyncio.sleep(0.05)
 
-    watching, began, times = asyncio.create_task(watch()), time.monotonic(), REQUESTS_AT_ONCE // requests + 8
+    watching, began, times = asyncio.create_task(watch()), time.monotonic(), DEFAULTS.requests_at_once // requests + 8
     for _ in range(times):
         await send()
     done.set()
     await watching
     # A slow machine takes longer; without the share all of this takes a moment.
-    assert time.monotonic() - began > (times * requests - REQUESTS_AT_ONCE) / REQUESTS_PER_SECOND / 2
+    assert time.monotonic() - began > (times * requests - DEFAULTS.requests_at_once) / DEFAULTS.requests_per_second / 2
 
 
 @pytest.mark.server
@@ -336,7 +336,7 @@ async def test_a_person_has_so_many_streams_open_and_may_open_others_when_they_e
     path = f"/threads/{thread}/runs/{run['run_id']}"
     async with AsyncExitStack() as streams:
         opened = [
-            await streams.enter_async_context(person.http.stream("GET", f"{path}/stream")) for _ in range(MAX_OPEN_STREAMS)
+            await streams.enter_async_context(person.http.stream("GET", f"{path}/stream")) for _ in range(DEFAULTS.open_streams)
         ]
         assert {answer.status_code for answer in opened} == {200}
         assert (await person.ask("GET", f"{path}/stream")).status_code == 429

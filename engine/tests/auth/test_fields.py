@@ -19,9 +19,8 @@ from langgraph_sdk import Auth
 
 from lasting_memory import controls
 from lasting_memory.auth import run_requests
-from lasting_memory.auth.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS
+from lasting_memory.auth.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS, MAX_RECURSION_LIMIT
 from lasting_memory.people import identity
-from lasting_memory.settings import MAX_RECURSION_LIMIT
 
 HTTPException = Auth.exceptions.HTTPException
 

@@ -11,12 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
-from lasting_memory.settings import MAX_BUSY_THREADS, MAX_INPUT_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from lasting_memory.validation import MAX_INPUT_BYTES
 from tests.auth.test_fields import CONFIG, CONFIGURABLE, OPERATORS_CONFIGURABLE
 
 pytestmark = pytest.mark.server
@@ -210,7 +211,7 @@ async def test_a_graph_named_in_metadata_gets_nobody_past_the_limit(callers: Cal
     later = {"after_seconds": 3600, "metadata": {"graph_id": "consolidation_agent"}}
     named = {**later, "config": {"metadata": later["metadata"]}}
     statuses = []
-    threads = [await caller.made("POST", "/threads", {"metadata": later["metadata"]}) for _ in range(MAX_BUSY_THREADS + 3)]
+    threads = [await caller.made("POST", "/threads", {"metadata": later["metadata"]}) for _ in range(DEFAULTS.busy_threads + 3)]
     for thread in (thread["thread_id"] for thread in threads):
         await caller.ask("PATCH", f"/threads/{thread}", {"metadata": later["metadata"]})
         answers = [await caller.ask("POST", path, asked("hello", **named)) for path in ("/runs", f"/threads/{thread}/runs")]
@@ -218,7 +219,7 @@ async def test_a_graph_named_in_metadata_gets_nobody_past_the_limit(callers: Cal
     accepted = len([status for status in statuses if status == 200])
     for thread in await caller.made("POST", "/threads/search", {"limit": 100}):
         await caller.ask("DELETE", f"/threads/{thread['thread_id']}")
-    assert (accepted, set(statuses)) == (MAX_BUSY_THREADS, {200, 429})
+    assert (accepted, set(statuses)) == (DEFAULTS.busy_threads, {200, 429})
 
 
 async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(callers: Callers, alice: str) -> None:

@@ -14,8 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, RateLimitError
 
 from lasting_memory.consolidation.planning import delete_old
-from lasting_memory.limits import Limits
-from lasting_memory.settings import MAX_BUSY_THREADS
+from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, tool_results
@@ -160,7 +159,7 @@ async def test_planned_consolidations_do_not_count_as_busy_conversations(
 ) -> None:
     """Planned consolidations and busy conversations do not keep each other from starting."""
     client, nothing = server.as_user(alice), {"messages": list[Any]()}
-    for _ in range(MAX_BUSY_THREADS):
+    for _ in range(DEFAULTS.busy_threads):
         thread = str((await client.threads.create())["thread_id"])
         await client.runs.create(thread, "consolidation_agent", input=nothing, after_seconds=600)
     thread = str((await client.threads.create())["thread_id"])

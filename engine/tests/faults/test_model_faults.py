@@ -16,7 +16,7 @@ import pytest
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import JOBS
-from lasting_memory.settings import MAX_BUSY_THREADS
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import BUILDERS, model_env
@@ -196,13 +196,13 @@ async def test_a_cut_consolidation_changes_no_memory_and_stays_due(
 async def test_while_the_model_hangs_for_two_people_somebody_else_gets_through(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    assert int(JOBS) > 2 * MAX_BUSY_THREADS, "nor do one person's conversations and consolidations take every worker"
+    assert int(JOBS) > 2 * DEFAULTS.busy_threads, "nor do one person's conversations and consolidations take every worker"
     model.script(f"hang {alice}", *[Slow(60, [Text("late")])] * 100)
     going: list[tuple[LangGraphClient, str, str]] = []
     for person in (alice, f"other-{alice}"):
         client = server.as_user(person)
         message: Any = {"messages": [{"role": "user", "content": f"hang {alice}"}]}
-        for _ in range(MAX_BUSY_THREADS):
+        for _ in range(DEFAULTS.busy_threads):
             thread = await new_thread(client)
             going.append((client, thread, (await client.runs.create(thread, "agent", input=message))["run_id"]))
     async with asyncio.timeout(60):

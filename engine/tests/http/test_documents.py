@@ -16,10 +16,10 @@ from langgraph.store.base import BaseStore
 from lasting_memory import journal
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.documents import document
+from lasting_memory.http.request_bounds import MAX_IMPORT_BYTES
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
-from lasting_memory.settings import MAX_IMPORT_BYTES
 from lasting_memory.testing.deployed import deployed
 from tests.conftest import stores
 from tests.http.calls import MEMORIES, NOTES, Open, exported, kept, put

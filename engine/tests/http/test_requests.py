@@ -11,9 +11,8 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.http.requests import MAX_ASSISTANTS
 from lasting_memory.people.identity import OPERATE
-from lasting_memory.settings import MAX_INPUT_BYTES
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.validation import MAX_FILE_BYTES
+from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from tests.http.calls import NOTES, ROUTES, Open, exported, kept, put
 
 BAD_PATHS = [

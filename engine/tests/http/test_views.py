@@ -12,8 +12,8 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
 from lasting_memory.http import views as api_views
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import WRITE_POLICIES
-from lasting_memory.settings import MEMORY_BUDGET_BYTES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.platform import Platform
@@ -79,12 +79,12 @@ async def test_policies_are_one_s_organization_s_with_the_way_to_change_them(cal
 
 async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(api: httpx.AsyncClient, store: BaseStore) -> None:
     store.put(POLICIES, "/compliance.md", {**create_file_data("Be kind.\n")})
-    await put(api, "x" * (MEMORY_BUDGET_BYTES + 1_000), "/memories/preferences.md")
+    await put(api, "x" * (DEFAULTS.memory_block_bytes + 1_000), "/memories/preferences.md")
     await put(api, SKILL, "/memories/skills/letters/SKILL.md")
     policies, memory, *skills = blocks = (await told(api, "prompt"))["blocks"]
     assert [block["name"] for block in blocks] == BLOCKS
     assert "## /policies/compliance.md\n\nBe kind." in policies["text"]
-    assert (policies["left_out"], memory["budget"]) == ([], MEMORY_BUDGET_BYTES)
+    assert (policies["left_out"], memory["budget"]) == ([], DEFAULTS.memory_block_bytes)
     assert memory["left_out"] == ["/memories/preferences.md: 1,000 bytes"]
     assert ["Write letters." in block["text"] for block in skills] == [True]
     assert all(block["bytes"] == len(block["text"].encode()) for block in blocks)

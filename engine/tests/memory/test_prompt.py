@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory.agent import blocks
 from lasting_memory.agent.prompt import MAX_POLICY_FILES
 from lasting_memory.files.starting import starting_memory
-from lasting_memory.settings import MEMORY_BUDGET_BYTES, POLICY_BUDGET_BYTES
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
@@ -128,10 +128,12 @@ async def test_memory_cannot_close_its_own_block_and_html_comments_are_not_shown
 async def test_over_budget_the_head_is_kept_and_a_line_says_what_to_read(shown: Shown, store: BaseStore) -> None:
     put(store, MEMORIES, "/preferences.md", "é" * 2_500_000)  # 5 MB
     put(store, MEMORIES, "/topics/index.md", "- cooking")
-    put(store, POLICIES, "/rules.md", "r" * (POLICY_BUDGET_BYTES + 7))
+    put(store, POLICIES, "/rules.md", "r" * (DEFAULTS.policy_block_bytes + 7))
     text = await shown()
-    assert text.count("é") == MEMORY_BUDGET_BYTES // 2
-    assert f"[{5_000_000 - MEMORY_BUDGET_BYTES:,} bytes left out; read_file /memories/preferences.md for the rest]" in text
+    assert text.count("é") == DEFAULTS.memory_block_bytes // 2
+    assert (
+        f"[{5_000_000 - DEFAULTS.memory_block_bytes:,} bytes left out; read_file /memories/preferences.md for the rest]" in text
+    )
     assert "[9 bytes left out; read_file /memories/topics/index.md for the rest]" in text
     assert "[7 bytes left out; read_file /policies/rules.md for the rest]" in text
 

@@ -9,7 +9,6 @@ from playwright.sync_api import expect
 
 from lasting_memory.controls import NEARLY_FULL
 from lasting_memory.limits import DEFAULTS
-from lasting_memory.settings import MEMORY_BUDGET_BYTES
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.page.conftest import Elsewhere, Visit
 from tests.page.test_person import METRIC, PREFERENCES
@@ -80,7 +79,7 @@ def test_what_the_model_does_not_see_is_named_and_that_memory_is_nearly_full_sai
     visitor.button(PREFERENCES).or_(page.get_by_text("Nothing yet.")).wait_for()
     full = page.get_by_text("Memory is nearly full: ")
     expect(full).to_have_count(0)
-    elsewhere.write(PREFERENCES, "- tea\n" * MEMORY_BUDGET_BYTES)
+    elsewhere.write(PREFERENCES, "- tea\n" * DEFAULTS.memory_block_bytes)
     visitor.button("What the model sees").click()
     expect(page.get_by_role("dialog")).to_contain_text(f"Left out: {PREFERENCES}: ")
     visitor.button("Close").click()

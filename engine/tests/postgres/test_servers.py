@@ -16,8 +16,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import ON_POSTGRES, configuration
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity
-from lasting_memory.settings import ENGINE, MAX_BUSY_THREADS
+from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.embedding import SUBJECTS
@@ -61,7 +62,7 @@ async def test_twenty_runs_on_two_servers_that_edit_one_file_lose_no_edit(
     """Twenty runs on two servers that edit one file at once all find their edits in it."""
     clients = [server.as_user(alice) for server in pair]
     path, runs = "/memories/topics/shared.md", 20
-    room = asyncio.Semaphore(MAX_BUSY_THREADS)  # one person's at once, of both servers together
+    room = asyncio.Semaphore(DEFAULTS.busy_threads)  # one person's at once, of both servers together
 
     async def turn(client: LangGraphClient, text: str, call: ToolCall) -> None:
         model.script(text, [call], [Text("done")])

@@ -8,6 +8,7 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import index as segments
@@ -15,7 +16,6 @@ from lasting_memory.recall.conversations import Conversation, Turn, conversation
 from lasting_memory.recall.documents import key_of
 from lasting_memory.recall.index import index_conversations
 from lasting_memory.recall.retrieval import page_text, results_text, search
-from lasting_memory.settings import MAX_SEARCH_RESULT_CHARS
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, NOW, hits, human, say, threads_of
 
@@ -179,7 +179,7 @@ async def test_a_result_is_bounded_whatever_was_said(limit: int) -> None:
     text = await answered(threads, "puppies " * 10_000, limit)
     assert text.count("thread_id=") == limit
     assert text.count("puppies") > limit
-    assert len(text) <= MAX_SEARCH_RESULT_CHARS
+    assert len(text) <= DEFAULTS.search_result_chars
 
 
 async def test_twenty_conversations_are_named_and_still_the_best_turns_are_quoted() -> None:
@@ -191,7 +191,7 @@ async def test_twenty_conversations_are_named_and_still_the_best_turns_are_quote
     )
     assert text.count("thread_id=") == 20
     assert f"2. user: {needle.strip()}" in text
-    assert len(text) <= MAX_SEARCH_RESULT_CHARS
+    assert len(text) <= DEFAULTS.search_result_chars
 
 
 async def test_the_turn_that_matches_is_quoted_whatever_is_around_it() -> None:
@@ -223,5 +223,5 @@ def test_a_page_has_the_turn_asked_for_in_full() -> None:
     assert "\n100. user: turn 100" in page_text(long, 10**9)
     wordy = talk("x", *[f"{number} " + "word " * 250 for number in range(40)])
     assert " ".join(wordy.turns[20].text.split()) in page_text(wordy, 21)
-    assert len(page_text(talk("x", *["word " * 50_000] * 40), 3)) <= MAX_SEARCH_RESULT_CHARS
+    assert len(page_text(talk("x", *["word " * 50_000] * 40), 3)) <= DEFAULTS.search_result_chars
     assert "has no text" in page_text(talk("empty"), None)

@@ -11,6 +11,7 @@ from asyncio import sleep
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
 from time import monotonic
 from typing import Any
 
@@ -22,16 +23,12 @@ from lasting_memory import platform
 from lasting_memory.agent.usage import budget_refusal
 from lasting_memory.controls import creating_run
 from lasting_memory.deployment import Deployment
+from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people import identity
-from lasting_memory.settings import (
-    BYTES_PER_REQUEST,
-    CONSOLIDATION_GRAPH,
-    MAX_BUSY_THREADS,
-    MAX_WAITING_RUNS,
-    REQUESTS_AT_ONCE,
-    REQUESTS_PER_SECOND,
-)
+from lasting_memory.settings import CONSOLIDATION_GRAPH
 
+# Bytes, sent or answered, that count as a request; some routes count more (`http/request_bounds.py`).
+BYTES_PER_REQUEST = 131_072
 # What a run and a new thread count beyond their request, in requests.
 RUN_IN_REQUESTS, THREAD_IN_REQUESTS = 6, 3
 # Longest wait of a request, in seconds. A request that would wait longer is refused afterwards.
@@ -53,8 +50,8 @@ Owner = Mapping[str, str]
 class _Share:
     """A person's remaining share, and what of theirs is under way."""
 
-    def __init__(self) -> None:
-        self._at, self.left = monotonic(), float(REQUESTS_AT_ONCE)
+    def __init__(self, limits: Limits) -> None:
+        self._at, self.left, self._limits = monotonic(), float(limits.requests_at_once), limits
         self.under_way = Counter[str]()
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
@@ -62,18 +59,19 @@ class _Share:
 
     def refill(self) -> None:
         now = monotonic()
-        self.left = min(REQUESTS_AT_ONCE, self.left + (now - self._at) * REQUESTS_PER_SECOND)
+        self.left = min(self._limits.requests_at_once, self.left + (now - self._at) * self._limits.requests_per_second)
         self._at = now
 
 
 class Admission:
-    """Admits requests of a person."""
+    """Admits requests of a person, within these limits."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = DEFAULTS) -> None:
+        self._limits = limits
         self._shares: OrderedDict[Person, _Share] = OrderedDict()
 
     def _share(self, person: Person) -> _Share:
-        share = self._shares.setdefault(person, _Share())
+        share = self._shares.setdefault(person, _Share(self._limits))
         self._shares.move_to_end(person)
         if len(self._shares) > PEOPLE:
             self._shares.popitem(last=False)
@@ -85,7 +83,7 @@ class Admission:
         wait longer: an early refusal would invite retries.
         """
         share = self._share(person)
-        wait = max((requests - share.left) / REQUESTS_PER_SECOND, 0)
+        wait = max((requests - share.left) / self._limits.requests_per_second, 0)
         if wait > MAX_REQUEST_WAIT_SECONDS:
             await sleep(MAX_REQUEST_WAIT_SECONDS)
             raise HTTPException(429, "You have sent or asked for too much; slow down.", {"Retry-After": str(math.ceil(wait))})
@@ -102,7 +100,7 @@ class Admission:
         """Take so many requests, for which the next one waits. At most another whole share is owed."""
         if person in self._shares:
             share = self._share(person)
-            share.left = max(share.left - requests, -REQUESTS_AT_ONCE)
+            share.left = max(share.left - requests, -self._limits.requests_at_once)
 
     @contextmanager
     def under_way(self, person: Person, what: str, most: int = 1) -> Iterator[None]:
@@ -132,7 +130,10 @@ class Admission:
         asyncio.get_running_loop().call_later(_CREATION_SECONDS, share.checking.release)
 
 
-ADMISSION = Admission()
+@cache
+def admission(limits: Limits) -> Admission:
+    """This process's admission within these limits: sign-in and the app, which are loaded apart, take from the same shares."""
+    return Admission(limits)
 
 
 async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
@@ -146,13 +147,15 @@ async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployme
         if spent := await budget_refusal(await platform.store(), actor, deployment):
             raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})
     thread_id, runs = value["thread_id"] and str(value["thread_id"]), get_client().runs
-    async with ADMISSION.run((owner["org_id"], owner["user_id"])) as crowded:
+    limits = deployment.limits
+    async with admission(limits).run((owner["org_id"], owner["user_id"])) as crowded:
         with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
-            if thread_id and len(await runs.list(thread_id, status="pending", limit=MAX_WAITING_RUNS)) >= MAX_WAITING_RUNS:
-                raise HTTPException(429, f"{MAX_WAITING_RUNS} runs wait already on this thread.", _RETRY_AFTER)
-        busy = await _busy_threads(owner, crowded, thread_id)
-        if sum(consolidating == consolidates for consolidating in busy.values()) >= MAX_BUSY_THREADS:
-            raise HTTPException(429, f"{MAX_BUSY_THREADS} of your conversations have a run going; wait for one.", _RETRY_AFTER)
+            most = limits.waiting_runs
+            if thread_id and len(await runs.list(thread_id, status="pending", limit=most)) >= most:
+                raise HTTPException(429, f"{most} runs wait already on this thread.", _RETRY_AFTER)
+        busy, most = await _busy_threads(owner, crowded, thread_id), limits.busy_threads
+        if sum(consolidating == consolidates for consolidating in busy.values()) >= most:
+            raise HTTPException(429, f"{most} of your conversations have a run going; wait for one.", _RETRY_AFTER)
 
 
 async def _busy_threads(owner: Owner, crowded: set[str], thread_id: str | None) -> dict[str, bool]:

@@ -18,7 +18,7 @@ from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
 from lasting_memory.auth import run_requests
-from lasting_memory.auth.admission import ADMISSION, THREAD_IN_REQUESTS, check_run
+from lasting_memory.auth.admission import THREAD_IN_REQUESTS, admission, check_run
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, OWNER_KEYS
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
@@ -80,6 +80,7 @@ class _Handlers:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment, self._settings = deployment, deployment.settings
         self._tokens = Tokens(deployment.settings, deployment.claims)
+        self._admission = admission(deployment.limits)
 
     def rules(self) -> dict[str, Handler]:
         """The handler of each action that can be opened to people."""
@@ -103,7 +104,7 @@ class _Handlers:
         """The user behind a request, once admitted. With a `request` parameter the platform would refuse every WebSocket."""
         user = await self._tokens.user(authorization)
         if user["identity"] not in self._settings.operators and identity.OPERATE not in user["permissions"]:
-            await ADMISSION.request((user["org_id"], user["identity"]))
+            await self._admission.request((user["org_id"], user["identity"]))
         return user
 
     def _is_operator(self, user: User) -> bool:
@@ -129,7 +130,7 @@ class _Handlers:
         """A new thread belongs to the person of the token. The client's metadata cannot change that."""
         if not self._is_operator(ctx.user):
             owner = self._owner(ctx.user)
-            ADMISSION.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
+            self._admission.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
         if value.get("metadata") is None:  # a copy: the platform copies the owner, too
             value["metadata"] = {}
         run_requests.rebuild_thread_metadata(value["metadata"], self._deployment.agents, new=True)

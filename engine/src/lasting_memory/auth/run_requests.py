@@ -30,7 +30,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from lasting_memory import controls, settings
+from lasting_memory import controls
 from lasting_memory.controls import TEMPORARY
 from lasting_memory.people import identity
 
@@ -106,6 +106,8 @@ CONFIGURABLE: Mapping[str, Any] = {
     **dict.fromkeys(("__otel_traceparent__", "__otel_tracestate__"), Text),
     "__dd_trace_headers__": dict[Text, Text],
 }
+# Highest `recursion_limit` that a run may ask for.
+MAX_RECURSION_LIMIT = 10_000
 # Of an operator's cron, and of the destination of an operator's traces.
 OPERATORS_CONFIGURABLE: Mapping[str, Any] = {
     **CONFIGURABLE,
@@ -117,7 +119,7 @@ OPERATORS_CONFIGURABLE: Mapping[str, Any] = {
 CONFIG: Mapping[str, Any] = {
     "tags": Texts,
     "metadata": Metadata,
-    "recursion_limit": Annotated[StrictInt, Field(ge=1, le=settings.MAX_RECURSION_LIMIT)],
+    "recursion_limit": Annotated[StrictInt, Field(ge=1, le=MAX_RECURSION_LIMIT)],
 }
 _CONFIGS = {
     operator: TypeAdapter[Any](_only({**CONFIG, "configurable": _only(of)}))

@@ -25,9 +25,9 @@ from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import NotAMemberError
-from lasting_memory.settings import MAX_INPUT_BYTES
 from lasting_memory.validation import (
     MAX_FILE_BYTES,
+    MAX_INPUT_BYTES,
     RefusedWrite,
     before_write,
     check_path,

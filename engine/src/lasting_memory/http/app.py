@@ -44,7 +44,10 @@ def build_http(
             )
     # The server adds its own routes, so this middleware surrounds all of them.
     middleware = [Middleware(DevGuard, settings=deployment.settings)] if deployment.settings.local_dev else []
-    middleware += [Middleware(RequestBounds), *([Middleware(Page, deployment=deployment)] if page else [])]
+    middleware += [
+        Middleware(RequestBounds, limits=deployment.limits),
+        *([Middleware(Page, deployment=deployment)] if page else []),
+    ]
     # The server's own document has these routes; the handlers cover the server's routes, too.
     api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included

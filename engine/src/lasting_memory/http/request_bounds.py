@@ -20,11 +20,16 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lasting_memory.auth.admission import ADMISSION, Person
+from lasting_memory.auth.admission import BYTES_PER_REQUEST, Person, admission
 from lasting_memory.http.dev_guard import is_in_process
+from lasting_memory.limits import Limits
 from lasting_memory.people.identity import claim
-from lasting_memory.settings import BYTES_PER_REQUEST, MAX_HISTORY, MAX_IMPORT_BYTES, MAX_INPUT_BYTES, MAX_OPEN_STREAMS
+from lasting_memory.validation import MAX_INPUT_BYTES
 
+# Bytes of a document to import.
+MAX_IMPORT_BYTES = 16_777_216
+# States of a conversation's history in one answer: each is the whole conversation.
+MAX_HISTORY = 100
 # Levels of nesting of a body: Python copies a few hundred at most, and a run that cannot be copied never begins, nor ends.
 MAX_REQUEST_NESTING = 100
 # A body has at most one value for so many of the bytes that it may have: each is looked at in the event loop.
@@ -110,8 +115,8 @@ class RequestBounds:
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self.app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -128,7 +133,7 @@ class RequestBounds:
             if is_in_process(scope):
                 await self.app(scope, receive, send)
             else:
-                with _Bounded(scope, receive, send, path) as bounded:
+                with _Bounded(scope, receive, send, path, self._limits) as bounded:
                     await bounded.carry_out(self.app)
 
 
@@ -141,8 +146,9 @@ class _Bounded(ExitStack):
     were whole, and raises the error afterwards.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str, limits: Limits) -> None:
         super().__init__()
+        self._admission, self._open_streams = admission(limits), limits.open_streams
         self._scope, self._receive, self._send, self._path = scope, receive, send, path
         self._is_socket = scope["type"] == "websocket"
         self._is_memory = path == "/memory" or path.startswith("/memory/")
@@ -196,7 +202,7 @@ class _Bounded(ExitStack):
             if (text := message.get("text")) is None:
                 raise HTTPException(422, "A frame is binary; send text.")
             if person := self._person:
-                await ADMISSION.request(person)
+                await self._admission.request(person)
             await self._check(await self._charged(text.encode()))
         return message
 
@@ -204,7 +210,7 @@ class _Bounded(ExitStack):
         """Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
         self._is_read = True
         if (person := self._person) and (weight := _WEIGHTS.get(self._path.split("/")[1])):
-            await ADMISSION.request(person, weight)
+            await self._admission.request(person, weight)
         body, more = bytearray(), True
         while more and len(body) <= self._limit:
             message = await self._receive()
@@ -218,7 +224,7 @@ class _Bounded(ExitStack):
     async def _charged(self, part: bytes) -> bytes:
         """What was sent, when it is the person's turn to send so much."""
         if person := self._person:
-            await ADMISSION.reading(person, len(part))
+            await self._admission.reading(person, len(part))
         return part
 
     async def _check(self, body: bytes) -> None:
@@ -235,12 +241,12 @@ class _Bounded(ExitStack):
         if person := self._person:
             try:
                 if self._begins_stream(message):
-                    self.enter_context(ADMISSION.under_way(person, "stream", MAX_OPEN_STREAMS))
+                    self.enter_context(self._admission.under_way(person, "stream", self._open_streams))
             except HTTPException as error:
                 self._refusal = error
                 raise
             sent = message.get("body") or message.get("bytes") or (message.get("text") or "").encode()
-            ADMISSION.charge(person, len(sent) / BYTES_PER_REQUEST)
+            self._admission.charge(person, len(sent) / BYTES_PER_REQUEST)
         self._started = True
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message

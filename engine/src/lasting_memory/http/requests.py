@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal
-from lasting_memory.auth.admission import ADMISSION
+from lasting_memory.auth.admission import admission
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import Change, Revision
@@ -163,7 +163,7 @@ def alone(what: str) -> Any:
     """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
 
     async def only(caller: Caller) -> AsyncIterator[None]:
-        with ADMISSION.under_way((caller.actor.org_id, caller.actor.user_id), what):
+        with admission(caller.deployment.limits).under_way((caller.actor.org_id, caller.actor.user_id), what):
             yield
 
     return Depends(only)

@@ -17,12 +17,12 @@ import numpy as np
 from langgraph.store.base import BaseStore, GetOp
 
 from lasting_memory import journal
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import lexical, ranking, semantic
 from lasting_memory.recall.conversations import Conversation, Threads
 from lasting_memory.recall.documents import Bucket, DamagedError, Document, key_of, placed, read_document, together
 from lasting_memory.recall.index import Index, catch_up, document_key, drop, forget, read_buckets, read_conversations
-from lasting_memory.settings import MAX_SEARCH_RESULT_CHARS
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
@@ -175,13 +175,15 @@ async def _shown(
     return [Match(talk, item.turns) for item in ranked if (talk := there.get(item.document.thread_id))]
 
 
-def results_text(query: str, results: Results, alternatives: Sequence[str] = ()) -> str:
+def results_text(
+    query: str, results: Results, alternatives: Sequence[str] = (), chars: int = DEFAULTS.search_result_chars
+) -> str:
     """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order."""
     matches, words = results.matches, _stems(" ".join([query[:_QUERY_CHARS], *alternatives]))
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{left}"
-    room = MAX_SEARCH_RESULT_CHARS - _HEAD_CHARS * len(matches)
+    room = chars - _HEAD_CHARS * len(matches)
     # Where few conversations match, excerpts may be long.
     most = max(_TURN_CHARS, room // len(matches) // 4)
     chosen: list[dict[int, str]] = [{} for _ in matches]
@@ -199,7 +201,7 @@ def results_text(query: str, results: Results, alternatives: Sequence[str] = ())
             room -= len(line)
     heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
     texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
-    return "\n\n".join(texts)[: MAX_SEARCH_RESULT_CHARS - len(left)] + left
+    return "\n\n".join(texts)[: chars - len(left)] + left
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
@@ -215,14 +217,14 @@ def _stems(query: str) -> list[str]:
     return lexical.stems(query, lexical.language(query))
 
 
-def page_text(talk: Conversation, around: int | None) -> str:
+def page_text(talk: Conversation, around: int | None, chars: int = DEFAULTS.search_result_chars) -> str:
     """Numbered turns of a conversation: the wanted one (default: the last), and as many around it as fit."""
     total = len(talk.turns)
     if not total:
         return f"Conversation {talk.thread_id} has no text."
     middle = min(max(around or total, 1), total) - 1
     head = f"{talk.date} thread_id={talk.thread_id}, turns of {total}; more with around=<number>"
-    room = MAX_SEARCH_RESULT_CHARS - len(head)
+    room = chars - len(head)
     lines: dict[int, str] = {}
     for turn in sorted(range(total), key=lambda turn: (abs(turn - middle), turn))[:PAGE_TURNS]:
         share = room // 2 if turn == middle else room // 4

@@ -43,7 +43,7 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         results = await search(
             runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, current=current
         )
-        return await asyncio.to_thread(results_text, query, results, others)
+        return await asyncio.to_thread(results_text, query, results, others, d.limits.search_result_chars)
 
     @tool
     async def read_conversation(thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None) -> str:
@@ -65,6 +65,6 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         talks = await read_conversations(get_client().threads, actor, d.agents, [thread])
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
-        return await asyncio.to_thread(page_text, talks[0], around)
+        return await asyncio.to_thread(page_text, talks[0], around, d.limits.search_result_chars)
 
     return [search_past_conversations, read_conversation]
