@@ -189,8 +189,15 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def agent_graphs(folder: Path) -> tuple[str, ...]:
-    """Ids of the graphs that people talk to: all that the server has, or langgraph.json, but consolidation's."""
-    given = json.loads(os.environ.get("LANGSERVE_GRAPHS") or (folder / "langgraph.json").read_text("utf-8"))
+    """Ids of the graphs that people talk to: all that the server has, or langgraph.json, but consolidation's.
+
+    Raises `SettingsError` if there is none.
+    """
+    path = folder / "langgraph.json"
+    try:
+        given = json.loads(os.environ.get("LANGSERVE_GRAPHS") or path.read_text("utf-8"))
+    except OSError:
+        raise SettingsError(f"{path.absolute()} is not there; run this in the project's folder.") from None
     if agents := tuple(graph for graph in given.get("graphs", given) if graph != CONSOLIDATION_GRAPH):
         return agents
     raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")

@@ -113,7 +113,7 @@ def main() -> str | None:
     parser.add_argument("--as", dest="identity", required=True, help="who to be, e.g. alice@example.com")
     parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
     parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
-    parser.add_argument("--graph", default=agent_graphs(Path())[0], help="with which agent")
+    parser.add_argument("--graph", help="with which agent (default: the first one in langgraph.json)")
     args = parser.parse_args()
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:
@@ -126,7 +126,7 @@ def main() -> str | None:
             closing.callback(lambda: runner.run(client.aclose()))
             runner.run(client.assistants.search(limit=1))
             out.print(f"Talking to {args.url} as {args.identity} of {org}.\n{HELP}", style="dim")
-            converse(Chat(client, args.graph), runner)
+            converse(Chat(client, args.graph or agent_graphs(Path())[0]), runner)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             return unanswered(error)
         except SettingsError as error:

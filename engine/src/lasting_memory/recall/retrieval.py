@@ -195,9 +195,9 @@ def results_text(
             continue
         name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
         start = f"\n  {turn + 1}. {name or turns[turn].speaker}: "
-        chars = min(most, room - len(start))
-        if chars >= min(_LEAST_CHARS, len(turns[turn].text)):
-            chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, chars)
+        share = min(most, room - len(start))
+        if share >= min(_LEAST_CHARS, len(turns[turn].text)):
+            chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, share)
             room -= len(line)
     heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
     texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))

@@ -6,9 +6,11 @@ import io
 import runpy
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from unittest import mock
+
+from lasting_memory.testing.deployed import PROJECT
 
 
 def run_command(module: str, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -25,6 +27,7 @@ def _run(module: str, args: tuple[str, ...], stdin: str) -> subprocess.Completed
     assert spec.origin
     out, err = io.StringIO(), io.StringIO()
     with (
+        chdir(PROJECT),
         mock.patch("sys.argv", [spec.origin, *args]),
         mock.patch("sys.stdin", io.StringIO(stdin)),
         redirect_stdout(out),
