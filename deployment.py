@@ -2,6 +2,11 @@
 
 from pathlib import Path
 
-from lasting_memory import Deployment
+from lasting_memory import Consolidation, Deployment, assistant, organization, person
 
-DEPLOYMENT = Deployment(folder=Path(__file__).parent)
+DEPLOYMENT = Deployment(
+    folder=Path(__file__).parent,
+    # Whose each folder is. A team's, by a claim of the token: "/team/": group("team_id").
+    routes={"/memories/": person(), "/skills/": assistant(), "/policies/": organization()},
+    consolidation=Consolidation(),  # None: no consolidation
+)

@@ -60,9 +60,6 @@ class Fork:
         return self.run("-W", "ignore", "-c", code).strip()
 
 
-FRONT = "from lasting_memory import "
-
-
 def a_profile_field(fork: Fork) -> str:
     above = (
         "from lasting_memory import Profile\nfrom pydantic import Field\n\n\nclass MyProfile(Profile):\n"
@@ -84,15 +81,14 @@ def a_check(fork: Fork) -> str:
 
 
 def a_folder_of_a_team(fork: Fork) -> str:
-    routes = '{"/memories/": person(), "/skills/": assistant(), "/policies/": organization(), "/team/": group("team_id")}'
-    fork.decide(f"routes={routes}", f"{FRONT}assistant, group, organization, person\n")
+    fork.edit("deployment.py", "organization()}", 'organization(), "/team/": group("team_id")}')
+    fork.edit("deployment.py", "assistant, organization", "assistant, group, organization")
     return "d.claims == {'team_id'}"
 
 
 def numbers(fork: Fork) -> str:
-    fork.decide(
-        "limits=Limits(busy_threads=2), consolidation=Consolidation(batch_tokens=8_000)", f"{FRONT}Consolidation, Limits\n"
-    )
+    fork.decide("limits=Limits(busy_threads=2)", "from lasting_memory import Limits\n")
+    fork.edit("deployment.py", "Consolidation()", "Consolidation(batch_tokens=8_000)")
     return "(d.limits.busy_threads, d.consolidation.batch_tokens) == (2, 8_000)"
 
 
@@ -192,7 +188,7 @@ def no_page(fork: Fork) -> str:
 
 
 def no_skills(fork: Fork) -> str:
-    fork.decide('routes={"/memories/": person(), "/policies/": organization()}', f"{FRONT}organization, person\n")
+    fork.edit("deployment.py", '"/skills/": assistant(), ', "")
     return "'/skills/' not in d.routes"
 
 
@@ -215,7 +211,7 @@ def no_offline_model(fork: Fork) -> str:
 def no_consolidation(fork: Fork) -> str:
     (fork.folder / "consolidation_agent.py").unlink()
     fork.edit("langgraph.json", ',\n    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"', "")
-    fork.decide("consolidation=None")
+    fork.edit("deployment.py", "consolidation=Consolidation()", "consolidation=None")
     return "d.consolidation is None"
 
 
