@@ -35,6 +35,7 @@ pytestmark = pytest.mark.server
 AT_ONCE = 30
 DEEPEST = 3  # nesting of objects in a schema, but for what is required
 CASES_OF_ONE = 10  # attackers are many: nobody is refused for asking too often
+ANSWER_SECONDS = 60.0  # until an answer begins: on a busy machine a run waits for others
 READ_SECONDS = 10.0  # of an answer that does not end; what it would go on to show is looked for in what it leaves behind
 END_SECONDS = 60  # until the last of their runs has ended
 QUIET = hypothesis_settings(database=None, phases=[Phase.generate], suppress_health_check=[*HealthCheck], deadline=None)
@@ -317,8 +318,13 @@ class Trial:
     async def send(self, room: asyncio.Semaphore) -> None:
         method, url, body = self.request
         try:
-            async with room, asyncio.timeout(READ_SECONDS), self.attacker.http.stream(method, url, json=body) as answer:
+            async with (
+                room,
+                asyncio.timeout(ANSWER_SECONDS) as limit,
+                self.attacker.http.stream(method, url, json=body) as answer,
+            ):
                 self.status = answer.status_code
+                limit.reschedule(asyncio.get_running_loop().time() + READ_SECONDS)
                 async for part in answer.aiter_text():
                     self.text += part
         except (TimeoutError, httpx.TransportError) as error:
