@@ -84,6 +84,8 @@ upgrade: ## pin the newest releases that pyproject.toml allows (needs uv and the
 
 upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes, then runs the tests of this fork
 	@$(PYTHON) -m lasting_memory.dev.upgrade "$(FROM)"
+	@# An editable engine of the same version would count as installed, though its folder is gone.
+	@$(if $(UV),uv pip uninstall --quiet --python $(PYTHON),$(PYTHON) -m pip uninstall --quiet --yes) lasting-memory
 	@rm $(VENV)/.installed
 	@$(MAKE) --no-print-directory test-mine
 
