@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -36,6 +36,12 @@ class Profile(BaseModel):
     language: str | None = Field(None, max_length=50, description="The language they want answers in, e.g. 'German'.")
     timezone: str | None = Field(None, max_length=50, description="IANA name, e.g. 'Europe/Berlin'.")
     units: str | None = Field(None, max_length=50, description="Units of measurement they prefer, e.g. 'metric'.")
+
+
+@cache  # requests read prompts, too, in the event loop
+def _prompt(folder: Path, name: str) -> str:
+    own = folder / "prompts" / name
+    return (own if own.is_file() else _ENGINE / "prompts" / name).read_text("utf-8")
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +137,7 @@ class Deployment:
         `{profile_fields}` becomes the names of the profile's fields, `{profile_descriptions}` a list of what they hold. Without
         a profile the point of a list that names one of these is left out.
         """
-        own = self.folder / "prompts" / name
-        text = (own if own.is_file() else _ENGINE / "prompts" / name).read_text("utf-8")
+        text = _prompt(self.folder, name)
         if not self.profile:
             return "".join(part for part in re.split(r"(?m)^(?=- |\s*$)", text) if "{profile_" not in part)
         fields = self.profile.model_fields

@@ -1,6 +1,6 @@
 """The platform's internal names, in one place for all code that serves requests.
 
-The server tests of tests/api/test_api.py and tests/postgres/test_servers.py fail when one moves. (`memory/postgres/store.py`,
+The server tests of tests/http/test_api.py and tests/postgres/test_servers.py fail when one moves. (`postgres/store.py`,
 which only `make dev-postgres` loads, has two more.)
 """
 

@@ -57,7 +57,7 @@ class ScopedFiles(StoreBackend):
         gate: gives the reason to refuse a write to this store, or None.
         route: the folder as the agent sees it, without the last slash.
         author: gives the author of a write.
-        began: when the writer did (`memory/journal/forgetting.py`).
+        began: when the writer did (`journal/forgetting.py`).
         override: gives another store for the files of the current run, or None.
     """
 

@@ -1,7 +1,7 @@
 """The agent's filesystem: the owner of each path, and who may write there.
 
-Every rule is a gate at the backend (`memory/files.py`). deepagents' `permissions` repeat the rules: they refuse earlier, with a
-clearer message.
+Every rule is a gate at the backend (`files/backends.py`). deepagents' `permissions` repeat the rules: they refuse earlier,
+with a clearer message.
 """
 
 from typing import Any

@@ -1,1 +1,1 @@
-"""A person's own view of their memory over HTTP; the routes are in `api.app`."""
+"""A person's own view of their memory over HTTP; `app.py` lists the routes."""

@@ -1,6 +1,6 @@
 """What began before its person was forgotten writes nothing afterwards.
 
-Forgetting a person writes the time (`api/forget.py`). A run's id is a UUIDv7, which says when the run was created; a request
+Forgetting a person writes the time (`http/forget.py`). A run's id is a UUIDv7, which says when the run was created; a request
 knows when it came. Every write compares the two. Subagents share their run's id.
 """
 

@@ -37,7 +37,7 @@ run_records = _of_person("consolidations")
 LAST_SWEEP: tuple[Namespace, str] = ("sweep",), "last"
 # With which assistants a person has memory, under `user+assistant`; keys are the assistants. `noted` says who puts them.
 assistants = _of_person("assistants")
-# Whether a person paused memory or reviews changes; keys are the names in `memory/controls/`.
+# Whether a person paused memory or reviews changes; keys are the names in `controls.py`.
 controls = _of_person("controls")
 # The time before which nothing of a person is due; keys are assistants, or "all".
 reading = _of_person("reading")
@@ -79,7 +79,7 @@ RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
 
 
 def recall(actor: Actor, part: RecallPart) -> Namespace:
-    """Namespaces of the index of a person's past conversations (`memory/recall/index.py` says what each part holds)."""
+    """Namespaces of the index of a person's past conversations (`recall/index.py` says what each part holds)."""
     return (f"recall_{part}", person_label(actor))
 
 

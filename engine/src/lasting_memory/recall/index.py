@@ -6,7 +6,7 @@ Four namespaces a person (`namespaces.recall`):
   to which all changed conversations are indexed. Those that changed later are compared one by one.
 - `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` merges them into a segment.
 - `segments`: the header of each. `FANOUT` of about one size are merged, so that 10,000 conversations are in a dozen.
-- `texts`: passages for the store's semantic index, where it has one (`memory/recall/semantic.py`).
+- `texts`: passages for the store's semantic index, where it has one (`recall/semantic.py`).
 
 The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
 has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges

@@ -43,31 +43,18 @@ RULE = "contract-rule-7391"  # in a policy of Alice's organization
 SECRET = "contract-secret-5128"  # in Alice's memory
 FORGED = "contract-forgery-6640"  # what nothing may store or show
 # Spellings under which somebody might reach a policy.
+# fmt: off
 POLICIES = [
-    *("/policies/rule.md", "/policies/new.md", "/policies", "/policies/", "policies/rule.md", "//policies/rule.md"),
-    *(
-        "/./policies/rule.md",
-        "/policies/./rule.md",
-        "/policies//rule.md",
-        "/memories/../policies/rule.md",
-        "~/policies/rule.md",
-    ),
-    *("~/policies/rule.md", "\\policies\\rule.md", "/policies/sub/../rule.md", "/policies/sub/new.md", "/policies/rule.md/"),
+    "/policies/rule.md", "/policies/new.md", "/policies", "/policies/", "policies/rule.md", "//policies/rule.md",
+    "/./policies/rule.md", "/policies/./rule.md", "/policies//rule.md", "/memories/../policies/rule.md", "~/policies/rule.md",
+    "\\policies\\rule.md", "/policies/sub/../rule.md", "/policies/sub/new.md", "/policies/rule.md/",
 ]
 # And another person's memory.
 OTHERS = [
-    *("/memories/../memories/contract:bob/x.md", "/memories/../../contract:bob/x.md", "/memories/contract:bob/../x.md"),
-    "//memories/x.md",
-    *(
-        "//memories/x.md",
-        "/memories//x.md",
-        "/memories/./x.md",
-        "/memories\\x.md",
-        "/memories/x.md/",
-        "/memories",
-        "/memories/",
-    ),
+    "/memories/../memories/contract:bob/x.md", "/memories/../../contract:bob/x.md", "/memories/contract:bob/../x.md",
+    "//memories/x.md", "/memories//x.md", "/memories/./x.md", "/memories\\x.md", "/memories/x.md/", "/memories", "/memories/",
 ]
+# fmt: on
 
 
 class Scripted(BaseChatModel):

@@ -49,7 +49,7 @@ async def emptied(uri: str) -> AsyncIterator[BaseStore]:
 
 
 class _SyncToo(BaseStore):
-    """The store of memory/postgres/store.py, which tests may also call without `await`, on a connection of their own."""
+    """The store of postgres/store.py, which tests may also call without `await`, on a connection of their own."""
 
     def __init__(self, store: BaseStore, sync: PostgresStore) -> None:
         self._store = store
