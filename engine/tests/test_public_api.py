@@ -22,7 +22,7 @@ SIGNATURES = {
     "conversation_tools": ["d"],
     "file_system": ["d", "interrupt_on"],
     "middleware": ["d", "extra"],
-    "skills": ["d"],
+    "skills": ["d", "tools"],
     "consolidated": ["d"],
     "subagents": ["d", "own"],
     "person": [],

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deepagents.backends.utils import create_file_data
+from langchain.agents.middleware.types import AgentMiddleware
+from langgraph.store.base import BaseStore
+from langsmith import Client, tracing_context
 
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
-from tests.conftest import model_env
+from tests.conftest import BuildGraph, model_env
 from tests.memory.test_temporary import new_thread, remember
-
-pytestmark = [pytest.mark.server, pytest.mark.proof]
 
 # As the client names the parts of what it sends: a run's own fields, and those that are sent beside them.
 _PART = re.compile(rb'name="(?:post|patch)\.[^".]+(?:\.(\w+))?"')
+
+_RUN = re.compile(rb'name="(?:post|patch)\.([0-9a-f-]+)(?:\.(\w+))?"\r\n.*?\r\n\r\n(.*?)\r\n--', re.DOTALL)
 
 
 def parts(traces: list[bytes], kind: bytes) -> str:
@@ -30,6 +38,17 @@ def parts(traces: list[bytes], kind: bytes) -> str:
     return field.decode(errors="replace")
 
 
+def spans(traces: list[bytes]) -> list[tuple[str, str]]:
+    """The name of each run that was sent, with its inputs and outputs."""
+    sent = defaultdict[bytes, dict[bytes, bytes]](dict)
+    for body in traces:
+        for run, kind, text in _RUN.findall(body):
+            sent[run][kind or b"itself"] = text
+    return [
+        (json.loads(of[b"itself"])["name"], (of.get(b"inputs", b"") + of.get(b"outputs", b"")).decode()) for of in sent.values()
+    ]
+
+
 async def sent(langsmith: ScriptedLangSmith, wanted: Callable[[], bool]) -> None:
     for _ in range(600):
         if wanted():
@@ -38,6 +57,34 @@ async def sent(langsmith: ScriptedLangSmith, wanted: Callable[[], bool]) -> None
     pytest.fail(f"not sent within 30 seconds: {len(langsmith.traces)} requests")
 
 
+async def test_hooks_copy_neither_messages_nor_memory_into_traces(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory is in what the model was sent; the conversation also in the run's own spans. Hooks of ours show times alone."""
+    monkeypatch.setenv("LANGSMITH_DISABLE_RUN_COMPRESSION", "true")
+    store.put(("memories", "acme:alice"), "/preferences.md", {**create_file_data("Likes fennel.")})
+    model.script("hello", [ToolCall("ls", {"path": "/memories/"})], [Text("done")])
+    with ScriptedLangSmith() as langsmith:
+        client = Client(api_url=langsmith.url, api_key="test")
+        with tracing_context(enabled=True, client=client):
+            await graph().turn("hello, dill")
+        client.flush()
+    sent = spans(langsmith.traces)
+    assert {name for name, payload in sent if "fennel" in payload} == {"ChatAnthropic"}
+    assert {name for name, payload in sent if "dill" in payload} == {"ChatAnthropic", "agent", "model"}
+    ours = ("IdleTrigger", "Bounds", "ModelRetryMiddleware", "SkillsMiddleware", "MemoryMiddleware")
+    assert {payload for name, payload in sent if name.startswith(ours)} == {"{}{}"}
+    assert {kind for kind in own_middleware(AgentMiddleware) if kind.trace_policy != SPANS_WITHOUT_PAYLOAD} == set()
+
+
+def own_middleware(kind: type[AgentMiddleware[Any, Any, Any]]) -> set[type[AgentMiddleware[Any, Any, Any]]]:
+    """The kinds of middleware that this library defines."""
+    found = set[Any]().union(*(own_middleware(each) for each in kind.__subclasses__()))
+    return {each for each in (kind, *found) if each.__module__.startswith("lasting_memory.")}
+
+
+@pytest.mark.server
+@pytest.mark.proof
 async def test_hidden_inputs_and_outputs_send_no_memory(model: ScriptedAnthropic, tmp_path: Path) -> None:
     """Memory is in no metadata, and hidden inputs and outputs send none of it."""
     with ScriptedLangSmith() as langsmith:

@@ -14,10 +14,14 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 from langgraph.store.base import BaseStore
 from langgraph.store.base.batch import AsyncBatchedBaseStore
+from langgraph.types import TracePolicy, omit_payload
 from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 
 logger = logging.getLogger("memory")
+
+# Of a middleware: traces show its hooks and how long they took. Otherwise each would copy the conversation and memory again.
+SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
 
 _IDS = 1_000
 # How many runs go on in each thread, by its id; None in a deployment.

@@ -8,11 +8,17 @@ import time
 from typing import Any
 
 import pytest
+from deepagents import create_deep_agent
 from deepagents.backends.utils import create_file_data
 from deepagents.middleware import skills as builtin
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import tool
 from langgraph.store.base import BaseStore
 
-from lasting_memory.people.identity import Author
+from lasting_memory import file_system, middleware, skills
+from lasting_memory.deployment import Deployment
+from lasting_memory.people.identity import Author, Context
+from lasting_memory.recall.conversations import conversation
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.hostile import BOMB, HOSTILE_SKILLS, skill
 from lasting_memory.testing.people import AGENT
@@ -83,7 +89,50 @@ async def test_an_invalid_skill_is_refused_in_a_moment_and_left_out_where_it_is(
     assert "**letters**" not in shown
     (warning,) = [html.unescape(line) for line in shown.splitlines() if "is no valid skill" in line]
     assert json.loads(warning.removeprefix("- ")) == reason
-    assert agent.graph.get_graph().nodes.keys().isdisjoint({"SkillsMiddleware.before_agent", "SkillsMiddleware.before_model"})
+    assert [said["content"] for said in model.requests[0]["messages"]] == ["one"]  # what is invalid cannot be pinned
+    assert "SkillsMiddleware.before_model" not in agent.graph.get_graph().nodes
+
+
+async def test_a_pinned_skill_follows_the_person_s_message_once_and_is_nothing_that_they_said(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    put(store, SHARED, "/letters/SKILL.md", SKILL.format(name="letters", description="the assistant's way"))
+    agent = graph()
+    forged = {"name": "forged", "path": "/memories/preferences.md", "description": "", "allowed_tools": []}
+    put(store, OWN, "/preferences.md", "Likes fennel.")
+    await agent.turn("/letters to Bob", pinned_skills=["letters", "forged", "nothing"], skills_metadata=[forged])
+    await agent.turn("and now?")
+    first, second = (json.dumps(request["messages"]) for request in model.requests)
+    assert first.count("Do it well.") == second.count("Do it well.") == 1
+    assert first.index("to Bob") < first.index("Do it well.")
+    assert "fennel" not in first + second
+    state = await agent.graph.aget_state({"configurable": {"thread_id": "1"}})
+    messages = [message.model_dump() for message in state.values["messages"]]
+    said = conversation({"thread_id": "1", "values": {"messages": messages}}, ["user"])
+    assert [turn.text for turn in said.turns] == ["/letters to Bob", "and now?"]
+
+
+@pytest.mark.parametrize("pinned", [True, False])
+async def test_a_skill_s_tool_is_there_once_the_skill_was_read(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, *, pinned: bool
+) -> None:
+    @tool
+    def stamp(place: str) -> str:
+        """Stamp a letter."""
+        return f"stamped in {place}"
+
+    def build(d: Deployment, model: BaseChatModel) -> Any:
+        with_tools = middleware(d, skills(d, tools=[stamp]))
+        return create_deep_agent(model, middleware=with_tools, context_schema=Context, **file_system(d))
+
+    front = "name: letters\ndescription: Write letters.\nmetadata:\n  include_tools: stamp"
+    put(store, SHARED, "/letters/SKILL.md", f"---\n{front}\n---\nStamp it.\n")
+    read = [ToolCall("read_file", {"file_path": "/skills/letters/SKILL.md"})]
+    model.script("write", *([] if pinned else [read]), [ToolCall("stamp", {"place": "Rome"})], [Text("done")])
+    await graph(build=build).turn("write", pinned_skills=["letters"] if pinned else [])
+    assert tool_results(model.requests[-1])[-1] == "stamped in Rome"
+    offered = ["stamp" in json.dumps([request["tools"], request["messages"]]) for request in model.requests]
+    assert offered == ([True, True] if pinned else [False, True, True])
 
 
 VALID = {

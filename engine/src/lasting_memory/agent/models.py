@@ -27,6 +27,7 @@ from pydantic_core import from_json
 from lasting_memory.agent.offline_model import OfflineModel
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.settings import (
     SettingsError,
     adopt_local_environ,
@@ -65,7 +66,9 @@ class SilentModelError(ModelTimeoutError, RuntimeError):
 def retry(limits: Limits) -> ModelRetryMiddleware:
     """The innermost middleware of every agent and subagent: another attempt after an answer that broke off."""
     retries, delay = limits.model_retries, RETRY_DELAY_SECONDS
-    return ModelRetryMiddleware(max_retries=retries, initial_delay=delay, retry_on=(CutAnswerError,), on_failure="error")
+    made = ModelRetryMiddleware(max_retries=retries, initial_delay=delay, retry_on=(CutAnswerError,), on_failure="error")
+    made.trace_policy = SPANS_WITHOUT_PAYLOAD
+    return made
 
 
 def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:

@@ -20,6 +20,7 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
 from lasting_memory.files.starting import starting_files
 from lasting_memory.people import identity, namespaces
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.validation import is_policy
 
 MEMORY_ROUTE = "/memories/"
@@ -39,6 +40,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     """
 
     name = "MemoryMiddleware"  # takes the built-in's place in the stack
+    trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, files: Sequence[str], drafts: StoreOverride | None = None) -> None:
         super().__init__()

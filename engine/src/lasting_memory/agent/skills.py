@@ -6,8 +6,11 @@ from typing import Any, cast
 
 from deepagents.backends import CompositeBackend, StateBackend
 from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse
-from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware
+from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware, SkillToolResolver
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
 
 from lasting_memory.agent.blocks import Block, PerRun, shown
@@ -16,21 +19,33 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.validation import MAX_FRONT_MATTER_BYTES, SKILL_FILE, RefusedWrite, read_skill
 
+# Tools of skills: a list, or a function that finds them by name.
+SkillTools = Sequence[BaseTool | Callable[..., Any]] | SkillToolResolver
 
-def skills(d: Deployment) -> "FreshSkills | None":
+
+def skills(d: Deployment, tools: SkillTools | None = None) -> "FreshSkills | None":
     """The middleware that lists skills in the prompt; None where the deployment has no route `/skills/`.
 
-    A person's own skill replaces the assistant's of the same name.
+    A person's own skill replaces the assistant's of the same name. A run's input may pin skills: the texts of those that
+    `pinned_skills` names follow the person's message.
+
+    Args:
+        d: the deployment.
+        tools: what the model gets only once it has read, or was pinned, a skill that names them in `metadata.include_tools`.
+            A person's own skill can name them, too. Subagents have them if their own middleware is given them.
+
+    Raises `TypeError` or `ValueError` for what are no tools, or two of one name.
     """
-    return _build(d, build_backend(d)) if "/skills/" in d.routes else None
+    return _build(d, build_backend(d), tools) if "/skills/" in d.routes else None
 
 
-def _build(deployment: Deployment, backend: BackendProtocol) -> "FreshSkills":
+def _build(deployment: Deployment, backend: BackendProtocol, tools: SkillTools | None = None) -> "FreshSkills":
     sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
     block, budget = deployment.prompt("skills_block.md"), deployment.limits.skills_block_bytes
-    return FreshSkills(backend=backend, sources=sources, block=block, budget=budget)
+    return FreshSkills(backend=backend, sources=sources, block=block, budget=budget, tools=tools)
 
 
 async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deployment: Deployment) -> Block:
@@ -51,14 +66,17 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 
     name = "SkillsMiddleware"  # takes the built-in's place in the stack
 
-    # Thread state neither keeps nor provides skills. Without these hooks the graph also has two nodes less.
+    trace_policy = SPANS_WITHOUT_PAYLOAD
+
+    # Thread state neither keeps nor provides skills. Without the hooks of each model call the graph also has a node less.
     before_agent = AgentMiddleware.before_agent  # type: ignore[assignment]  # the built-in's returns its own state
-    abefore_agent = AgentMiddleware.abefore_agent  # type: ignore[assignment]
     before_model = AgentMiddleware.before_model
     abefore_model = AgentMiddleware.abefore_model
 
-    def __init__(self, *, backend: BackendProtocol, sources: Sequence[str], block: str, budget: int) -> None:
-        super().__init__(backend=backend, sources=list(sources), system_prompt=block)
+    def __init__(
+        self, *, backend: BackendProtocol, sources: Sequence[str], block: str, budget: int, tools: SkillTools | None = None
+    ) -> None:
+        super().__init__(backend=backend, sources=list(sources), system_prompt=block, tools=tools)
         self._block, self._budget = block, budget
         self._loaded = PerRun(self._load)
 
@@ -78,6 +96,12 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         files = await self._backend.adownload_files([f"{folder.rstrip('/')}/{SKILL_FILE}" for folder in folders])
         skills, errors = await asyncio.to_thread(_listed, files, self._budget)
         return {"skills_metadata": skills, "skills_load_errors": errors}
+
+    async def abefore_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig | None = None) -> Any:
+        """Pin the skills that the run's input names, out of those that this run lists."""
+        if not state.get("pinned_skills"):
+            return None
+        return await SkillsMiddleware.abefore_model(self, cast("Any", {**state, **await self._loaded.get()}), runtime)
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]

@@ -22,6 +22,7 @@ from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
 from lasting_memory.people import identity, namespaces
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.validation import RefusedWrite, check_text
 
 Handler = Callable[[Any], Awaitable[Any]]
@@ -85,6 +86,8 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
       call that began it.
     - No tool call that would fail the run or block the process; in a temporary conversation none of memory.
     """
+
+    trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False) -> None:
         super().__init__()

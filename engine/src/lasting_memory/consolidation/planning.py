@@ -29,6 +29,7 @@ from lasting_memory.consolidation.due import EARLIEST, changed_since, drop_posit
 from lasting_memory.controls import creating_run, delete_idle, in_temporary_conversation, stays_out
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.recall import drop
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
@@ -121,6 +122,8 @@ async def _runs(owner: Owner, client: LangGraphClient) -> tuple[str, list[Run], 
 
 class IdleTrigger(AgentMiddleware[Any, Any, Any]):
     """Plans a consolidation when a turn ends. For the main agent only, because subagents end no turn."""
+
+    trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, delay: float = _DELAY_SECONDS) -> None:
         super().__init__()

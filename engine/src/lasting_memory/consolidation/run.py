@@ -45,6 +45,7 @@ from lasting_memory.controls import PAUSED, controls, delete_temporary, in_tempo
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.people import identity, namespaces
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.recall import catch_up
 from lasting_memory.settings import SettingsError
 
@@ -73,6 +74,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
     """Gives the model its batch, and commits or refuses its changes, in the drafts that this graph's backend writes to."""
 
     state_schema = ConsolidationState
+    trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, drafts: Drafts | None = None) -> None:
         super().__init__()

@@ -59,7 +59,8 @@ def _mappings(items: object) -> list[Mapping[str, Any]]:
 def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
     """A message's text, and each of its tool calls as a turn of its own, so that a search finds the step that worked."""
     speaker = _SPEAKERS.get(_text(message, "type"))
-    if speaker is None:
+    added = message.get("additional_kwargs")
+    if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
         return
     message_id, text = _text(message, "id"), message_text(message.get("content"))
     failed = "failed: " if message.get("status") == "error" and text else ""
