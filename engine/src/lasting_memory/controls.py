@@ -61,6 +61,22 @@ async def set_controls(store: BaseStore, actor: identity.Actor, given: Mapping[s
     await store.abatch([PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()])
 
 
+# --- Until when a person has looked at what changed. The page points out what is newer.
+
+_SEEN = "seen"
+
+
+async def seen_until(store: BaseStore, actor: identity.Actor) -> str:
+    """The ISO time in UTC until which a person has seen the changes of their memory; "" for never."""
+    item = await store.aget(namespaces.controls(actor), _SEEN)
+    return str(item.value.get("until", "")) if item else ""
+
+
+async def set_seen(store: BaseStore, actor: identity.Actor, until: str) -> None:
+    """Note until when a person has seen the changes of their memory."""
+    await store.aput(namespaces.controls(actor), _SEEN, {"until": until}, index=False)
+
+
 # --- Marks of threads
 
 # On a thread that its creator asked to leave nothing behind.

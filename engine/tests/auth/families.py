@@ -53,6 +53,11 @@ def memory() -> Iterator[Row]:
     # fmt: off
     rows: list[tuple[Row, dict[str, Any]]] = [
         (Row("GET /memory", "list files", each_their_own(), shows="/memories/kept.md"), {}),
+        (Row("GET /memory/facts", "what is known, in lines", each_their_own(), shows="/memories/kept.md"), {}),
+        (Row("GET /memory/changes", "what changed since one looked", each_their_own(), needs="revised", shows="until"), {}),
+        (Row("GET /memory/trash", "what was deleted", each_their_own(), shows="files"), {}),
+        (Row("PUT /memory/seen", "note that one has looked", each_their_own(), {"until": "2026-01-01T00:00:00Z"},
+            shows="since"), {"rule": signed_in(403, "refused")}),
         (Row("GET /memory/file", "read a file", own_only(), query=read, shows="<kept>"), {}),
         (Row("PUT /memory/file", "write a file", each_their_own(), {"content": "x"}, query=write, shows="revision",
             changes=True), {"query": read}),

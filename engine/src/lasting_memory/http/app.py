@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
-from lasting_memory.http import documents, files, forget, views
+from lasting_memory.http import documents, facts, files, forget, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.consolidation import shown_proposals
 from lasting_memory.http.dev_guard import DevGuard
@@ -54,6 +54,7 @@ def build_http(
     # router does not have.
     api.router.routes.extend([
         *files.router.routes,
+        *facts.router.routes,
         *forget.router.routes,
         *documents.router.routes,
         *views.router.routes,
