@@ -35,9 +35,8 @@ dev-postgres: $(VENV)/.installed .env ## the same, with memory and checkpoints i
 	@$(PYTHON) -m lasting_memory.agent.models
 	@LOG_LEVEL=$${LOG_LEVEL:-WARNING} $(PYTHON) -m lasting_memory.dev.server --postgres $(if $(PORT),--port $(PORT))
 
-chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme, URL=)
-	@test -n "$$AS" || { echo "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme" >&2; exit 1; }
-	@$(PYTHON) -m lasting_memory.dev.chat --as "$$AS" $${ORG:+--org "$$ORG"} $${URL:+--url "$$URL"}
+chat: $(VENV)/.installed ## talk to it in the terminal (AS=alice@example.com, ORG=acme; or TOKEN= of an identity provider; URL=)
+	@$(PYTHON) -m lasting_memory.dev.chat $${AS:+--as "$$AS"} $${ORG:+--org "$$ORG"} $${URL:+--url "$$URL"}
 
 smoke: $(VENV)/.installed ## try a deployment as somebody without memory (URL=, TOKEN=), and delete what that made
 	@test -n "$$URL" || { echo "URL is empty; say where, e.g. make smoke URL=http://127.0.0.1:2024 TOKEN=dev:acme:smoke" >&2; exit 1; }

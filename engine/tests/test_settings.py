@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, asdict, fields
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from dotenv import dotenv_values
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
 from lasting_memory.settings import ENGINE, VARIABLES, Settings, SettingsError, load_settings
+from lasting_memory.testing.deployed import PROJECT
 
 ENV_EXAMPLE = (ENGINE.parents[2] / ".env.example").read_text("utf-8")
 SECRET = "correct-horse-battery-staple-correct-horse"
@@ -60,12 +63,12 @@ SECRETS = [
 ]
 
 
-def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
-    """`python -m lasting_memory.agent.models`, which `make dev` runs first, with these variables alone."""
+def check_settings(folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
+    """`python -m lasting_memory.agent.models`, which `make dev` runs first, in a project with these variables alone."""
     kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     env = {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
     command = [sys.executable, "-m", "lasting_memory.agent.models"]
-    return subprocess.run(command, cwd=ENGINE.parents[2], env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +82,23 @@ def check_settings(**values: str) -> subprocess.CompletedProcess[str]:
 def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
     variables: dict[str, str], begins: str, fix: str
 ) -> None:
-    result = check_settings(**{"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", **variables})
+    result = check_settings(PROJECT, **{"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", **variables})
     assert result.returncode == 1
     (line,) = (result.stdout + result.stderr).splitlines()
     assert line.startswith(begins)
     assert fix in line
+
+
+def test_make_dev_checks_what_the_project_decides_before_it_starts(tmp_path: Path) -> None:
+    shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True)
+    decided, graphs = tmp_path / "deployment.py", tmp_path / "langgraph.json"
+    decided.write_text(decided.read_text().replace(".parent)", ".parent, offline_model=False)"))
+    assert check_settings(tmp_path, AGENT_MODEL="").stderr.startswith("AGENT_MODEL is empty; ")
+    graphs.write_text('{"graphs": {"agent": "./agent.py:agent"}}')
+    (line,) = check_settings(tmp_path).stderr.splitlines()
+    assert line.startswith("graphs in langgraph.json lacks consolidation_agent")
+    decided.write_text(decided.read_text().replace("offline_model=False", "consolidation=None"))
+    assert check_settings(tmp_path, CONSOLIDATION_MODEL="nobody:x").returncode == 0
 
 
 def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> None:

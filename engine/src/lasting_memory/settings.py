@@ -188,17 +188,25 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     return settings
 
 
-def agent_graphs(folder: Path) -> tuple[str, ...]:
-    """Ids of the graphs that people talk to: all that the server has, or langgraph.json, but consolidation's.
-
-    Raises `SettingsError` if there is none.
-    """
+def project_config(folder: Path) -> dict[str, Any]:
+    """What langgraph.json of a folder says. Raises `SettingsError` if it is not there."""
     path = folder / "langgraph.json"
     try:
-        given = json.loads(os.environ.get("LANGSERVE_GRAPHS") or path.read_text("utf-8"))
+        config: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except OSError:
         raise SettingsError(f"{path.absolute()} is not there; run this in the project's folder.") from None
-    if agents := tuple(graph for graph in given.get("graphs", given) if graph != CONSOLIDATION_GRAPH):
+    return config
+
+
+def registered_graphs(folder: Path) -> tuple[str, ...]:
+    """Ids of all graphs that the server has; without a server, that langgraph.json names. Raises as `project_config`."""
+    served = os.environ.get("LANGSERVE_GRAPHS")
+    return tuple(json.loads(served) if served else project_config(folder).get("graphs", ()))
+
+
+def agent_graphs(folder: Path) -> tuple[str, ...]:
+    """Ids of the graphs that people talk to: all but consolidation's. Raises `SettingsError` if there is none."""
+    if agents := tuple(graph for graph in registered_graphs(folder) if graph != CONSOLIDATION_GRAPH):
         return agents
     raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")
 
@@ -214,6 +222,11 @@ def local_environ(folder: Path = Path()) -> dict[str, str]:
 def adopt_local_environ() -> None:
     """Make `local_environ` this process's environment, from which providers' packages read their keys."""
     os.environ.update(local_environ())
+
+
+def given_token() -> str:
+    """The token of whom `make chat TOKEN=` talks as; empty if there is none. Never from `.env`, which is the server's."""
+    return os.environ.get("TOKEN", "").strip()
 
 
 def dev_address() -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from pathlib import Path
+import time
 
+import jwt
 import pytest
 
 from lasting_memory.testing.commands import run_command
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from tests.conftest import served
 
 
 def chat(url: str, lines: str, identity: str = "alice@example.com") -> subprocess.CompletedProcess[str]:
@@ -24,7 +25,7 @@ def test_what_is_said_is_remembered_listed_undone_and_forgotten(
     for text in ("likes tea", "likes coffee"):
         write = ToolCall("append_memory", {"path": "/memories/drinks.md", "text": f"- {text}"})
         model.script(text, [write], [Text(f"noted: {text}")])
-    lines = ["likes tea", "likes coffee", "/files", "/undo drinks.md 1", "/files", "/undo drinks.md 99"]
+    lines = ["likes tea", "likes coffee", "/files", "/undo drinks.md 1", "/files", "/undo drinks.md 99", "/undo"]
     lines += ["/forget", "/files", "/unknown", "/forget everything", "/files"]
     result = chat(shared_server.url, "\n".join([*lines, ""]), alice)
     assert result.returncode == 0, result.stderr
@@ -34,6 +35,7 @@ def test_what_is_said_is_remembered_listed_undone_and_forgotten(
     assert "/memories/drinks.md  27 bytes, revision 2" in said
     assert "/memories/drinks.md  12 bytes, revision 3" in said
     assert " answered 404" in said
+    assert said.count("/undo takes a path and a revision") == 1
     assert said.count("/undo <path> <revision>") == 3, "the beginning, a deletion that is not confirmed, an unknown command"
     assert said.count("/memories/drinks.md  ") == 3, "asking deletes nothing"
     assert "/memories/drinks.md" not in forgotten
@@ -55,9 +57,31 @@ def test_an_identity_the_server_refuses_is_explained(shared_server: DevServer) -
     assert "Traceback" not in result.stderr
 
 
-def test_make_chat_says_what_is_missing_though_make_itself_sets_it() -> None:
-    command = ["make", "--assume-old", ".venv/.installed", "chat"]
-    env = {name: value for name, value in os.environ.items() if name != "AS"}
-    result = subprocess.run(command, cwd=Path(__file__).parents[3], env=env, capture_output=True, text=True, check=False)
-    assert result.returncode
+def test_without_a_name_and_a_token_it_says_what_is_missing(shared_server: DevServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", " ")
+    result = run_command("lasting_memory.dev.chat", "--url", shared_server.url)
+    assert result.returncode == 1
     assert "AS is empty; say who you are" in result.stderr
+    assert "TOKEN=" in result.stderr
+
+
+SECRET = "a secret of at least thirty-two bytes"
+signing = served(AUTH_JWT_SECRET=SECRET)
+
+
+@pytest.mark.server
+def test_with_an_identity_provider_s_token_one_is_whom_it_names(
+    signing: DevServer, model: ScriptedAnthropic, alice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token comes by the environment, so that no list of processes shows it. A development token is refused."""
+    model.script("likes tea", [Text("noted: tea")])
+    token = jwt.encode({"sub": alice, "org_id": "acme", "exp": int(time.time()) + 600}, SECRET, "HS256")
+    monkeypatch.setenv("TOKEN", token)
+    result = run_command("lasting_memory.dev.chat", "--url", signing.url, stdin="likes tea\n")
+    assert result.returncode == 0, result.stderr
+    assert f"as {alice} of acme." in result.stdout
+    assert "noted: tea" in result.stdout
+    refused = chat(signing.url, "hello\n", alice)
+    assert refused.returncode == 1
+    assert "401" in refused.stderr
+    assert "with TOKEN= in place of it" in refused.stderr

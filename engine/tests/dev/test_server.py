@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import httpx
+import jwt
 import pytest
 
 from lasting_memory.dev import server
@@ -23,6 +24,8 @@ from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
+
+SECRET = "a secret of at least thirty-two bytes"
 
 
 @pytest.fixture
@@ -114,6 +117,7 @@ def test_it_starts_seeds_ends_at_ctrl_c_and_keeps_what_it_had(
     assert "policies/acme/rule.md: added" in said, said
     assert "cron: created, 0 3 * * *" in said
     assert f"Open {url}/app to talk" in said
+    assert "make chat AS=alice@example.com ORG=acme" in said
     ask = partial(httpx.request, timeout=120, trust_env=False)
     assert ask("GET", f"{url}/app").is_success
     studio = {"x-auth-scheme": "langsmith", "origin": "https://smith.langchain.com"}
@@ -142,8 +146,11 @@ def test_it_starts_seeds_ends_at_ctrl_c_and_keeps_what_it_had(
         assert isinstance(turn.exception(10), httpx.TransportError)
     assert ended(url)
 
-    process = start(*options, "--port", str(free_port()), **model_env(model))
-    _, url = started_at(process, project)
+    process = start(*options, "--port", str(free_port()), AUTH_JWT_SECRET=SECRET, **model_env(model))
+    said, url = started_at(process, project)
+    assert "make chat TOKEN=" in said, "a development token would be refused"
+    token = jwt.encode({"sub": "alice", "org_id": "acme", "exp": int(time.time()) + 600}, SECRET, "HS256")
+    alice = {"authorization": f"Bearer {token}"}
     kept = ask("GET", f"{url}/memory/file?path=/memories/preferences.md", headers=alice)
     assert "- written before Ctrl-C" in kept.text
     process.send_signal(signal.SIGHUP)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
 
@@ -39,3 +40,14 @@ async def test_the_log_names_requests_and_nothing_of_what_they_ask_for(talkative
             await asyncio.sleep(0.1)
     assert "/memory/search" in talkative.log
     assert said not in talkative.log
+
+
+async def test_a_new_conversation_is_no_warning(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    """Whether the client makes the thread first, or the run does. A thread that is not there yet was asked for."""
+    before, client = len(server.log), server.as_user(alice)
+    await run_turn(client, str((await client.threads.create())["thread_id"]), "hello")
+    await run_turn(client, made := str(uuid4()), "hello", if_not_exists="create")
+    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    await client.runs.wait(None, "agent", input=message)
+    new = server.log[before:]
+    assert [line for line in new.splitlines() if " 404 " in line and (made in line or "/threads/" in line)] == []

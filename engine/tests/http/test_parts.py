@@ -69,6 +69,18 @@ def test_what_only_consolidation_does_is_not_asked_of_a_deployment_without(
     assert "\n" not in str(refused.value)
 
 
+def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:
+    """Nothing would consolidate, and nothing would say so."""
+    (tmp_path / "langgraph.json").write_text('{"graphs": {"agent": "./agent.py:agent"}}')
+    without = replace(deployed(), folder=tmp_path)
+    with pytest.raises(
+        SettingsError, match=r"langgraph\.json lacks consolidation_agent.* add it, or set consolidation=None"
+    ) as said:
+        build_http(without)
+    assert "\n" not in str(said.value)
+    assert build_http(replace(without, consolidation=None))
+
+
 async def test_without_the_page_there_is_none(store: BaseStore) -> None:
     transport = httpx.ASGITransport(build_http(deployed(), page=False))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:

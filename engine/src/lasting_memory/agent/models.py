@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Collection
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
+from importlib import import_module
 from typing import Any
 
 import orjson
@@ -28,11 +28,7 @@ from lasting_memory.agent.offline_model import OfflineModel
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.settings import (
-    SettingsError,
-    adopt_local_environ,
-    load_settings,
-)
+from lasting_memory.settings import SettingsError, adopt_local_environ
 
 # By package: the keys under which a chunk has the reason why the answer ended, and the reasons that mean complete tool calls.
 # After another reason, such as a token limit, the last tool call may be cut. A text is kept, with the reason in its metadata.
@@ -176,11 +172,14 @@ def _check_end(keys: tuple[str, ...], whole: frozenset[str], reason: str, calls:
         raise BadAnswerError("The model called a tool with arguments that are no JSON, or that no thread can keep.") from None
 
 
-if __name__ == "__main__":  # `make dev` checks the deployment before it starts a server
+if __name__ == "__main__":  # `make dev` checks the deployment of the current directory before it starts a server
     try:
         adopt_local_environ()
-        checked = Deployment(Path.cwd(), replace(load_settings(), local_dev=True))
+        own: Deployment = import_module("deployment").DEPLOYMENT
+        checked = replace(own, settings=replace(own.settings, local_dev=True))
+        checked.check_graphs()
         named_model(checked)
-        named_model(checked, consolidating=True)
+        if checked.consolidation:
+            named_model(checked, consolidating=True)
     except SettingsError as error:
         sys.exit(str(error))

@@ -149,11 +149,12 @@ async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployme
     thread_id, runs = value["thread_id"] and str(value["thread_id"]), get_client().runs
     limits = deployment.limits
     async with admission(limits).run((owner["org_id"], owner["user_id"])) as crowded:
-        with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
-            most = limits.waiting_runs
-            if thread_id and len(await runs.list(thread_id, status="pending", limit=most)) >= most:
-                raise HTTPException(429, f"{most} runs wait already on this thread.", _RETRY_AFTER)
-        busy, most = await _busy_threads(owner, crowded, thread_id), limits.busy_threads
+        busy, most = await _busy_threads(owner, crowded, thread_id), limits.waiting_runs
+        if thread_id in busy:  # another has no runs that wait, or is not there yet
+            with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
+                if len(await runs.list(thread_id, status="pending", limit=most)) >= most:
+                    raise HTTPException(429, f"{most} runs wait already on this thread.", _RETRY_AFTER)
+        most = limits.busy_threads
         if sum(consolidating == consolidates for consolidating in busy.values()) >= most:
             raise HTTPException(429, f"{most} of your conversations have a run going; wait for one.", _RETRY_AFTER)
 

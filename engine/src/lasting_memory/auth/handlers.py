@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any
 
 from langgraph_sdk import Auth, get_client
-from langgraph_sdk.errors import NotFoundError
 from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
@@ -295,7 +294,8 @@ class _Handlers:
 
 async def _thread_of(thread_id: object) -> Thread | None:
     """The thread, or None if it does not exist or the caller may not see it."""
-    try:
-        return await get_client().threads.get(str(thread_id)) if thread_id else None
-    except NotFoundError:
+    if not thread_id:
         return None
+    # A search, because `get` of a thread that a run is about to create logs a warning, and reads the whole conversation.
+    found = await get_client().threads.search(ids=[str(thread_id)], limit=1, select=["thread_id", "metadata"])
+    return found[0] if found else None

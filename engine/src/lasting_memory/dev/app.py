@@ -4,7 +4,6 @@ Plain `langgraph dev` works without this, with the errors that the functions des
 """
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,13 +18,14 @@ from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[i
 from starlette.applications import Starlette
 
 from lasting_memory import platform
+from lasting_memory.settings import project_config
 
 logger = logging.getLogger("memory")
 
 
 def _configured() -> Starlette:
     """The app of the project in the current directory; an empty one if it has none."""
-    named = (json.loads(Path("langgraph.json").read_text("utf-8")).get("http") or {}).get("app")
+    named = (project_config(Path()).get("http") or {}).get("app")
     app: Starlette | None = load_custom_app(named) if named else None
     return app or Starlette()
 

@@ -1,6 +1,8 @@
 """`make chat`: a conversation in the terminal, over the same HTTP API that any other client uses.
 
-python -m lasting_memory.dev.chat --as alice@example.com [--org acme] [--graph agent] [--url URL]
+python -m lasting_memory.dev.chat [--as alice@example.com [--org acme]] [--graph agent] [--url URL]
+
+Without `--as`, the variable TOKEN has the person's token, as the deployment's identity provider gives it.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from lasting_memory.settings import (
     agent_graphs,
     check_server,
     dev_address,
+    given_token,
     load_settings,
     local_environ,
     unanswered,
@@ -29,6 +32,8 @@ from lasting_memory.settings import (
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
+UNDO = "/undo takes a path and a revision, e.g. /undo preferences.md 2; /files shows which revision each file is at."
+NOBODY = "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme, or give your token, make chat TOKEN=..."
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
 
@@ -54,6 +59,8 @@ class Chat:
                 body = {"path": path, "revision": int(revision) if revision.isdecimal() else revision}
                 done = await self._client.http.post("/memory/undo", json=body)
                 out.print(f"{path} is what it was at {revision}; that is revision {done['revision']} now.")
+            case ["/undo", *_]:
+                out.print(UNDO)
             case ["/forget", "everything"]:
                 answer = await self._client.http.client.delete("/memory", timeout=600)
                 done, self._thread = answer.raise_for_status().json(), None
@@ -107,10 +114,18 @@ def converse(chat: Chat, runner: asyncio.Runner) -> None:
             out.print(unanswered(error), style="red")
 
 
+def dev_token(identity: str, org: str | None) -> str:
+    """A development token of somebody, of DEFAULT_ORG if no organization is given. Raises `SettingsError`."""
+    org = org or load_settings(local_environ()).default_org
+    if ":" in org or not org.isascii():  # with a colon it would be another person of another organization
+        raise SettingsError(f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.")
+    return f"dev:{org}:{quote(identity, safe='')}"
+
+
 def main() -> str | None:
     """Check that a server answers, then converse. Returns one line with the fix if that cannot be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--as", dest="identity", required=True, help="who to be, e.g. alice@example.com")
+    parser.add_argument("--as", dest="identity", help="who to be, e.g. alice@example.com (default: whom TOKEN names)")
     parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
     parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
     parser.add_argument("--graph", help="with which agent (default: the first one in langgraph.json)")
@@ -118,17 +133,18 @@ def main() -> str | None:
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:
             check_server(args.url)
-            org = args.org or load_settings(local_environ()).default_org
-            if ":" in org or not org.isascii():  # with a colon it would be another person of another organization
-                return f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon."
-            headers = {"Authorization": f"Bearer dev:{org}:{quote(args.identity, safe='')}"}
-            client = get_client(url=args.url, api_key=None, headers=headers)
+            token = dev_token(args.identity, args.org) if args.identity else given_token()
+            if not token:
+                return NOBODY
+            client = get_client(url=args.url, api_key=None, headers={"Authorization": f"Bearer {token}"})
             closing.callback(lambda: runner.run(client.aclose()))
-            runner.run(client.assistants.search(limit=1))
-            out.print(f"Talking to {args.url} as {args.identity} of {org}.\n{HELP}", style="dim")
+            person = runner.run(client.http.get("/memory/me"))
+            out.print(f"Talking to {args.url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim")
             converse(Chat(client, args.graph or agent_graphs(Path())[0]), runner)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
-            return unanswered(error)
+            hint = " AS= makes a development token; give your identity provider's with TOKEN= in place of it."
+            refused = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
+            return unanswered(error) + (hint if refused and args.identity else "")
         except SettingsError as error:
             return str(error)
     return None

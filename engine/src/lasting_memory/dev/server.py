@@ -19,7 +19,15 @@ from typing import IO, Any
 
 import httpx
 
-from lasting_memory.settings import DEV_ADDRESS, ENGINE, dev_address, local_environ
+from lasting_memory.settings import (
+    DEV_ADDRESS,
+    ENGINE,
+    SettingsError,
+    dev_address,
+    load_settings,
+    local_environ,
+    project_config,
+)
 
 FIRST_PORT, PORTS = 2024, 100
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
@@ -36,8 +44,10 @@ langgraph_cli.cli.cli()"""
 
 NEXT = """
 {page}Ctrl-C stops it. The API: {url}/docs
-In another terminal, talk to it as somebody: make chat AS=alice@example.com ORG=acme
+In another terminal, talk to it as somebody: make chat {somebody}
 """
+# Who one may be there: anybody, or whom the identity provider says.
+DEV_PERSON, TOKEN_PERSON = "AS=alice@example.com ORG=acme", "TOKEN=<a token of your identity provider>"
 
 
 def choose_port(asked: int | None) -> int:
@@ -67,7 +77,7 @@ def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]
 
 def start(port: int, lock: IO[str], *, postgres: bool) -> subprocess.Popen[bytes]:
     """`langgraph dev` on `port`, which holds the folder's lock, too."""
-    path, deployed = DEV_ADDRESS.parent / "langgraph.json", json.loads(Path("langgraph.json").read_text("utf-8"))
+    path, deployed = DEV_ADDRESS.parent / "langgraph.json", project_config(Path())
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
     command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
@@ -104,7 +114,8 @@ def serve(server: subprocess.Popen[bytes], url: str) -> None:
         sys.exit("The server was not seeded; the reason is above.")
     has_page = httpx.get(f"{url}/app", trust_env=False).is_success
     page = f"Open {url}/app to talk to the agent, and to see what it remembers. " if has_page else ""
-    print(NEXT.format(url=url, page=page), flush=True)  # noqa: T201  # a command's answer
+    somebody = TOKEN_PERSON if load_settings(local_environ()).uses_jwt else DEV_PERSON
+    print(NEXT.format(url=url, page=page, somebody=somebody), flush=True)  # noqa: T201  # a command's answer
     server.wait()
 
 
@@ -116,7 +127,10 @@ def main() -> None:
     lock, port = only_server(), choose_port(args.port)
     for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
-    server = start(port, lock, postgres=args.postgres)
+    try:
+        server = start(port, lock, postgres=args.postgres)
+    except SettingsError as error:
+        sys.exit(str(error))
     try:
         serve(server, f"http://{HOST}:{port}")
     except KeyboardInterrupt:

@@ -33,8 +33,10 @@ def build_http(
     """The app that `http.app` in langgraph.json names: the routes under /memory, and the page at /app unless `page` is False.
 
     `routes` are a deployment's own, of Starlette or FastAPI. They have the same sign-in (`request.user`) and bounds, as long as
-    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` for one that the sign-in cannot surround.
+    `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` for one that the sign-in cannot surround, and for a
+    deployment that consolidates without the graph that does it.
     """
+    deployment.check_graphs()
     platform.isolate_store_calls()
     platform.log_no_queries()
     for route in routes:

@@ -8,7 +8,6 @@ They need no key, no network and no server. They say nothing about prompts, name
 from __future__ import annotations
 
 import importlib.util
-import json
 import re
 import uuid
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import build_http
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
+from lasting_memory.settings import project_config
 from lasting_memory.validation import RefusedWrite
 
 BuildAgent = Callable[[Deployment, BaseChatModel], Any]
@@ -255,7 +255,7 @@ def _loaded(file: Path) -> ModuleType:
 
 def _entries(folder: Path) -> list[str]:
     """Every `path:name` of langgraph.json that the platform loads."""
-    config = json.loads((folder / "langgraph.json").read_text("utf-8"))
+    config = project_config(folder)
     graphs = [graph if isinstance(graph, str) else graph["path"] for graph in config["graphs"].values()]
     named = [config.get("auth", {}).get("path"), config.get("http", {}).get("app")]
     kept = [config.get(part, {}).get("path") for part in ("store", "checkpointer")]

@@ -19,6 +19,7 @@ from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
 from lasting_memory.dev.server import configuration
+from lasting_memory.settings import project_config
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.people import Person, dev_token
 
@@ -233,7 +234,7 @@ async def run_turn(
 
 
 def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:
-    config = json.loads((project / "langgraph.json").read_text())
+    config = project_config(project)
     config.pop("env", None)
     config["dependencies"] = [str(project)]
     return _absolute(_merged(config, overrides), project)
