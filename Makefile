@@ -42,8 +42,8 @@ smoke: $(VENV)/.installed ## try a deployment as somebody without memory (URL=, 
 	@test -n "$$URL" || { echo "URL is empty; say where, e.g. make smoke URL=http://127.0.0.1:2024 TOKEN=dev:acme:smoke" >&2; exit 1; }
 	@printf '%s' "$$TOKEN" | $(PYTHON) -m lasting_memory.dev.smoke --url "$$URL"
 
-seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRUNE=1)
-	@$(PYTHON) -m seeds $${URL:+--url "$$URL"} $(if $(PRUNE),--prune)
+seed: $(VENV)/.installed ## put policies and skills into a deployment (URL=, PRUNE=1; TOKEN= of an operator, where Studio is not let in)
+	@printf '%s' "$$TOKEN" | $(PYTHON) -m seeds $${URL:+--url "$$URL"} $${TOKEN:+--token} $(if $(PRUNE),--prune)
 
 install: $(VENV)/.installed ## install what a model's provider needs, too (EXTRA=openai)
 	$(PIP) -c constraints.txt $(ENGINE) -e '.[dev$(if $(EXTRA),$(COMMA)$(EXTRA))]'

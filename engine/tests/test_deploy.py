@@ -101,7 +101,7 @@ def load(python: str, folder: Path, path: Path | str = "", first: str = "") -> N
         first: what it does before anything else.
     """
     config = json.loads((folder / "langgraph.json").read_text())
-    targets = [*config["graphs"].values(), config["auth"]["path"], config["http"]["app"]]
+    targets = [*(graph["path"] for graph in config["graphs"].values()), config["auth"]["path"], config["http"]["app"]]
     loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE, json.dumps(targets)]
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", **MODEL}
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
@@ -125,7 +125,7 @@ for module in sys.argv[1:]:
 def test_a_deployment_without_a_model_does_not_start_and_says_so() -> None:
     """A deployment without a model does not start, and says so in one line: nobody may take the offline model for theirs."""
     graphs = json.loads((PROJECT / "langgraph.json").read_text())["graphs"].values()
-    modules = [graph.removeprefix("./").partition(".py:")[0] for graph in graphs]
+    modules = [graph["path"].removeprefix("./").partition(".py:")[0] for graph in graphs]
     given = {"AGENT_MODEL": " ", "LANGSMITH_LANGGRAPH_API_VARIANT": "cloud"}
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_MODEL")}
     done = subprocess.run(

@@ -35,7 +35,7 @@ def test_the_settings_page_gives_each_variable_and_its_default() -> None:
 
 
 def test_every_object_that_langgraph_json_names_is_defined_in_its_file() -> None:
-    for target in [*CONFIG["graphs"].values(), CONFIG["auth"]["path"], CONFIG["http"]["app"]]:
+    for target in [*(graph["path"] for graph in CONFIG["graphs"].values()), CONFIG["auth"]["path"], CONFIG["http"]["app"]]:
         file, name = target.rsplit(":", 1)
         body = ast.parse((PROJECT / file).read_text("utf-8")).body
         assigned = {getattr(place, "id", "") for node in body if isinstance(node, ast.Assign) for place in node.targets}

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from lasting_memory.validation import MAX_FILE_BYTES
-from tests.conftest import served
+from tests.conftest import model_env, served
 
 SKILLS = list(namespaces.skills(AGENT))
 
@@ -113,12 +114,16 @@ async def test_named_people_get_first_memories_and_keep_their_own(server: DevSer
 async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: DevServer) -> None:
     """The cron is made once, follows the schedule, goes with it, and acts as an operator, whoever's key made it."""
     client = server.as_operator()  # a LangSmith key; OPERATORS is empty
-    for schedule in ("0 3 * * *", "0 3 * * *", "0 * * * *"):
-        await seed(PROJECT, client, "cron", settings=deployed(consolidation_schedule=schedule))
+    ids = list[str]()
+    for schedule, zone in (("0 3 * * *", "UTC"), ("0 3 * * *", "UTC"), ("0 * * * *", "UTC"), ("0 * * * *", "Asia/Tokyo")):
+        settings = deployed(consolidation_schedule=schedule, consolidation_timezone=zone)
+        await seed(PROJECT, client, "cron", settings=settings)
         (cron,) = await client.crons.search(limit=10)
-        assert cron["schedule"] == schedule
+        ids.append(cron["cron_id"])
+        assert (cron["schedule"], cron["timezone"]) == (schedule, zone)
         assert identity.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
         assert "context" not in cron["payload"], "it names nobody"
+    assert [ids.index(each) for each in ids] == [0, 0, 2, 3]
     await client.crons.update(cron["cron_id"], config={"tags": ["mine"]})
     (cron,) = await client.crons.search(metadata=command.CRON_MARK)
     assert identity.OPERATE in cron["payload"]["config"]["configurable"]["langgraph_auth_user"]["permissions"]
@@ -139,6 +144,24 @@ async def test_the_command_says_in_one_line_what_is_invalid_and_writes_nothing(
     assert said.endswith(" Nothing was written.")
     assert "\n" not in said
     assert "/new.md" not in await keys(server.as_operator(), ["policies", "acme"])
+
+
+@pytest.mark.server
+async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
+    repository: Path, tmp_path: Path, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auth = {"auth": {"disable_studio_auth": True}}
+    with DevServer(tmp_path / "server", env={**model_env(model), "OPERATORS": "root"}, config=auth) as server:
+        for arguments, token, said in (
+            ([], "", "answered 401"),
+            (["--token"], "dev:acme:alice", "answered 403"),
+            (["--token"], "dev:acme:root", "None"),
+        ):
+            monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url, *arguments])
+            monkeypatch.setattr(sys, "stdin", StringIO(token))
+            assert said in str(await command._main(replace(deployed(), folder=repository)))
+        assert "/compliance.md" in await keys(server.as_user("root"), ["policies", "acme"])
+        await server.close_clients()
 
 
 SHARED = deployed(memory_scope="assistant")

@@ -45,6 +45,9 @@ BAD = [
     ("CONSOLIDATION_SCHEDULE", "daily", "0 3 * * *"),
     ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", "0 3 * * *"),
     ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", "0 3 * * *"),
+    ("CONSOLIDATION_TIMEZONE", "Berlin", "Europe/Berlin"),
+    ("CONSOLIDATION_TIMEZONE", "America", "Europe/Berlin"),
+    ("CONSOLIDATION_TIMEZONE", "../localtime", "Europe/Berlin"),
     ("CONSOLIDATION_REVIEW", "yes", "off, on"),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@hunter2@127.0.0.1:1/db", "postgresql://user:password@host"),
@@ -112,6 +115,7 @@ def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> Non
         "memory_writes": "both",
         "shared_writes": "deny",
         "consolidate_after_seconds": 300,
+        "consolidation_timezone": "UTC",
         "consolidation_review": "off",
     }
 
@@ -131,6 +135,7 @@ def test_an_empty_value_counts_as_unset() -> None:
         ("SHARED_WRITES", " allow ", "allow"),
         ("CONSOLIDATE_AFTER_SECONDS", "0", 0),
         ("CONSOLIDATION_SCHEDULE", "*/15 3 * * 1-5", "*/15 3 * * 1-5"),
+        ("CONSOLIDATION_TIMEZONE", "America/Sao_Paulo", "America/Sao_Paulo"),
         ("MEMORY_POSTGRES_URI", "postgres://u:p@h:5432/db", "postgres://u:p@h:5432/db"),
         ("MEMORY_POSTGRES_URI", "postgresql:///db?host=/run", "postgresql:///db?host=/run"),
     ],

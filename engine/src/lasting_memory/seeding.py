@@ -1,9 +1,10 @@
 """Put policies, skills, first memories and the consolidation cron into a deployment. Safe to repeat.
 
-    python -m seeds [--url URL] [--prune] [policies|skills|memories|cron|all]
+    python -m seeds [--url URL] [--prune] [--token] [policies|skills|memories|cron|all]
 
-A deployment on LangSmith wants a LangSmith API key in the environment; `langgraph dev` wants none. Either way the command acts
-as an operator. All files are checked before any is written. Folder names of organizations and people may be percent-encoded.
+It comes in as Studio does: a deployment on LangSmith wants a LangSmith API key in the environment, `langgraph dev` wants none.
+With `--token` it comes in with an operator's token, read from standard input, where Studio is not let in. All files are checked
+before any is written. Folder names of organizations and people may be percent-encoded.
 """
 
 import argparse
@@ -152,21 +153,27 @@ async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace,
 
 
 async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[Change]:
-    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE`; none if that is empty, or consolidation is taken off."""
+    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE` of `CONSOLIDATION_TIMEZONE`; none without a schedule, or
+    without consolidation.
+    """
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     # The assistant of a graph that was taken off stays in the database.
     consolidates = deployment.consolidation and CONSOLIDATION_GRAPH in (await _assistants(client)).values()
     schedule = deployment.settings.consolidation_schedule if consolidates else None
-    kept = [cron for cron in ours if cron["schedule"] == schedule][:1]
+    timezone = deployment.settings.consolidation_timezone
+    kept = [cron for cron in ours if (cron["schedule"], cron.get("timezone") or "UTC") == (schedule, timezone)][:1]
     changes: list[Change] = [
-        (f"cron {cron['cron_id']}: deleted, {cron['schedule']}", partial(client.crons.delete, cron["cron_id"]))
+        (
+            f"cron {cron['cron_id']}: deleted, {cron['schedule']} {cron.get('timezone') or 'UTC'}",
+            partial(client.crons.delete, cron["cron_id"]),
+        )
         for cron in ours
         if cron not in kept
     ]
     if schedule and not kept:
-        create = partial(client.crons.create, schedule=schedule, input={"messages": []}, metadata=CRON_MARK)
-        changes.append((f"cron: created, {schedule}", partial(create, CONSOLIDATION_GRAPH)))
+        create = partial(client.crons.create, schedule=schedule, timezone=timezone, input={"messages": []}, metadata=CRON_MARK)
+        changes.append((f"cron: created, {schedule} {timezone}", partial(create, CONSOLIDATION_GRAPH)))
     return changes
 
 
@@ -208,12 +215,14 @@ async def _main(deployment: Deployment) -> str | None:
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all")
     parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: the one `make dev` started)")
     parser.add_argument("--prune", action="store_true", help="delete policies and skills the repository no longer has")
+    parser.add_argument("--token", action="store_true", help="read an operator's token from standard input")
     args = parser.parse_args()
+    sign_in = {"authorization": f"Bearer {sys.stdin.readline().strip()}"} if args.token else {"x-auth-scheme": "langsmith"}
     parts = PARTS if args.part == "all" else (args.part,)
     try:
         check_server(args.url)
         deployment = replace(deployment, settings=load_settings(local_environ(deployment.folder)))
-        async with get_client(url=args.url, headers={"x-auth-scheme": "langsmith"}) as client:
+        async with get_client(url=args.url, headers=sign_in) as client:
             changes = await seed(client, parts, deployment, prune=args.prune)
     except (SeedError, SettingsError, IdentityError) as error:
         return f"{error} Nothing was written."

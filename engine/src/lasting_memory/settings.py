@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 from urllib.parse import parse_qs, urlsplit
+from zoneinfo import ZoneInfo
 
 import httpx
 from croniter import croniter
@@ -57,6 +58,13 @@ def _that(holds: Callable[[str], object]) -> AfterValidator:
 def _fires(cron: str) -> bool:
     """Whether this is a cron of five fields (a sixth would be seconds) that has a next time: the 31st of February has none."""
     return bool(re.fullmatch(r"(\S+\s+){4}\S+", cron)) and bool(croniter(cron).get_next())
+
+
+def _is_timezone(name: str) -> bool:
+    try:
+        return bool(ZoneInfo(name))
+    except (KeyError, OSError):  # a folder of names, such as America, is an OSError
+        return False
 
 
 def _is_key_set(address: str) -> bool:
@@ -118,7 +126,10 @@ class Settings:
         default=300, ge=0, lt=10**9, description="a whole number of seconds, e.g. 300, or 0 to turn it off"
     )
     consolidation_schedule: Annotated[str, _that(_fires)] | None = Field(
-        default=None, description="five cron fields in UTC, e.g. 0 3 * * *, or leave it empty for none"
+        default=None, description="five cron fields, e.g. 0 3 * * *, or leave it empty for none"
+    )
+    consolidation_timezone: Annotated[str, _that(_is_timezone)] = Field(
+        default="UTC", description="an IANA name, e.g. Europe/Berlin, or leave it empty for UTC"
     )
     consolidation_review: Literal["off", "on"] = "off"
     # Of Postgres for development, which can be taken off.

@@ -210,7 +210,9 @@ def no_offline_model(fork: Fork) -> str:
 
 def no_consolidation(fork: Fork) -> str:
     (fork.folder / "consolidation_agent.py").unlink()
-    fork.edit("langgraph.json", ',\n    "consolidation_agent": "./consolidation_agent.py:consolidation_agent"', "")
+    config = json.loads((fork.folder / "langgraph.json").read_text("utf-8"))
+    del config["graphs"]["consolidation_agent"]
+    fork.write("langgraph.json", json.dumps(config))
     fork.edit("deployment.py", "consolidation=Consolidation()", "consolidation=None")
     return "d.consolidation is None"
 

@@ -134,7 +134,10 @@ async def test_an_operator_forgets_a_person_and_it_is_noted_who_did(server: DevS
 @pytest.mark.server
 async def test_the_server_describes_the_routes_and_lets_nobody_in_unsigned(server: DevServer) -> None:
     async with http(server, "", **{"x-none": "1"}) as nobody:
-        paths = (await nobody.get("/openapi.json")).json()["paths"]
+        spec = (await nobody.get("/openapi.json")).json()
+        assert spec["security"] == [{name: []} for name in spec["components"]["securitySchemes"]]
+        assert spec["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+        paths = spec["paths"]
         described = {(method.upper(), path): of for path, methods in paths.items() for method, of in methods.items()}
         own = {route: of for route, of in described.items() if route[1].startswith("/memory")}
         assert {(method, path) for method, path, _ in ROUTES} <= own.keys()
