@@ -5,14 +5,17 @@
     --only 6-10                    which conversations, counted from 1 (LoCoMo) or by the number in their name; all if left out
     --alternatives FILE            JSON lines {"id": "6-10", "alternatives": [...]}: other words for each question
     --mixed SET=PATH               also put this set's conversations into the history that is searched; may be given again
-    --meaning                      the store has a semantic index, of vectors made of each history's own words (LSA)
+    --embed MODULE:FUNCTION        the store has a semantic index, by this function from texts to vectors
+    --vectors FILE                 keeps the vectors (default: vectors.sqlite in the working folder)
     --ablate                       also leave out each part of the ranking: what it gains, with a 95% interval
 
 The data are public and not part of the project (`benchmarks/recall_sets.py` names them). Every question is asked through the
 function that the tool calls. `session_all@5`: all conversations that hold evidence are among the first five;
 `session_all@answer`: they are named in the tool's default answer; `turn@answer` and `turn@5`: share of the evidence turns that
-the default answer, and one of five conversations, quotes (200 characters of it, or all). Beside it BM25 over whole
-conversations, by bm25s with the same words. The last line is JSON, in percent.
+the default answer, and one of five conversations, quotes: 200 characters of it, or all. The same for other numbers
+of characters is printed too, so that no figure hangs on how many the answer gives a turn. Beside it BM25 over whole
+conversations, by bm25s with the same words, and what is gained over it, with a 95% interval (paired bootstrap). The last line
+is JSON, in percent.
 """
 
 from __future__ import annotations
@@ -26,7 +29,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +37,25 @@ import numpy as np
 from langgraph.store.base import IndexConfig
 from langgraph.store.memory import InMemoryStore
 
+from benchmarks.embedding_file import KeptVectors
 from benchmarks.recall_sets import SETS, Person, Question, together
 from lasting_memory.recall import catch_up, conversation, ranking, results_text, retrieval, search, stems
 from lasting_memory.recall.retrieval import DEFAULT_LIMIT
-from lasting_memory.testing.embedding import LatentSemanticAnalysis
 
 AGENTS = ("agent",)
 CUTS = (1, 3, 5, 10)
 MOST = 20
-_QUOTED_CHARS = 200
+# Characters of a turn that are enough to count as quoted; the first number is the measure's own.
+QUOTED = (200, 50, 100, 400)
+# Characters of a token, roughly.
+_TOKEN_CHARS = 4
 _RESAMPLES = 2_000
 # Each part of the ranking, and what leaves it out.
 PARTS: dict[str, dict[str, Any]] = {
-    "neighbours": {"NEIGHBOURS": ()},
+    "neighbours in quotes": {"NEIGHBOURS": ()},
     "explained counts less": {"EXPLAINED_WEIGHT": 1.0},
-    "more than the best window": {"BEST_WINDOWS": np.array([1.0])},
+    "neighbouring words": {"PAIR_WEIGHT": 0.0},
+    "more than the best passage": {"BEST_PASSAGES": np.array([1.0])},
     "whole conversation": {"WHOLE_WEIGHT": 0.0},
     "times": {"TIME_WEIGHT": 0.0},
     "beginnings": {"ALIKE_WEIGHT": 0.0},
@@ -61,12 +67,12 @@ PARTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Answered:
-    """A question's result: rank of each evidence conversation (from 0), whether all are named, shares of quoted turns."""
+    """A question's result: rank of each evidence conversation (from 0), whether all are named, quoted turns by `QUOTED`."""
 
     question: Question
     ranks: list[int]
     named: bool = False
-    turns_answer: float = 0.0
+    turns_answer: tuple[float, ...] = (0.0,) * len(QUOTED)
     turns_5: float = 0.0
     chars: int = 0
     seconds: float = 0.0
@@ -75,13 +81,11 @@ class Answered:
 class History:
     """What is searched: a person's threads, with their index."""
 
-    def __init__(self, person: Person, *, meaning: bool = False) -> None:
+    def __init__(self, person: Person, vectors: KeptVectors | None = None) -> None:
         self.person, self.store = person, InMemoryStore()
         talks = [conversation(thread) for thread in person.threads.kept.values()]
-        if meaning:
-            passages = import_module("lasting_memory.recall.semantic").passages
-            lsa = LatentSemanticAnalysis([text for talk in talks for _, text in passages(talk)])
-            self.store = InMemoryStore(index=IndexConfig(embed=lsa.embed, dims=lsa.dims, fields=["text"]))
+        if vectors:
+            self.store = InMemoryStore(index=IndexConfig(embed=vectors.embed, dims=vectors.dims, fields=["text"]))
         self._ids = [talk.thread_id for talk in talks]
         self._bm25 = bm25s.BM25()
         corpus = [stems(" ".join(turn.text for turn in talk.turns), "english") for talk in talks]
@@ -123,8 +127,8 @@ class History:
             question,
             _ranks(asker, question, ranked),
             all(f"thread_id={thread}" in answer for thread in threads),
-            statistics.mean(_quoted(asker, turn, answer) for turn in question.evidence),
-            statistics.mean(_quoted(asker, turn, five) for turn in question.evidence),
+            tuple(statistics.mean(_quoted(asker, turn, answer, chars) for turn in question.evidence) for chars in QUOTED),
+            statistics.mean(_quoted(asker, turn, five, QUOTED[0]) for turn in question.evidence),
             len(answer),
             seconds,
         )
@@ -135,11 +139,11 @@ def _ranks(asker: Person, question: Question, ranked: list[str]) -> list[int]:
     return [ranked.index(thread) if thread in ranked else MOST for thread in threads]
 
 
-def _quoted(asker: Person, turn: str, answer: str) -> bool:
-    """Whether an answer shows the turn, below its thread."""
+def _quoted(asker: Person, turn: str, answer: str, chars: int) -> bool:
+    """Whether an answer shows so many characters of the turn, or all of it, below its thread."""
     thread_id, text = asker.turns[turn]
     part = next((part for part in answer.split("\n\n") if f"thread_id={thread_id}" in part), "")
-    return any(text[start : start + _QUOTED_CHARS] in part for start in range(0, max(1, len(text) - _QUOTED_CHARS + 1), 20))
+    return any(text[start : start + chars] in part for start in range(0, max(1, len(text) - chars + 1), 20))
 
 
 def share(values: Sequence[float]) -> float:
@@ -151,7 +155,7 @@ def figures(every: Sequence[Answered]) -> dict[str, float]:
     """The measures of some questions, in percent."""
     shares = {f"session_all@{cut}": share([float(max(item.ranks) < cut) for item in every]) for cut in CUTS}
     shares["session_all@answer"] = share([float(item.named) for item in every])
-    shares["turn@answer"] = share([item.turns_answer for item in every])
+    shares["turn@answer"] = share([item.turns_answer[0] for item in every])
     shares["turn@5"] = share([item.turns_5 for item in every])
     shares["mrr"] = share([0.0 if min(item.ranks) >= MOST else 1 / (1 + min(item.ranks)) for item in every])
     return shares
@@ -206,8 +210,27 @@ def without(settings: Mapping[str, Any]) -> Iterator[None]:
 MEASURES: dict[str, Callable[[Answered], float]] = {
     "session_all@5": lambda item: float(max(item.ranks) < CUTS[2]),
     "session_all@answer": lambda item: float(item.named),
-    "turn@answer": lambda item: item.turns_answer,
+    "turn@answer": lambda item: item.turns_answer[0],
 }
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Median, and the value that 95 of 100 are below."""
+    ordered = sorted(values)
+    return statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))]
+
+
+def print_more(baseline: Sequence[Answered], ours: Sequence[Answered]) -> None:
+    """What is gained over BM25, how much of a turn is quoted, tokens and milliseconds of an answer."""
+    found = MEASURES["session_all@5"]
+    mean, low, high = interval([found(a) - found(b) for a, b in zip(ours, baseline, strict=True)])
+    print(f"\nsession_all@5 over BM25: {mean:+.1f} [{low:+.1f}, {high:+.1f}]; one standard error", end=" ")
+    print(f"{100 * statistics.pstdev(map(found, ours)) / len(ours) ** 0.5:.1f}")
+    shares = {chars: share([item.turns_answer[place] for item in ours]) for place, chars in enumerate(QUOTED)}
+    print("turns quoted by characters:", ", ".join(f"{chars}: {shares[chars]}" for chars in sorted(shares)))
+    tokens = spread([item.chars / _TOKEN_CHARS for item in ours])
+    milliseconds = spread([1_000 * item.seconds for item in ours])
+    print(f"an answer: {tokens[0]:.0f} tokens (p95 {tokens[1]:.0f}), {milliseconds[0]:.1f} ms (p95 {milliseconds[1]:.1f})")
 
 
 async def print_ablation(
@@ -266,17 +289,19 @@ async def main() -> None:
     parser.add_argument("--only", type=span)
     parser.add_argument("--alternatives", type=Path)
     parser.add_argument("--mixed", type=other_set, action="append", metavar="SET=PATH")
-    parser.add_argument("--meaning", action="store_true")
+    parser.add_argument("--embed", metavar="MODULE:FUNCTION")
+    parser.add_argument("--vectors", type=Path, default=Path("vectors.sqlite"))
     parser.add_argument("--ablate", action="store_true")
     args = parser.parse_args()
     people = list(SETS[args.set](args.data, args.only))
     if not any(person.questions for person in people):
         parser.error(f"{args.data} has no questions of set {args.set}; --data and --only name other conversations.")
+    vectors = KeptVectors(args.embed, args.vectors) if args.embed else None
     if args.mixed:
-        one = History(together([*people, *(person for group in args.mixed for person in group)]), meaning=args.meaning)
+        one = History(together([*people, *(person for group in args.mixed for person in group)]), vectors)
         asked = [(person, one) for person in people]
     else:
-        asked = [(person, History(person, meaning=args.meaning)) for person in people]
+        asked = [(person, History(person, vectors)) for person in people]
     histories = list(dict.fromkeys(history for _, history in asked))
     for history in histories:
         await history.build()
@@ -286,8 +311,9 @@ async def main() -> None:
     alternatives = read_alternatives(args.alternatives)
     ours = await measure(asked, alternatives)
     print_table(baseline, ours)
+    print_more(baseline, ours)
     if args.ablate:
-        given = {"alternatives": bool(alternatives), "meaning": args.meaning}
+        given = {"alternatives": bool(alternatives), "meaning": bool(vectors)}
         parts = {name: settings for name, settings in PARTS.items() if given.get(name, True)}
         await print_ablation(parts, asked, alternatives, ours)
     measures = figures(ours)

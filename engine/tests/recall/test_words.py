@@ -6,14 +6,16 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.recall import language, lexical, rank, results_text, search, stems
+from lasting_memory.recall import conversation, language, lexical, rank, ranking, results_text, search, stems
+from lasting_memory.recall.documents import document
 from lasting_memory.testing.platform import Platform
-from tests.recall.talks import ALICE, NOW, hits, say
+from tests.recall.talks import ALICE, NOW, hits, say, threads_of
 
 TODAY = date(2026, 5, 13)
 
@@ -124,12 +126,41 @@ async def test_the_right_conversation_and_turn_are_found_in_this_language(langua
     for number, said in enumerate(conversations, 1):
         threads.put(ALICE, str(number), (NOW - timedelta(number)).isoformat(), spoken(said))
     missed = []
-    for question, conversation, turn in questions:
+    for question, expected, turn in questions:
         results = await search(store, threads, ALICE, question, 3, agents=["agent"], today=NOW.date())
-        is_first = bool(results.matches) and results.matches[0].conversation.thread_id == str(conversation)
-        is_quoted = conversations[conversation - 1][turn - 1] in results_text(question, results)
+        is_first = bool(results.matches) and results.matches[0].conversation.thread_id == str(expected)
+        is_quoted = conversations[expected - 1][turn - 1] in results_text(question, results)
         first, quoted = first + is_first, quoted + is_quoted
         missed += [] if is_first and is_quoted else [question]
     assert len(questions) == 30
     assert first >= FLOORS[language][0], missed
     assert quoted >= FLOORS[language][1], missed
+
+
+async def test_neighbouring_words_of_a_question_count_more_where_they_stand_together(store: BaseStore) -> None:
+    threads = Platform()
+    say(threads, "together", "The water, while it is warm, turns blue and the whale swims", days=2)
+    say(threads, "apart", "The whale swims while it is warm, and the water turns blue, while a blue sail", days=1)
+    assert (await hits(store, threads, "blue whale"))[0] == "together"
+
+
+async def test_neighbours_choose_quotes_and_leave_the_order_of_conversations_alone(
+    threads: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [document(conversation(thread)) for thread in threads.kept.values()]
+    asked = ranking.question("Which puppies were brown?", ["english"], NOW.date())
+    frequencies = ranking.Frequencies(np.ones(len(asked.groups)), np.ones(len(asked.groups)), len(documents))
+    (dog,) = ranking.score(asked, documents, frequencies)
+    assert dict(dog.turns)[1] > 0  # "How many?", between two that match
+    monkeypatch.setattr(ranking, "NEIGHBOURS", ())
+    (alone,) = ranking.score(asked, documents, frequencies)
+    assert dict(alone.turns)[1] == 0
+    assert alone.score == pytest.approx(dog.score)
+
+
+async def test_what_an_assistant_explains_at_length_counts_less_beside_its_neighbours_too() -> None:
+    explained = {"type": "ai", "id": "1", "content": "A zebra lives here. " * 4 + "Herds of them graze and rest. " * 30}
+    said = "My zebra is called Zoe and gallops along rivers, meadows, hills"
+    threads = threads_of("What now?", explained, "ok", "fine", "well", said)
+    (match,) = (await search(InMemoryStore(), threads, ALICE, "zebra", 1, agents=["agent"])).matches
+    assert match.turns[0][0] == 5

@@ -1,15 +1,15 @@
 """Ranks the candidates for a question, passage by passage, by their words.
 
-A conversation counts with its best passages, each together with its neighbours, because a few turns answer a question, not a
-whole conversation, and a short turn often makes sense only beside the one before it.
+A conversation counts with its best passages, because a few turns answer a question, not a whole conversation. For a quote, a
+passage counts together with its neighbours, because a short turn often makes sense only beside the one before it.
 
-What each part gains stands beside it: points of `session_all@5` and of `turn@answer` on the development sets LoCoMo 1-5,
-REALTALK 1-5 and BEAM 100K 1-10, by `python -m benchmarks.recall --ablate`. Intervals are 1 to 4 points wide on each side.
+What each part gains is in docs/recall.md, by `python -m benchmarks.recall --ablate`.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,23 +19,23 @@ from lasting_memory.recall.documents import Array, Document, beginning_of, hash_
 
 # Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
-# Weights of a passage's neighbours in its window, nearest first: +0.9, +1.4, 0.0; turns +11.7, +2.3, +4.8.
+# Weights of a passage's neighbours when turns are chosen to be quoted, nearest first. In the order of conversations they gain
+# a point where people chat, and cost four and a half where an assistant explains.
 NEIGHBOURS = (0.6, 0.3)
-# Weights of a conversation's best windows. More than the first: +0.9, +0.6, 0.0; turns +0.1, 0.0, -1.3.
-BEST_WINDOWS = np.array([1.0, 0.5, 0.25])
+# Weights of a conversation's best passages, and of the whole conversation beside them.
+BEST_PASSAGES, WHOLE_WEIGHT = np.array([1.0, 0.5, 0.25]), 0.3
 K1, B = 1.5, 0.75
-# Weight of a tool's text, and of an assistant's long explanation, beside the person's own words: 0.0, +0.3, +4.4; turns 0.0,
-# -1.0, +10.0.
-EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.5, 60
-# Weight of the whole conversation beside its windows: +0.7, +0.3, +0.6; turns 0.0, 0.0, -0.5.
-WHOLE_WEIGHT = 0.3
-# Weight of days that fit a time in the question: +2.1, +0.3, +0.6.
+# Weight of a tool's text, and of an assistant's turn of more words than that, beside the person's own words.
+EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.3, 60
+# Weight of two neighbouring words of the question that are at most so many words apart in a passage.
+PAIR_WEIGHT, PAIR_SPAN = 1.0, 2
+# Weight of days that fit a time in the question.
 TIME_WEIGHT = 2.0
-# Weight of words that only begin alike ("tourney" for "tournament"). They rank matches, but make none: +1.1, +0.3, -1.3.
+# Weight of words that only begin alike ("tourney" for "tournament"). They rank matches, but make none.
 ALIKE_WEIGHT = 1.0
-# Bonus for the passages of a speaker whom the question names: +0.7, +0.8, 0.0; turns +3.3, +4.6, 0.0.
+# Bonus for the passages of a speaker whom the question names.
 SPEAKER_BONUS = 0.7
-# Weight of alternatives that the asking model gives: +2.9 on LoCoMo; turns +5.1.
+# Weight of alternatives that the asking model gives.
 ALTERNATIVE_WEIGHT = 0.3
 
 
@@ -111,24 +111,27 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
     alike = corpus.counts([list(map(beginning_of, word)) for word in asked.words], corpus.beginnings)
     # A word counts as rare only if its beginning is.
     among = asked.weights * inverse_frequency((alike > 0).sum(axis=1), len(corpus.lengths))
-    both = np.concatenate([weights, ALIKE_WEIGHT * np.minimum(weights, among)])
-    windows, wholes = corpus.scores(np.concatenate([counts, alike]), both)
+    pairs, own = corpus.pairs(asked.groups[: asked.own]), weights[: asked.own]
+    together = np.minimum((own[:-1] + own[1:]) / 2, inverse_frequency((pairs > 0).sum(axis=1), len(corpus.lengths)))
+    each = np.concatenate([weights, ALIKE_WEIGHT * np.minimum(weights, among), PAIR_WEIGHT * together])
+    passages, windows, wholes = corpus.scores(np.concatenate([counts, alike, pairs]), each)
     said_by = {hash_of(stem) for word in asked.words[: asked.own] for stem in word} & set(corpus.speakers.tolist())
     if len(said_by) == 1:
-        windows = windows * (1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop()))
-    unit = float(weights[: asked.own].mean()) if asked.own else 1.0
+        bonus = 1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop())
+        passages, windows = passages * bonus, windows * bonus
+    unit = float(own.mean()) if asked.own else 1.0
     results = []
     for number, talk in enumerate(talks):
-        mine = windows[corpus.starts[number] : corpus.starts[number + 1]]
+        part = slice(corpus.starts[number], corpus.starts[number + 1])
         fit = max((time.fit(*talk.days) for time in asked.times), default=0.0)
         if not (matching[number] or fit):
             continue
-        order = np.argsort(-mine, kind="stable")
-        best = mine[order[: len(BEST_WINDOWS)]]
+        order = np.argsort(-windows[part], kind="stable")
         # Each turn's best passage.
         order = order[np.sort(np.unique(talk.turns[order], return_index=True)[1])]
-        turns = tuple(zip(talk.turns[order].tolist(), mine[order].tolist(), strict=True))
-        total = float(best @ BEST_WINDOWS[: len(best)]) / float(BEST_WINDOWS.sum())
+        turns = tuple(zip(talk.turns[order].tolist(), windows[part][order].tolist(), strict=True))
+        best = -np.sort(-passages[part])[: len(BEST_PASSAGES)]
+        total = float(best @ BEST_PASSAGES[: len(best)]) / float(BEST_PASSAGES.sum())
         total += WHOLE_WEIGHT * float(wholes[number]) + TIME_WEIGHT * fit * unit
         results.append(Scored(talk, total, turns))
     return sorted(results, key=lambda scored: -scored.score)
@@ -142,6 +145,7 @@ class _Corpus:
         # A speaker's name is a word of each of their passages.
         named = np.flatnonzero(self.speakers)
         self.words = np.concatenate([*(talk.words for talk in talks), self.speakers[named]])
+        self.said = len(self.words) - len(named)
         self.beginnings = np.concatenate([talk.beginnings for talk in talks])
         self.lengths = np.concatenate([talk.lengths for talk in talks]).astype(float)
         self.passage_of = np.concatenate([np.repeat(np.arange(len(self.lengths)), self.lengths.astype(int)), named])
@@ -151,8 +155,6 @@ class _Corpus:
         roles = np.concatenate([talk.speakers for talk in talks])
         long_answer = (roles == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
         self.weights = np.where(long_answer | (roles == SPEAKERS.index("tool")), EXPLAINED_WEIGHT, 1.0)
-        self.window_lengths = self._windowed(self.lengths[None, :])[0]
-        self.talk_lengths = np.add.reduceat(self.lengths, self.starts[:-1])
 
     def counts(self, words: Sequence[Sequence[int]], among: Array) -> Array:
         """The count of each word in each passage; `among` are the passages' words, or their beginnings."""
@@ -163,6 +165,16 @@ class _Corpus:
         # Two words of the question can have one stem in common.
         return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
 
+    def pairs(self, words: Sequence[Sequence[int]]) -> Array:
+        """How often each two neighbouring words of the question are near each other in each passage, in either order."""
+        passage, hits = self.passage_of[: self.said], [np.isin(self.words[: self.said], word) for word in words]
+        counts = np.zeros((max(0, len(hits) - 1), len(self.lengths)))
+        for row, (one, other) in zip(counts, pairwise(hits), strict=True):
+            for apart in range(1, PAIR_SPAN + 1):
+                near = (one[:-apart] & other[apart:]) | (other[:-apart] & one[apart:])
+                np.add.at(row, passage[apart:][near & (passage[apart:] == passage[:-apart])], 1)
+        return counts
+
     def _windowed(self, values: Array) -> Array:
         """Each passage's value and, with less weight, those of its neighbours in the same conversation."""
         total = values.astype(float)
@@ -172,9 +184,12 @@ class _Corpus:
             total[:, :-distance] += weights * values[:, distance:]
         return total
 
-    def scores(self, counts: Array, weights: Array) -> tuple[Array, Array]:
-        """BM25 of each passage's window, and of each conversation."""
-        window = saturated(self._windowed(counts), self.window_lengths, float(self.window_lengths.mean()))
-        whole = np.add.reduceat(counts * self.weights, self.starts[:-1], axis=1)
-        whole = saturated(whole, self.talk_lengths, float(self.talk_lengths.mean()))
-        return weights @ window * self.weights, weights @ whole
+    def scores(self, counts: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """BM25 of each passage, of each passage with its neighbours, and of each conversation."""
+        counts, lengths = counts * self.weights, self.lengths * self.weights
+        passages = saturated(counts, lengths, float(lengths.mean()))
+        lengths = self._windowed(lengths[None, :])[0]
+        windows = saturated(self._windowed(counts), lengths, float(lengths.mean()))
+        lengths = np.add.reduceat(self.lengths, self.starts[:-1])
+        wholes = saturated(np.add.reduceat(counts, self.starts[:-1], axis=1), lengths, float(lengths.mean()))
+        return weights @ passages * self.weights, weights @ windows * self.weights, weights @ wholes

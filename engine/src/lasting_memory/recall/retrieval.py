@@ -39,8 +39,6 @@ DENSE_WEIGHT = 0.2
 PAGE_TURNS = 20
 # Characters of a turn among many. Most turns are shorter.
 _TURN_CHARS = 250
-# The best conversations, whose best turn is always quoted. All other turns compete.
-_QUOTED_FIRST = 3
 # A shorter excerpt is not worth its line.
 _LEAST_CHARS = 60
 # Characters of a conversation's head, of a speaker's name, and of a query.
@@ -188,8 +186,7 @@ def results_text(
     most = max(_TURN_CHARS, room // len(matches) // 4)
     chosen: list[dict[int, str]] = [{} for _ in matches]
     matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
-    best = [(0.0, number, item.turns[0][0] if item.turns else 0) for number, item in enumerate(matches[:_QUOTED_FIRST])]
-    for _, number, turn in [*best, *sorted(matching, key=itemgetter(0))]:
+    for _, number, turn in sorted(matching, key=itemgetter(0)):
         turns = matches[number].conversation.turns
         if turn in chosen[number] or not 0 <= turn < len(turns):
             continue
