@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from deepagents import create_deep_agent
 from deepagents.backends.utils import create_file_data
 from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
+from lasting_memory import file_system, memory_tools, middleware
 from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.people.identity import Context, IdentityError
 from lasting_memory.testing.deployed import deployed
@@ -21,6 +24,28 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, T
 from tests.conftest import BUILDERS, BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
+
+
+async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    said = {"append_memory": "Remember what readers like.", "save_profile": "Note who they are."}
+
+    def build(d: Deployment, model: BaseChatModel) -> Any:
+        tools = memory_tools(d, descriptions=said)
+        return create_deep_agent(model, tools=tools, middleware=middleware(d), context_schema=Context, **file_system(d))
+
+    await graph(build=build).turn("one")
+    told = {each["name"]: each["description"] for each in model.requests[0]["tools"]}
+    assert {name: told[name] for name in said} == said
+    assert told["search_memories"].startswith("Search the files under /memories/")
+
+
+def test_a_description_of_no_memory_tool_is_refused_where_the_graph_is_built() -> None:
+    with pytest.raises(ValueError, match="'append_memories'; use append_memory, save_profile, search_memories"):
+        memory_tools(deployed(), descriptions={"append_memories": "Remember."})
+    without = memory_tools(deployed(memory_writes="background"), descriptions={"append_memory": "Remember."})
+    assert [each.name for each in without] == ["search_memories"]
 
 
 def content(store: BaseStore, key: str) -> str:

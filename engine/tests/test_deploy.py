@@ -204,6 +204,18 @@ def test_langgraph_build_gives_docker_both_folders(tmp_path: Path) -> None:
     assert written.strip() == dockerfile(tmp_path).strip()
 
 
+def test_the_image_is_given_the_configuration_whole(tmp_path: Path) -> None:
+    """The CLI puts it between single quotes as it is: an apostrophe in a description would break the build."""
+    words = [shlex.split(line) for line in dockerfile(tmp_path).splitlines() if line.startswith("ENV ")]
+    given = dict(setting.split("=", 1) for _, setting in words)
+    config = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
+    assert json.loads(given["LANGGRAPH_AUTH"])["openapi"] == config["auth"]["openapi"]
+    graphs = json.loads(given["LANGSERVE_GRAPHS"])
+    assert {name: of["description"] for name, of in graphs.items()} == {
+        name: of["description"] for name, of in config["graphs"].items()
+    }
+
+
 def test_the_configuration_is_valid_without_warnings() -> None:
     result = subprocess.run([*CLI, "validate"], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert "warning" not in (result.stdout + result.stderr).lower()

@@ -73,7 +73,7 @@ SIGNATURES = {
     "conversation_tools": "(d)",
     "file_system": "(d, interrupt_on=...)",
     "group": "(claim, *, writes=..., over_http=...)",
-    "memory_tools": "(d)",
+    "memory_tools": "(d, descriptions=...)",
     "middleware": "(d, *extra)",
     "organization": "()",
     "person": "()",
@@ -128,7 +128,9 @@ def built(d: Deployment, *, spec: SubAgent, model: BaseChatModel, tool: BaseTool
     assert_type(build_model(d), BaseChatModel)
     assert_type(build_model(d, consolidating=True), BaseChatModel)
     assert_type([tool, *memory_tools(d), *conversation_tools(d)], list[BaseTool])
-    listed: Middleware | None = skills(d)
+    assert_type(memory_tools(d, descriptions={"append_memory": "Remember."}), list[BaseTool])
+    memory_tools(d, descriptions=["append_memory"])  # type: ignore[arg-type]
+    listed: Middleware | None = skills(d, tools=[tool])
     assert_type(consolidated(d), Middleware | None)
     assert_type(middleware(d, listed, consolidated(d), own, None), list[Middleware])
     middleware(d, tool)  # type: ignore[arg-type]

@@ -123,9 +123,8 @@ def find_book(title: str) -> str:
 
 def another_agent(fork: Fork) -> str:
     fork.write("support.py", SUPPORT)
-    agent = '    "agent": "./agent.py:agent",\n'
-    fork.edit("langgraph.json", agent, f'{agent}    "support": "./support.py:support",\n')
-    return "d.agents == ('agent', 'support')"
+    fork.edit("langgraph.json", '"graphs": {\n', '"graphs": {\n    "support": {"path": "./support.py:support"},\n')
+    return "d.agents == ('support', 'agent')"
 
 
 SUPPORT = '''"""An agent of its own skills, on the same memory."""

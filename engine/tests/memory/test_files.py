@@ -52,6 +52,21 @@ class Calls:
         return results[0]
 
 
+async def test_any_path_under_memories_lasts_and_others_go_with_their_thread(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    paths, agent = ["/memories/work/draft.md", "/work/draft.md"], graph()
+    model.script(
+        "write", [ToolCall("write_file", {"file_path": path, "content": "A draft."}) for path in paths], [Text("done")]
+    )
+    model.script("read", [ToolCall("read_file", {"file_path": path}) for path in paths], [Text("done")])
+    await agent.turn("write", thread="1")
+    await agent.turn("read", thread="2")
+    lasts, gone = tool_results(model.requests[-1])
+    assert "A draft." in lasts
+    assert "not found" in gone
+
+
 def everything(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
     return {(item.namespace, item.key): item.value for item in store.search((), limit=1000)}
 

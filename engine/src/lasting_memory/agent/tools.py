@@ -1,7 +1,8 @@
 """The model's tools for memory."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import cast
 
 from deepagents.backends import CompositeBackend
@@ -20,15 +21,24 @@ from lasting_memory.validation import RefusedWrite, stored_file
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
+MEMORY_TOOLS = ("append_memory", "save_profile", "search_memories")
 
 
-def memory_tools(d: Deployment) -> list[BaseTool]:
-    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if there are profiles."""
+def memory_tools(d: Deployment, descriptions: Mapping[str, str] = MappingProxyType({})) -> list[BaseTool]:
+    """`search_memories`; `append_memory`, if the agent may write `/memories/`; `save_profile`, if there are profiles.
+
+    `descriptions` are a fork's own, by tool, in place of the whole of what the model is told of it; of a tool that the settings
+    leave out one may be there. Raises `ValueError` for a name that is none of the three.
+    """
+    if unknown := descriptions.keys() - MEMORY_TOOLS:
+        raise ValueError(f"memory_tools(d, descriptions=...) names {min(unknown)!r}; use {', '.join(MEMORY_TOOLS)}.")
     tools, backend = [_search_memories(d)], build_backend(d)
     if d.memory.rule(d.settings) != "deny":
         tools.append(append_memory_tool(backend))
         if d.profile:
             tools.append(_save_profile(backend, d.profile))
+    for each in tools:
+        each.description = descriptions.get(each.name, each.description)
     return tools
 
 
