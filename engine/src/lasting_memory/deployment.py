@@ -58,7 +58,7 @@ class Deployment:
         routes: the folders that outlive a conversation, and whose each is.
         limits: what one person, one file or one run may take.
         consolidation: how conversations become memory between them; None: they do not.
-        offline_model: whether `langgraph dev` without AGENT_MODEL answers with the built-in model that follows a few phrases.
+        offline_model: whether the built-in model answers on `langgraph dev` without AGENT_MODEL. It follows simple sentences.
 
     Raises `SettingsError` for a schema, a check or a route that cannot be used.
     """
