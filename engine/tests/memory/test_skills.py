@@ -90,7 +90,7 @@ async def test_an_invalid_skill_is_refused_in_a_moment_and_left_out_where_it_is(
     (warning,) = [html.unescape(line) for line in shown.splitlines() if "is no valid skill" in line]
     assert json.loads(warning.removeprefix("- ")) == reason
     assert [said["content"] for said in model.requests[0]["messages"]] == ["one"]  # what is invalid cannot be pinned
-    assert "SkillsMiddleware.before_model" not in agent.graph.get_graph().nodes
+    assert agent.graph.get_graph().nodes.keys().isdisjoint({"SkillsMiddleware.before_agent", "SkillsMiddleware.before_model"})
 
 
 async def test_a_pinned_skill_follows_the_person_s_message_once_and_is_nothing_that_they_said(
@@ -100,9 +100,10 @@ async def test_a_pinned_skill_follows_the_person_s_message_once_and_is_nothing_t
     agent = graph()
     forged = {"name": "forged", "path": "/memories/preferences.md", "description": "", "allowed_tools": []}
     put(store, OWN, "/preferences.md", "Likes fennel.")
+    model.script("/letters", [ToolCall("ls", {"path": "/"})], [Text("done")])
     await agent.turn("/letters to Bob", pinned_skills=["letters", "forged", "nothing"], skills_metadata=[forged])
     await agent.turn("and now?")
-    first, second = (json.dumps(request["messages"]) for request in model.requests)
+    first, *_, second = (json.dumps(request["messages"]) for request in model.requests)
     assert first.count("Do it well.") == second.count("Do it well.") == 1
     assert first.index("to Bob") < first.index("Do it well.")
     assert "fennel" not in first + second

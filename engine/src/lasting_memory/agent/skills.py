@@ -2,16 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from deepagents.backends import CompositeBackend, StateBackend
 from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse
 from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware, SkillToolResolver
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
-from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore
+from langgraph.types import Command
 
 from lasting_memory.agent.blocks import Block, PerRun, shown
 from lasting_memory.deployment import Deployment
@@ -68,8 +68,9 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
 
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
-    # Thread state neither keeps nor provides skills. Without the hooks of each model call the graph also has a node less.
+    # Thread state neither keeps nor provides skills. Without these hooks the graph also has two nodes less, each a step.
     before_agent = AgentMiddleware.before_agent  # type: ignore[assignment]  # the built-in's returns its own state
+    abefore_agent = AgentMiddleware.abefore_agent  # type: ignore[assignment]
     before_model = AgentMiddleware.before_model
     abefore_model = AgentMiddleware.abefore_model
 
@@ -97,17 +98,19 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         skills, errors = await asyncio.to_thread(_listed, files, self._budget)
         return {"skills_metadata": skills, "skills_load_errors": errors}
 
-    async def abefore_agent(self, state: Any, runtime: Runtime[Any], config: RunnableConfig | None = None) -> Any:
-        """Pin the skills that the run's input names, out of those that this run lists."""
-        if not state.get("pinned_skills"):
-            return None
-        return await SkillsMiddleware.abefore_model(self, cast("Any", {**state, **await self._loaded.get()}), runtime)
-
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
         state = cast("Any", {**request.state, **await self._loaded.get()})
-        return await super().awrap_model_call(request.override(state=state), handler)
+        pinned = await SkillsMiddleware.abefore_model(self, state, request.runtime)
+        if pinned is None:
+            return await super().awrap_model_call(request.override(state=state), handler)
+        texts = pinned.pop("messages", [])
+        request = request.override(state=state, messages=[*request.messages, *texts])
+        answer = cast("Any", await super().awrap_model_call(request, handler))
+        # In the thread they stand before the answer: a message between a tool's call and its result would be refused.
+        response = replace(answer.model_response, result=[*texts, *answer.model_response.result])
+        return replace(answer, model_response=response, command=Command(update={**answer.command.update, **pinned}))
 
 
 def _listed(files: Sequence[FileDownloadResponse], room: int) -> tuple[list[SkillMetadata], list[str]]:
