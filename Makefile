@@ -76,10 +76,8 @@ audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (ne
 	$(PIP) -c constraints.txt pip-audit
 	$(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
 
-upgrade: ## pin the newest releases that pyproject.toml allows (needs uv and the network); then `make test`
-	@test -n "$(UV)" || { echo "make upgrade needs uv: https://docs.astral.sh/uv/" >&2; exit 1; }
-	echo '$(if $(FOLDER),,lasting-memory[dev])' | $(UV) pip compile pyproject.toml $(FOLDER) - --quiet --all-extras --upgrade \
-		--no-emit-package lasting-memory --no-annotate --no-header --python-version 3.11 -o constraints.txt
+upgrade: $(VENV)/.installed ## pin the newest releases that fit together (needs uv and the network); then `make test`
+	@$(PYTHON) -m lasting_memory.dev.pins
 
 upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes, then runs the tests of this fork
 	@$(PYTHON) -m lasting_memory.dev.upgrade "$(FROM)"

