@@ -78,6 +78,8 @@ TABLE: list[Row] = [
     ("Remember that my train leaves at nine.", "When does my train leave?", "leaves at nine", ["my train leaves at nine"]),
     ("Remember that I like tea.", "Forget that I like tea.", "I have forgotten that: I like tea.", []),
     ("My name is Anna. I work as a cook.", "Please forget my name.", "I have forgotten that", ["role: cook"]),
+    ("Remember that I take my coffee black.", "Forget about the coffee.", "I have forgotten that", []),
+    ("Remember that I do not like tea.", "Forget that I like tea.", "I do not know that", ["I do not like tea"]),
     ("I live in Rome", "Forget where I live", "I have forgotten that: I live in Rome", []),
     ("Remember that I like tea.", "What did we say about tea?", "I like tea", ["I like tea"]),
     ("", "What are the policies?", "Your organization has set no rules.", []),
@@ -190,7 +192,7 @@ TALK = """2026-01-02 thread_id=b
 2026-01-01 thread_id=a
   1. user: Remember that I like trains. My train to Lisbon leaves at nine.
   2. tool: called append_memory {"text": "- I like trains"}
-  3. assistant: I will remember that: I like trains.
+  3. agent: I will remember that: trains are yours.
   4. user: What did we say about trains?"""
 
 
@@ -380,6 +382,7 @@ async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(s
     assert f"thread_id={first}" in await found(server, *alice, second)
     assert re.search(r'On \d{4}-\d\d-\d\d you said: ".*metric units"', answer)
     assert "user:" not in answer
+    assert "I will remember" not in answer
     answer, _ = await say(server, *alice, policies, second)
     assert "Acme compliance" in answer
     for stranger in (("bob@example.com", "acme"), ("alice@example.com", "globex")):

@@ -45,7 +45,7 @@ PREFERENCES = "/memories/preferences.md"
 _WORD_SECONDS = 0.005  # between two words, so that one sees them come
 _DONE = re.compile(r"Added to|Saved|Successfully")  # how the tools begin that wrote
 _TALK = re.compile(r"\n\n(?=\d{4}-\d\d-\d\d thread_id=)")
-_TURN = re.compile(r"^ +\d+\. (?!assistant: |tool: )[^:\n]*: (.+)", re.MULTILINE)  # of a person, in a found conversation
+_TURN = re.compile(r"^ +\d+\. user: (.+)", re.MULTILINE)  # what a person said; an agent's turns may have its name
 
 
 class Line(NamedTuple):
@@ -117,7 +117,7 @@ class Turn:
 
     def __init__(self, prompt: str, tools: set[str], text: str) -> None:
         self.prompt, self.tools, self.asked = prompt, tools, text
-        self.lang = "de" if len(RULES["german"].findall(text[:MAX_CHARS])) >= min(2, len(text.split())) else "en"
+        self.lang = "de" if RULES["german"].search(text[:MAX_CHARS]) else "en"
         self.lines, self.profile = _remembered(prompt)
         self.calls, self.then = list[dict[str, Any]](), list[dict[str, Any]]()
         paused = "paused" in prompt.partition("</memory>")[2].partition("\n<")[0]
@@ -148,7 +148,7 @@ class Turn:
                 self.take(sentence, heard)
         if not self.then:
             self.say("what_to_remember" if sentences or not self.asked.strip() else "too_long", most=f"{MAX_CHARS:,}")
-        small = {"greeting", "thanks", "passing", "not_understood", "how_are_you"}
+        small = {"greeting", "thanks", "passing", "not_understood", "how_are_you", "fine"}
         self.then = [one for one in self.then if one["name"] not in small] or self.then[:1]
 
     def take(self, sentence: str, heard: Heard | None) -> None:
@@ -159,9 +159,10 @@ class Turn:
         elif asked := first(ASKED, sentence):
             self.lang = asked.lang
             self.tell(asked)
-        elif sentence.endswith("?"):
+        elif sentence.endswith("?") or RULES["question"].match(sentence):
             lines = _matching(self.lines, sentence) if RULES["first_person"].search(sentence) else []
-            self.say("you_said" if lines else "unknown", lines=self.quoted(lines))
+            none = "no_fact" if RULES["possessive"].search(sentence) and not self.closed else "unknown"
+            self.say("you_said" if lines else none, lines=self.quoted(lines))
         else:
             for clause in RULES["clauses"].split(sentence):
                 correction, stated = bool(RULES["corrected"].match(clause)), first(INTENTS, turned(clause))
@@ -190,6 +191,7 @@ class Turn:
                 self.listed("known", [*self.own(), *(line.text for line in self.lines)])
             case "policies":
                 rules = re.sub(r"^## /policies/\S+\n+", "", _block(self.prompt, "policies"), flags=re.MULTILINE)
+                rules = re.sub(r"\n{3,}", "\n\n", rules)
                 self.say("no_policies" if rules.startswith("(") or not rules else "policies", lines=rules)
             case "skills":
                 self.listed("skills", re.findall(r"^- (\*\*.+)", _block(self.prompt, "skills"), re.MULTILINE))
@@ -251,7 +253,11 @@ class Turn:
         ]
         exact = [line for line in self.lines if plain(line.text) == plain(what)]
         alike = [line for line in self.lines if (of := first(SAID, line.text)) and meant and of.key == meant[0].key]
-        lines = exact or (alike if first(TOPIC, what) else []) or [line for line in self.lines if has(line.text, what)]
+        lines = (
+            exact
+            or (alike if first(TOPIC, what) else [])
+            or [line for line in self.lines if has(line.text, RULES["determiner"].sub("", what))]
+        )
         if self.closed:
             self.say(self.closed)
         elif field := next((field for field in fields if field in self.profile), ""):
