@@ -21,7 +21,7 @@ from langgraph.store.base import BaseStore
 from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.offline_model import OfflineModel, answer, consolidate
 from lasting_memory.agent.offline_sentences import MAX_CHARS
-from lasting_memory.settings import ENGINE, SettingsError
+from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from tests.conftest import Graph, served
@@ -351,9 +351,13 @@ def test_it_answers_on_langgraph_dev_where_no_model_is_named() -> None:
 server = served(AGENT_MODEL="")
 
 
-def readme_prompts() -> list[str]:
-    section = (ENGINE.parents[2] / "README.md").read_text().partition("## Try this")[2].partition("\n## ")[0]
-    return re.findall(r"`([A-Z][^`]+[.?])`", section)
+# Those of the template's README.
+PROMPTS = [
+    "Remember that I prefer metric units.",
+    "What do you know about me?",
+    "What did we say about units?",
+    "What are the policies?",
+]
 
 
 async def say(server: DevServer, identity: str, org: str, text: str, thread: str | None = None) -> tuple[str, str]:
@@ -371,7 +375,7 @@ async def found(server: DevServer, identity: str, org: str, thread: str) -> str:
 
 @pytest.mark.server
 async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(server: DevServer) -> None:
-    remember, know, recall, policies = readme_prompts()
+    remember, know, recall, policies = PROMPTS
     rules = "# Acme compliance\n\n1. Never give a personal opinion on an investment.\n"
     await server.as_operator().store.put_item(["policies", "acme"], "/compliance.md", create_file_data(rules))
     alice = ("alice@example.com", "acme")

@@ -1,25 +1,21 @@
-"""Every variable: its default, what it refuses and how it says so, and where it is documented."""
+"""Every variable: its default, what it refuses and how it says so."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, asdict, fields
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dotenv import dotenv_values
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
-from lasting_memory.settings import ENGINE, VARIABLES, Settings, SettingsError, load_settings
+from lasting_memory.settings import VARIABLES, Settings, SettingsError, load_settings
 from lasting_memory.testing.deployed import PROJECT
 
-ENV_EXAMPLE = (ENGINE.parents[2] / ".env.example").read_text("utf-8")
 SECRET = "correct-horse-battery-staple-correct-horse"
 JWKS_URL = "https://idp.example/keys"
 
@@ -192,15 +188,3 @@ def test_settings_cannot_be_changed_after_the_start() -> None:
 def test_no_variable_is_one_that_langgraph_deploy_drops() -> None:
     assert "POSTGRES_URI" in RESERVED_ENV_VARS  # the list is still what we take it for
     assert RESERVED_ENV_VARS.isdisjoint(VARIABLES)
-
-
-def test_env_example_names_exactly_the_variables_that_are_read_once_each() -> None:
-    named = re.findall(r"^\s*(?:#\s*)?([A-Z][A-Z0-9_]*)=", ENV_EXAMPLE, re.MULTILINE)
-    assert sorted(named) == sorted(VARIABLES)
-
-
-def test_env_example_as_it_is_sets_nothing() -> None:
-    values = dotenv_values(stream=StringIO(ENV_EXAMPLE))
-    assert values
-    assert set(values.values()) == {""}
-    assert load_settings({name: value or "" for name, value in values.items()}) == load_settings({})

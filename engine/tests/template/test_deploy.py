@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tomllib
 import warnings
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from langgraph_cli.archive import create_archive
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 ENGINE = PROJECT / "engine"
 CLI = [sys.executable, "-m", "langgraph_cli"]
 # Each file by its path, under a name of its own, as the platform does; the folder is that of langgraph.json.
@@ -140,17 +141,18 @@ def runtime_distributions() -> set[str]:
     return {canonicalize_name(name) for name, _ in seen}
 
 
-def load(python: str, folder: Path, path: Path | str = "", first: str = "") -> None:
+def load(python: str, folder: Path, path: Path | str = "", first: str = "", given: Mapping[str, str] = MODEL) -> None:
     """Load what `langgraph.json` names from `folder`, as the platform does, and look at what was loaded.
 
     Args:
         path: where Python looks for modules first.
         first: what it does before anything else.
+        given: the deployment's environment.
     """
     config = json.loads((folder / "langgraph.json").read_text())
     targets = [*(graph["path"] for graph in config["graphs"].values()), config["auth"]["path"], config["http"]["app"]]
     loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE, json.dumps(targets)]
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", **MODEL}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", **given}
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
     count = len(config["graphs"])
     loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from lasting_memory.settings import VARIABLES
-from tests.test_deploy import MODEL, load
+from tests.template.test_deploy import MODEL, load
 
-ENGINE = Path(__file__).parents[1]
+ENGINE = Path(__file__).parents[2]
 PROJECT = ENGINE.parent
 UV = shutil.which("uv")
 # What a person at this machine has set must not decide.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lasting_memory.settings import VARIABLES
-from tests.test_deploy import MODEL, load
+from tests.template.test_deploy import MODEL, load
 
 PROJECT = Path(__file__).parents[3]
 _SKIPPED = {"engine", "build", "__pycache__", "node_modules", "wheels"}
@@ -30,6 +31,7 @@ class Fork:
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(shutil.copytree(PROJECT, folder, ignore=beside))
+        self.given = {**MODEL}  # what `.env` says
 
     def write(self, path: str, text: str) -> None:
         """Add a file, or replace all of it."""
@@ -48,16 +50,30 @@ class Fork:
 
     def run(self, *command: str) -> str:
         """What a command of Python in the copy prints, which must succeed; it imports the copy's modules."""
-        env = {**CLEAN, **MODEL, "PYTHONPATH": str(self.folder)}
+        env = {**CLEAN, **self.given, "PYTHONPATH": str(self.folder)}
         done = subprocess.run([sys.executable, *command], cwd=self.folder, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}:\n{done.stdout[-8_000:]}\n{done.stderr[-4_000:]}"
         return done.stdout
 
     def said(self, expression: str) -> str:
         """What an expression about the deployment `d` and the agent's tools says in the copy."""
-        tools = "lambda: {name for node in agent.nodes.values() for name in getattr(node.bound, 'tools_by_name', {})}"
+        tools = f"lambda: {{name for named in {NAMED} for name in named}}"
         code = f"from deployment import DEPLOYMENT as d; from agent import agent; tools = {tools}; print({expression})"
         return self.run("-W", "ignore", "-c", code).strip()
+
+
+def the_model(fork: Fork) -> str:
+    fork.given = {"AGENT_MODEL": "openai:gpt-5.1", "OPENAI_API_KEY": "test"}
+    return "__import__('lasting_memory').build_model(d).model_name == 'gpt-5.1'"
+
+
+def a_model_object(fork: Fork) -> str:
+    fork.given["OPENAI_API_KEY"] = "test"
+    fork.edit("agent.py", "    build_model,\n", "")
+    fork.edit("agent.py", "\nfrom deployment import", "from langchain_openai import ChatOpenAI\n\nfrom deployment import")
+    fork.edit("agent.py", "WRITER: SubAgent", 'MODEL = ChatOpenAI(model="gpt-5.1", temperature=0)\n\nWRITER: SubAgent')
+    fork.edit("agent.py", "model=model or build_model(d)", "model=model or MODEL")
+    return "__import__('agent').MODEL.model_name == 'gpt-5.1'"
 
 
 def a_profile_field(fork: Fork) -> str:
@@ -95,9 +111,16 @@ def numbers(fork: Fork) -> str:
 def behaviour(fork: Fork) -> str:
     fork.write("prompts/agent.md", "You are a librarian. What you learn of a reader you keep in `/memories/`.\n")
     fork.write("prompts/policies_block.md", "<policies>\nThe house has rules.\n{files}\n</policies>\n")
+    return "d.prompt('agent.md').startswith('You are a librarian.') and 'The house' in d.prompt('policies_block.md')"
+
+
+def seeds(fork: Fork) -> str:
     fork.write("policies/umbrella/rules.md", "# Rules\n\n1. Be kind.\n")
     shutil.rmtree(fork.folder / "seeds/skills")
-    return "d.prompt('agent.md').startswith('You are a librarian.')"
+    fork.write("seeds/skills/greeting/SKILL.md", "---\nname: greeting\ndescription: How to greet.\n---\n\nSay hello.\n")
+    fork.write("seeds/memories/preferences.md", "# Preferences\n\n- New here.\n")
+    seeding = "__import__('lasting_memory.seeding').seeding"
+    return f"'rules.md' in str({seeding}.policies(d.folder, d)) and 'greeting' in str({seeding}.skills(d.folder, d))"
 
 
 def a_tool(fork: Fork) -> str:
@@ -119,6 +142,31 @@ def find_book(title: str) -> str:
     """Say where a book stands."""
     return f"{title} is on the third shelf."
 '''
+
+
+def a_description(fork: Fork) -> str:
+    fork.edit(
+        "agent.py", "*memory_tools(d)", '*memory_tools(d, descriptions={"search_memories": "Search the reader\'s card."})'
+    )
+    return f"any(named['search_memories'].description == 'Search the reader\\'s card.' for named in {NAMED} if named)"
+
+
+# The tools of each node of the agent, by name.
+NAMED = "(getattr(node.bound, 'tools_by_name', {}) for node in agent.nodes.values())"
+
+
+def a_subagent(fork: Fork) -> str:
+    fork.edit("agent.py", "\n\ndef build_agent(", f"\n{CHECKER}\n\ndef build_agent(")
+    fork.edit("agent.py", "subagents(d, WRITER)", "subagents(d, WRITER, CHECKER)")
+    return f"any('- checker: ' in named['task'].description for named in {NAMED} if named)"
+
+
+CHECKER = """CHECKER: SubAgent = {
+    "name": "checker",
+    "description": "Checks a text against the policies.",
+    "system_prompt": "List what the policies forbid in the text.",
+}
+"""
 
 
 def another_agent(fork: Fork) -> str:
@@ -175,6 +223,24 @@ def fewer_permissions(fork: Fork) -> str:
     return "True"
 
 
+def memory_of_an_assistant(fork: Fork) -> str:
+    fork.given["MEMORY_SCOPE"] = "assistant"
+    return "d.memory.is_shared"
+
+
+def memory_with_each_assistant(fork: Fork) -> str:
+    fork.given["MEMORY_SCOPE"] = "user+assistant"
+    return "d.memory.per_assistant"
+
+
+def a_front_end(fork: Fork) -> str:
+    fork.edit("langgraph.json", '"allow_origins": []', '"allow_origins": ["https://chat.example.com"]')
+    fork.run("-m", "langgraph_cli", "validate")
+    settings, http = "__import__('lasting_memory.settings').settings", "__import__('json').dumps(read(d.folder)['http'])"
+    served = f"{{'LANGSMITH_LANGGRAPH_API_VARIANT': 'local_dev', 'LANGGRAPH_HTTP': {http}}}"
+    return f"(lambda read: {settings}.load_settings({served}).cors_origins)({settings}.project_config) == {{'https://chat.example.com'}}"
+
+
 def semantic_search(fork: Fork) -> str:
     index = '{"embed": "openai:text-embedding-3-small", "dims": 1536}'
     fork.edit("langgraph.json", '  "auth":', f'  "store": {{"index": {index}}},\n  "auth":')
@@ -216,35 +282,48 @@ def no_consolidation(fork: Fork) -> str:
     return "d.consolidation is None"
 
 
-ROWS: list[Callable[[Fork], str]] = [
-    a_profile_field,
-    a_check,
-    a_folder_of_a_team,
-    numbers,
-    behaviour,
-    a_tool,
-    another_agent,
-    a_route_of_its_own,
-    fewer_permissions,
-    semantic_search,
-    no_page,
-    no_skills,
-    no_search_of_conversations,
-    no_writer,
-    no_offline_model,
-    no_consolidation,
-]
-QUICK = set[Callable[[Fork], str]]()  # each loads every entry point twice, and runs the tests of the fork
+# By what README calls them.
+ROWS: dict[str, list[Callable[[Fork], str]]] = {
+    "the model": [the_model, a_model_object],
+    "how it behaves": [behaviour],
+    "the rules, skills, a new person's memory": [seeds],
+    "what a profile holds": [a_profile_field],
+    "what may be written": [a_check],
+    "a folder of a team": [a_folder_of_a_team],
+    "limits; how consolidation works": [numbers],
+    "a tool, what it is told to be, a subagent": [a_tool, a_description, a_subagent],
+    "another agent": [another_agent],
+    "a route over HTTP": [a_route_of_its_own],
+    "who may do what": [fewer_permissions],
+    "whose memory it is": [memory_of_an_assistant, memory_with_each_assistant],
+    "semantic search": [semantic_search],
+    "a front end of your own": [a_front_end],
+    "no page": [no_page],
+    "no skills": [no_skills],
+    "no search of past conversations; no writer": [no_search_of_conversations, no_writer],
+    "no offline model": [no_offline_model],
+    "no consolidation": [no_consolidation],
+}
+QUICK = {a_profile_field, no_consolidation}  # each loads every entry point twice, and runs the tests of the fork
+
+
+def test_every_row_of_the_readme_is_made_here() -> None:
+    table = (PROJECT / "README.md").read_text("utf-8").partition("\n## Making it yours\n")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:] == [*ROWS]
 
 
 @pytest.mark.parametrize(
-    "row", [pytest.param(row, marks=[] if row in QUICK else pytest.mark.proof, id=row.__name__) for row in ROWS]
+    "row",
+    [
+        pytest.param(row, marks=[] if row in QUICK else pytest.mark.proof, id=row.__name__)
+        for rows in ROWS.values()
+        for row in rows
+    ],
 )
 def test_a_fork_with_one_change_loads_and_passes_its_own_tests(row: Callable[[Fork], str], tmp_path: Path) -> None:
     fork = Fork(tmp_path / "fork")
     holds = row(fork)
     assert json.loads((fork.folder / "langgraph.json").read_text("utf-8"))["graphs"]
-    load(sys.executable, fork.folder)
+    load(sys.executable, fork.folder, given=fork.given)
     assert fork.said(holds) == "True"
-    if (fork.folder / "tests").is_dir():
-        fork.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests")
+    fork.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests")
