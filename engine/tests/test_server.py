@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
+from lasting_memory import recall, seeding
+from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import deployed
@@ -143,6 +145,25 @@ async def test_the_platform_s_semantic_index_is_used_where_langgraph_json_has_on
     assert "Has a puppy." in tool_results(last)[0]
     assert "- Has a puppy." in system_text(last)
     assert "we sold the vehicle" in str(last["messages"])
+
+
+async def test_the_command_for_another_model_has_everybody_s_conversations_embedded_anew(
+    indexed: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client, operator = indexed.as_user(alice), indexed.as_operator()
+    thread = await new_thread(client)
+    model.script("we have a puppy", [Text("done")])
+    await run_turn(client, thread, "we have a puppy")
+    pet: Any = {"params": {"q": "pet"}}
+    assert [talk["thread_id"] for talk in (await client.http.get("/memory/search", **pet))["conversations"]] == [thread]
+    where = namespaces.recall(Actor(alice, "acme"), "texts")
+    assert (await operator.store.get_item(where, recall.MODEL))["value"] == {"model": f"embed, {len(SUBJECTS)} dimensions"}
+    await operator.store.put_item(where, recall.MODEL, {"model": "another"}, index=False)
+    assert (await client.http.get("/memory/search", **pet))["conversations"] == []
+    lines = await seeding.seed(operator, [seeding.EMBEDDINGS], deployed(), prune=False)
+    assert f"{where[1]}: embedded anew" in lines
+    assert [talk["thread_id"] for talk in (await client.http.get("/memory/search", **pet))["conversations"]] == [thread]
+    assert seeding.EMBEDDINGS not in seeding.PARTS
 
 
 def test_a_bad_setting_stops_the_start_and_names_itself(tmp_path: Any) -> None:

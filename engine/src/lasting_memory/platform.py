@@ -58,12 +58,26 @@ async def store() -> BaseStore:
     return runs_store
 
 
-def has_index(store: BaseStore) -> bool:
-    """Whether the store ranks by meaning. The platform's does not say so itself, but its configuration does."""
+def embedding_model(store: BaseStore) -> str:
+    """The model that embeds what the store's semantic index holds, and its dimensions; empty if there is no such index.
+
+    The platform's store does not say so itself, but its configuration does: as a text, or as what was loaded from it.
+    """
     if hasattr(store, "index_config"):
-        return bool(store.index_config)
-    config = sys.modules.get("langgraph_api.config")  # only on a server
-    return bool(config and (config.STORE_CONFIG or {}).get("index"))
+        index = store.index_config
+    else:
+        config = sys.modules.get("langgraph_api.config")  # only on a server
+        index = (config.STORE_CONFIG or {}).get("index") if config else None
+    if not index:
+        return ""
+    embed = index.get("embed")
+    if isinstance(embed, str):  # ./file.py:function, or provider:model
+        name = embed.rsplit(":", 1)[-1] if ".py:" in embed else embed.split(":", 1)[-1]
+    else:
+        function = getattr(embed, "func", None) or getattr(embed, "afunc", None) or embed
+        names = (getattr(embed, "model", None), getattr(embed, "model_name", None), getattr(function, "__name__", None))
+        name = next((each for each in names if isinstance(each, str)), type(embed).__name__)
+    return f"{name.removeprefix('models/')}, {index.get('dims')} dimensions"
 
 
 def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:

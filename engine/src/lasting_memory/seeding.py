@@ -1,10 +1,13 @@
 """Put policies, skills, first memories and the consolidation cron into a deployment. Safe to repeat.
 
-    python -m seeds [--url URL] [--prune] [--token] [policies|skills|memories|cron|all]
+    python -m seeds [--url URL] [--prune] [--token] [policies|skills|memories|cron|all|embeddings]
 
 It comes in as Studio does: a deployment on LangSmith wants a LangSmith API key in the environment, `langgraph dev` wants none.
 With `--token` it comes in with an operator's token, read from standard input, where Studio is not let in. All files are checked
 before any is written. Folder names of organizations and people may be percent-encoded.
+
+`embeddings`, which `all` leaves out, is for another embedding model in `store.index`: past conversations are embedded anew,
+each person's with their next search and consolidation.
 """
 
 import argparse
@@ -27,6 +30,7 @@ from lasting_memory import validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, IdentityError
+from lasting_memory.recall import MODEL
 from lasting_memory.settings import (
     CONSOLIDATION_GRAPH,
     SettingsError,
@@ -38,6 +42,7 @@ from lasting_memory.settings import (
 )
 
 PARTS = ("policies", "skills", "memories", "cron")
+EMBEDDINGS = "embeddings"
 # Marks the cron that this command owns. It leaves other crons alone.
 CRON_MARK = {"created_by": "seeds"}
 _PAGE = 100
@@ -177,6 +182,13 @@ async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[
     return changes
 
 
+async def embedding_changes(client: LangGraphClient) -> list[Change]:
+    """For each person whose conversations are embedded: forget by which model, so that they are embedded anew."""
+    texts = namespaces.recall_prefix("texts")
+    people = await _pages(client.store.list_namespaces, "namespaces", prefix=[texts])
+    return [(f"{person}: embedded anew", partial(client.store.delete_item, [texts, person], MODEL)) for _, person in people]
+
+
 async def _assistants(client: LangGraphClient) -> dict[str, str]:
     """The graph of every assistant, by id."""
     return {str(found["assistant_id"]): found["graph_id"] for found in await _pages(client.assistants.search)}
@@ -203,6 +215,8 @@ async def seed(client: LangGraphClient, parts: Sequence[str], deployment: Deploy
         changes += await file_changes(client, namespace, files, prune=prune)
     if "cron" in parts:
         changes += await cron_changes(client, deployment)
+    if EMBEDDINGS in parts:
+        changes += await embedding_changes(client)
     for line, apply in changes:
         await apply()
         print(line, flush=True)
@@ -212,7 +226,7 @@ async def seed(client: LangGraphClient, parts: Sequence[str], deployment: Deploy
 async def _main(deployment: Deployment) -> str | None:
     """The command. Returns the reason in one line if the deployment has not the repository's state."""
     parser = argparse.ArgumentParser(prog="python -m seeds", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("part", nargs="?", choices=[*PARTS, "all"], default="all")
+    parser.add_argument("part", nargs="?", choices=[*PARTS, "all", EMBEDDINGS], default="all")
     parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: the one `make dev` started)")
     parser.add_argument("--prune", action="store_true", help="delete policies and skills the repository no longer has")
     parser.add_argument("--token", action="store_true", help="read an operator's token from standard input")

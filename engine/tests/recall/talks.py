@@ -46,7 +46,7 @@ def threads_of(*messages: Any) -> Platform:
 
 
 async def left(store: BaseStore) -> list[Any]:
-    parts: tuple[Any, ...] = ("documents", "new", "segments", "texts")
+    parts: tuple[Any, ...] = ("documents", "new", "segments", "texts", "waiting")
     return [item for part in parts for item in await store.asearch(namespaces.recall(ALICE, part), limit=10)]
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from langgraph.store.base import BaseStore, IndexConfig
+import asyncio
+import zlib
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from langgraph.store.base import BaseStore, IndexConfig, ensure_embeddings
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory import platform
 from lasting_memory.people import namespaces
-from lasting_memory.recall import retrieval
+from lasting_memory.recall import MODEL, results_text, retrieval, search
 from lasting_memory.recall.index import forget
 from lasting_memory.testing.embedding import SUBJECTS, LatentSemanticAnalysis, embed
 from lasting_memory.testing.platform import Platform
@@ -31,6 +40,137 @@ async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> N
 async def test_without_a_semantic_index_nothing_is_stored_for_it(store: BaseStore, threads: Platform) -> None:
     assert await hits(store, threads, "vehicle") == []
     assert await store.asearch(namespaces.recall(ALICE, "texts"), limit=10) == []
+
+
+_DIMS = len(SUBJECTS) + 300
+
+
+class Embedding:
+    """The tests' embedding, in which texts of no subject are unlike each other, too, as slow or as broken as a test wants it.
+
+    `texts` are the passages that it was given.
+    """
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self.error: Exception | None = None
+        self.store = InMemoryStore(index=IndexConfig(embed=self.embed, dims=_DIMS, fields=["content"]))
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        passages = [text for text in texts if text.startswith("user:")]
+        if passages:
+            await self.may_go_on.wait()
+            if self.error:
+                raise self.error
+        self.texts += passages
+        own = [np.random.default_rng(zlib.crc32(text.encode())).normal(size=_DIMS - len(SUBJECTS)) for text in texts]
+        return [subject + (0.01 * noise).tolist() for subject, noise in zip(embed(texts), own, strict=True)]
+
+
+async def test_what_is_about_nothing_that_was_said_finds_nothing(threads: Platform) -> None:
+    store = Embedding().store
+    assert await hits(store, threads, "pet") == ["dog"]
+    assert await hits(store, threads, "giraffe") == []
+    results = await search(store, threads, ALICE, "giraffe", 5, agents=["agent"])
+    assert results_text("giraffe", results) == "Nothing found in 3 earlier conversations."
+
+
+async def test_a_conversation_that_only_its_meaning_found_is_named_as_one(threads: Platform) -> None:
+    results = await search(Embedding().store, threads, ALICE, "pet, belt", 5, agents=["agent"])
+    heads = [line for line in results_text("pet, belt", results).splitlines() if "thread_id=" in line]
+    assert [line.split(" ", 1)[1] for line in heads] == ["thread_id=car", "thread_id=dog (none of the words; alike in meaning)"]
+
+
+async def test_of_a_longer_conversation_only_what_is_new_is_embedded(threads: Platform) -> None:
+    embedding, said = Embedding(), [f"turn {number} " + "about the car " * 50 for number in range(10)]
+    say(threads, "long", *said, days=1)
+    await hits(embedding.store, threads, "car")
+    assert len([text for text in embedding.texts if "turn" in text]) == 10
+    embedding.texts.clear()
+    say(threads, "long", *said, "and a puppy " * 70, days=0.5)
+    assert "long" in await hits(embedding.store, threads, "pet")
+    assert [text[:17] for text in embedding.texts] == ["user: and a puppy"]
+
+
+async def test_a_search_waits_for_embeddings_for_a_moment_only_and_they_go_on_behind_it(
+    threads: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrieval, "EMBED_SECONDS", 0.05)
+    embedding = Embedding()
+    embedding.may_go_on.clear()
+    results = await search(embedding.store, threads, ALICE, "belt", 5, agents=["agent"])
+    assert [item.conversation.thread_id for item in results.matches] == ["car"]
+    assert results.outstanding == 3
+    assert "[3 older conversations are not indexed yet; search again]" in results_text("belt", results)
+    embedding.may_go_on.set()
+    waiting = namespaces.recall(ALICE, "waiting")
+    async with asyncio.timeout(5):
+        while await embedding.store.asearch(waiting):  # noqa: ASYNC110  # the store has no event
+            await asyncio.sleep(0.01)
+    assert await hits(embedding.store, threads, "pet") == ["dog"]
+    assert len(embedding.texts) == 3
+
+
+async def test_while_embedding_fails_words_find_and_afterwards_nothing_is_lost(
+    threads: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedding = Embedding()
+    embedding.error = TimeoutError("the provider is away")
+    assert await hits(embedding.store, threads, "belt") == ["car"]
+    assert "Past conversations were not embedded: TimeoutError('the provider is away')" in caplog.text
+    embedding.error = None
+    assert await hits(embedding.store, threads, "pet") == ["dog"]
+
+
+async def test_a_semantic_index_that_is_switched_on_later_has_every_conversation(threads: Platform) -> None:
+    embedding = Embedding()
+    embedding.store.index_config, index = None, embedding.store.index_config
+    assert await hits(embedding.store, threads, "pet") == []
+    embedding.store.index_config = index
+    assert await hits(embedding.store, threads, "pet") == ["dog"]
+
+
+async def test_another_model_is_noticed_and_the_command_it_names_embeds_everything_anew(
+    threads: Platform, caplog: pytest.LogCaptureFixture
+) -> None:
+    embedding = Embedding()
+    assert await hits(embedding.store, threads, "pet") == ["dog"]
+    where = namespaces.recall(ALICE, "texts"), MODEL
+    assert (await embedding.store.aget(*where)).value == {"model": "embed, 303 dimensions"}  # type: ignore[union-attr]
+    await embedding.store.aput(*where, {"model": "older, 303 dimensions"}, index=False)
+    embedding.texts.clear()
+    say(threads, "new", "The oven is hot", days=0)
+    assert await hits(embedding.store, threads, "pet") == []  # vectors of two models mean nothing to each other
+    assert await hits(embedding.store, threads, "oven") == ["new"]
+    assert embedding.texts == []
+    said = "The store has vectors of older, 303 dimensions, and store.index says embed, 303 dimensions"
+    assert said in caplog.text
+    assert "python -m seeds embeddings" in caplog.text
+    await embedding.store.adelete(*where)  # what the command does
+    assert await hits(embedding.store, threads, "pet") == ["dog"]
+    assert len(embedding.texts) == 4
+
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@pytest.mark.parametrize(
+    ("configured", "loaded"),
+    [
+        ("openai:text-embedding-3-small", SimpleNamespace(model="text-embedding-3-small")),
+        ("google_genai:gemini-embedding-001", SimpleNamespace(model="models/gemini-embedding-001")),
+        ("ollama:nomic-embed-text:latest", SimpleNamespace(model="nomic-embed-text:latest")),
+        (f"huggingface:{MINILM}", SimpleNamespace(model_name=MINILM)),
+        ("./embedding.py:embed", ensure_embeddings(embed)),
+    ],
+)
+def test_a_model_has_one_name_as_configured_and_as_loaded(configured: str, loaded: object) -> None:
+    def name(model: object, dims: int) -> str:
+        return platform.embedding_model(cast("Any", SimpleNamespace(index_config={"embed": model, "dims": dims})))
+
+    assert name(configured, 8) == name(loaded, 8) != name(loaded, 9)
 
 
 async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:

@@ -119,7 +119,7 @@ def _search_memories(deployment: Deployment) -> BaseTool:
 
 async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[str, str]]:
     """Keys and snippets of the best of at most so many files: by the semantic index, if there is one, otherwise by BM25."""
-    near = await store.asearch(namespace, query=query, limit=_NEAR) if platform.has_index(store) else []
+    near = await store.asearch(namespace, query=query, limit=_NEAR) if platform.embedding_model(store) else []
     if any(item.score is not None for item in near):
         return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
     items = await store.asearch(namespace, limit=most)

@@ -74,13 +74,18 @@ def journal(files: Namespace, key: str) -> Namespace:
     return (*journals(files), hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-RecallPart = Literal["documents", "new", "segments", "texts"]
+RecallPart = Literal["documents", "new", "segments", "texts", "waiting"]
 RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
 
 
 def recall(actor: Actor, part: RecallPart) -> Namespace:
     """Namespaces of the index of a person's past conversations (`recall/index.py` says what each part holds)."""
-    return (f"recall_{part}", person_label(actor))
+    return (recall_prefix(part), person_label(actor))
+
+
+def recall_prefix(part: RecallPart) -> str:
+    """The first label of everybody's namespaces of a part of that index; the second is the person."""
+    return f"recall_{part}"
 
 
 def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:

@@ -1,12 +1,14 @@
 """The index of a person's past conversations, derived from their threads, in the store. Each search brings it up to date.
 
-Four namespaces a person (`namespaces.recall`):
+Five namespaces a person (`namespaces.recall`):
 
 - `documents`: an item for each conversation (`documents.Document`), the buckets of the segments, and the watermark: a time up
   to which all changed conversations are indexed. Those that changed later are compared one by one.
 - `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` merges them into a segment.
 - `segments`: the header of each. `FANOUT` of about one size are merged, so that 10,000 conversations are in a dozen.
 - `texts`: passages for the store's semantic index, where it has one (`recall/semantic.py`).
+- `waiting`: conversations whose passages are not in that index yet. Embedding takes long, so a search waits seconds for it;
+  what is left goes on behind it, in this process, or with the next search or consolidation.
 
 The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
 has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges
@@ -15,17 +17,19 @@ that cannot be read is made anew.
 """
 
 import asyncio
+import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from hashlib import blake2b
 from typing import Any, cast
 
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import semantic
@@ -47,6 +51,8 @@ from lasting_memory.recall.documents import (
     version_of,
 )
 
+logger = logging.getLogger("memory")
+
 # New conversations that become a segment, and segments of about one size that become a larger one.
 MERGE_AT, FANOUT = 64, 4
 WATERMARK = "watermark"
@@ -58,15 +64,21 @@ _BUCKET_BYTES, _CONVERSATION_BYTES = 4_096, 400
 _PUT_PAGE, _MOST = 200, 1_000
 # Threads of a page: listed (of the first page and the others), by which pages overlap, and read.
 _FIRST_PAGE, _PAGE, _OVERLAP, _READ_PAGE = 20, 1_000, 5, 50
+# Conversations that are embedded before the list of the waiting is read again.
+_EMBED_PAGE = 10
 
 
 @dataclass(slots=True)
 class Index:
-    """The index before any bucket is read: its conversations, and the time up to which it is complete."""
+    """The index before any bucket is read: its conversations, and the time up to which it is complete.
+
+    `outstanding` counts the conversations that are not in it yet, or not by their meaning; `meaning` says whether that counts.
+    """
 
     parts: list[Postings] = field(default_factory=list)
     watermark: int = 0
     outstanding: int = 0
+    meaning: bool = False
 
     def lacks(self, wanted: Mapping[str, int]) -> list[str]:
         """Those of the threads that are not indexed in this version."""
@@ -112,9 +124,14 @@ async def index_conversations(
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
     documents = namespaces.recall(actor, "documents")
     made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
-    ops = await semantic.text_ops(store, actor, {key_of(talk.thread_id): talk for talk in talks})
+    ops, embedded = list[PutOp](), platform.embedding_model(store)
     for text, words in made:
-        ops += [PutOp(documents, document_key(key_of(text.thread_id)), text.stored(), index=False), _new_part(actor, words)]
+        key = key_of(text.thread_id)
+        ops += [PutOp(documents, document_key(key), text.stored(), index=False), _new_part(actor, words)]
+        if embedded:
+            # Of another version it is another item: it may be put while this one is worked off.
+            waits = {"thread_id": text.thread_id, "version": text.version}
+            ops.append(PutOp(namespaces.recall(actor, "waiting"), f"{key:016x}@{text.version}", waits, index=False))
     await _write(store, actor, ops, began)
 
 
@@ -129,11 +146,13 @@ async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str
     await _write(store, actor, [*ops, *(PutOp(documents, document_key(key), None) for key in gone)], began)
 
 
-async def _write(store: BaseStore, actor: identity.Actor, ops: Iterable[PutOp], began: journal.Began | None) -> None:
+async def _write(store: BaseStore, actor: identity.Actor, ops: Iterable[PutOp], began: journal.Began | None) -> bool:
     """Write to a person's index; nothing if they were forgotten since the request of this `began`, or else the run, began."""
-    if not await journal.is_forgotten(store, began or journal.began(actor)):
-        await _put(store, ops)
-        await _merge(store, actor)
+    if await journal.is_forgotten(store, began or journal.began(actor)):
+        return False
+    await _put(store, ops)
+    await _merge(store, actor)
+    return True
 
 
 async def _put(store: BaseStore, ops: Iterable[PutOp]) -> None:
@@ -211,17 +230,20 @@ async def catch_up(
     agents: Collection[str],
     current: str = "",
     most: int = sys.maxsize,
+    seconds: float | None = None,
     began: journal.Began | None = None,
 ) -> Index:
     """Index the conversations that have changed since the watermark, and move it.
 
-    Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these.
+    Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these. Waits
+    for embeddings at most so many seconds (None: until all are there).
     """
     try:
         index = await load(store, actor)
     except DamagedError:
         await forget(store, actor)
         index = Index()
+    index = await _with_meaning(store, actor, index, began)
     listed = await _changed(threads, actor, agents, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
     others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
     stale = index.lacks(others)
@@ -238,7 +260,72 @@ async def catch_up(
         newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
         value = {"format": FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
         await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
+    if index.meaning:
+        embed = partial(_embed_waiting, store, threads, actor, agents, began)
+        index.outstanding += await _embed(store, actor, embed, seconds)
     return index
+
+
+async def _with_meaning(store: BaseStore, actor: identity.Actor, index: Index, began: journal.Began | None) -> Index:
+    """The index, and whether its meaning counts. An empty one if the store has a semantic index now that knows none of it."""
+    model, key = platform.embedding_model(store), (namespaces.recall(actor, "texts"), semantic.MODEL)
+    if model:
+        item = await store.aget(*key)
+        known = model if item is None else str(item.value.get("model"))
+        if item is None:
+            if index.parts:
+                await forget(store, actor)
+                index = Index()
+            await _write(store, actor, [PutOp(*key, {"model": model}, index=False)], began)
+        elif known != model:
+            _warn_of_change(known, model)
+        index.meaning = known == model
+    return index
+
+
+@cache
+def _warn_of_change(before: str, now: str) -> None:
+    logger.warning(
+        "The store has vectors of %s, and store.index says %s: past conversations are found by their words alone. "
+        "`python -m seeds embeddings --url <server>` has all of them embedded anew.",
+        before,
+        now,
+    )
+
+
+# Who embeds for whom, by event loop and person.
+_embedding: dict[tuple[asyncio.AbstractEventLoop, identity.Actor], asyncio.Task[None]] = {}
+
+
+async def _embed(
+    store: BaseStore, actor: identity.Actor, work: Callable[[], Coroutine[Any, Any, None]], seconds: float | None
+) -> int:
+    """Begin to embed what waits for it, and wait so many seconds. Returns the number of conversations that still wait."""
+    waiting = namespaces.recall(actor, "waiting")
+    if not await store.asearch(waiting, limit=1):
+        return 0
+    key = asyncio.get_running_loop(), actor
+    if key not in _embedding:
+        _embedding[key] = asyncio.create_task(work())
+        _embedding[key].add_done_callback(lambda _: _embedding.pop(key, None))
+    await asyncio.wait({_embedding[key]}, timeout=seconds)
+    return len(await store.asearch(waiting, limit=_MOST))
+
+
+async def _embed_waiting(
+    store: BaseStore, threads: Threads, actor: identity.Actor, agents: Collection[str], began: journal.Began | None
+) -> None:
+    waiting = namespaces.recall(actor, "waiting")
+    try:
+        while items := await store.asearch(waiting, limit=_MOST):
+            newest = sorted(items, key=lambda item: -int(item.value["version"]))[:_EMBED_PAGE]
+            ids = list(dict.fromkeys(str(item.value["thread_id"]) for item in newest))
+            there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, ids)}
+            ops = await semantic.text_ops(store, actor, {key_of(thread_id): there.get(thread_id) for thread_id in ids})
+            if not await _write(store, actor, [*ops, *(PutOp(waiting, item.key, None) for item in newest)], began):
+                return
+    except Exception as error:  # whatever a provider of embeddings raises, words find it, and the next search tries again
+        logger.warning("Past conversations were not embedded: %r.", error, exc_info=True)
 
 
 async def _changed(threads: Threads, actor: identity.Actor, agents: Collection[str], since: int) -> dict[str, int]:
@@ -269,6 +356,6 @@ async def read_conversations(
 
 async def forget(store: BaseStore, actor: identity.Actor) -> None:
     """Drop a person's index. The next search makes it anew."""
-    for part in ("new", "segments", "documents", "texts"):
+    for part in namespaces.RECALL_PARTS:
         while page := await store.asearch(namespaces.recall(actor, part), limit=_PUT_PAGE):
             await store.abatch([PutOp(item.namespace, item.key, None) for item in page])

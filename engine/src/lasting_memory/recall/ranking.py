@@ -79,11 +79,12 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A conversation's score, and its turns that have one, best first."""
+    """A conversation's score, its turns that have one, best first, and whether words found it."""
 
     document: Document
     score: float
     turns: tuple[tuple[int, float], ...]
+    by_words: bool = True
 
 
 def inverse_frequency(texts: Array, total: float) -> Array:

@@ -33,16 +33,19 @@ CANDIDATES = 48
 _TRIES = 3
 # Unindexed conversations that one search reads and indexes at most, newest first.
 MAX_CATCH_UP = 100
-# Weight of similarity in meaning beside words. With vectors of a person's own words only (LSA) it finds as many conversations
-# as words alone on each development set, and quotes 0.3 points fewer turns on one. A higher weight is worse.
+# Seconds for which one search waits for the embeddings of what it indexed.
+EMBED_SECONDS = 3.0
+# Weight of similarity in meaning beside words, both up to 1. Higher ones find no more (docs/recall.md).
 DENSE_WEIGHT = 0.2
 PAGE_TURNS = 20
 # Characters of a turn among many. Most turns are shorter.
 _TURN_CHARS = 250
 # A shorter excerpt is not worth its line.
 _LEAST_CHARS = 60
-# Characters of a conversation's head, of a speaker's name, and of a query.
-_HEAD_CHARS, _NAME_CHARS, _QUERY_CHARS = 64, 40, 4_000
+# Characters of a speaker's name, and of a query.
+_NAME_CHARS, _QUERY_CHARS = 40, 4_000
+# Said of a conversation that only its meaning found.
+_ALIKE = " (none of the words; alike in meaning)"
 # Turns of one conversation that a search shows a person.
 _EXCERPTS = 2
 # Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
@@ -51,15 +54,16 @@ _LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A matching conversation, and its matching turns, best first, each with its score."""
+    """A matching conversation, its matching turns, best first, each with its score, and whether it shares words at all."""
 
     conversation: Conversation
     turns: tuple[tuple[int, float], ...]
+    by_words: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Matching conversations, best first; the number of searched ones, and of those that are not indexed yet."""
+    """Matching conversations, best first; the number of searched ones, and of those that are not wholly indexed yet."""
 
     matches: list[Match]
     searched: int
@@ -86,13 +90,14 @@ async def search(
     """
     tries, own = 0, key_of(str(current))
     while True:
-        index = await catch_up(store, threads, actor, agents=agents, current=current or "", most=MAX_CATCH_UP, began=began)
+        limits: dict[str, Any] = {"most": MAX_CATCH_UP, "seconds": EMBED_SECONDS}
+        index = await catch_up(store, threads, actor, agents=agents, current=current or "", began=began, **limits)
         languages = {name for part in index.parts for name in part.languages}
         asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives)
         try:
             buckets = await read_buckets(store, actor, index.parts, {hashed for group in asked.groups for hashed in group})
             keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
-            near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS])
+            near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS]) if index.meaning else {}
             near.pop(own, None)
             items = await store.abatch(
                 [GetOp(namespaces.recall(actor, "documents"), document_key(key)) for key in dict.fromkeys([*keys, *near])]
@@ -136,20 +141,20 @@ def _matching(
 
 
 def _ranked(
-    asked: ranking.Question, frequencies: ranking.Frequencies, near: dict[int, tuple[float, int]], documents: Sequence[Document]
+    asked: ranking.Question, frequencies: ranking.Frequencies, near: Mapping[int, semantic.Near], documents: Sequence[Document]
 ) -> list[ranking.Scored]:
-    """Candidates ranked by words, and by meaning where there is an index of it."""
+    """Candidates ranked by words, and by meaning where there is an index of it. What only that finds must be clearly near."""
     scored = {key_of(item.document.thread_id): item for item in ranking.score(asked, documents, frequencies)}
     by_key = {key_of(document.thread_id): document for document in documents}
-    dense = {key: similarity for key, (similarity, _) in near.items() if key in by_key}
+    dense = {key: hit.similarity for key, hit in near.items() if key in scored or (hit.clear and key in by_key)}
     for key, score in fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT).items():
-        item = scored[key] if key in scored else ranking.Scored(by_key[key], 0.0, ((near[key][1], 1.0),))
+        item = scored.get(key) or ranking.Scored(by_key[key], 0.0, ((near[key].turn, 1.0),), by_words=False)
         scored[key] = replace(item, score=score)
     return sorted(scored.values(), key=lambda item: -item.score)
 
 
 def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], weight: float) -> dict[int, float]:
-    """Weighted sum of both, each scaled to 0 to 1 first. Measured: rank fusion with equal votes is worse than either."""
+    """Weighted sum of scores by words, as shares of the best, and similarities, stretched from 0 for the lowest to 1."""
     best = max(lexical_scores.values(), default=0.0) or 1.0
     low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)
     dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
@@ -170,18 +175,24 @@ async def _shown(
     wanted = [item.document.thread_id for item in ranked]
     there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, wanted)} if wanted else {}
     await drop(store, actor, {*wanted} - there.keys(), began)
-    return [Match(talk, item.turns) for item in ranked if (talk := there.get(item.document.thread_id))]
+    return [Match(talk, item.turns, item.by_words) for item in ranked if (talk := there.get(item.document.thread_id))]
 
 
 def results_text(
     query: str, results: Results, alternatives: Sequence[str] = (), chars: int = DEFAULTS.search_result_chars
 ) -> str:
-    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order."""
+    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order.
+
+    Where a conversation has none of the words, its head says so.
+    """
     matches, words = results.matches, _stems(" ".join([query[:_QUERY_CHARS], *alternatives]))
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{left}"
-    room = chars - _HEAD_CHARS * len(matches)
+    heads = [
+        f"{item.conversation.date} thread_id={item.conversation.thread_id}{_ALIKE * (not item.by_words)}" for item in matches
+    ]
+    room = chars - len(left) - sum(len(head) + 2 for head in heads)
     # Where few conversations match, excerpts may be long.
     most = max(_TURN_CHARS, room // len(matches) // 4)
     chosen: list[dict[int, str]] = [{} for _ in matches]
@@ -196,7 +207,6 @@ def results_text(
         if share >= min(_LEAST_CHARS, len(turns[turn].text)):
             chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, share)
             room -= len(line)
-    heads = (f"{item.conversation.date} thread_id={item.conversation.thread_id}" for item in matches)
     texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
     return "\n\n".join(texts)[: chars - len(left)] + left
 

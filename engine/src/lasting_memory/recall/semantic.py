@@ -1,13 +1,16 @@
 """Past conversations in the platform's semantic index, where the deployment has one (`store.index` in langgraph.json).
 
-Without one nothing is stored for it. Items are passages of a few turns, embedded by their field `text`.
+Without one nothing is stored for it. Items are passages of a few turns, embedded by their field `text`; a list of a
+conversation's passages, so that only those that changed are embedded again; and the model that embedded all of them.
 """
 
+import statistics
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
 
-from langgraph.store.base import BaseStore, GetOp, PutOp
+from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
 
-from lasting_memory import platform
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.conversations import Conversation
 
@@ -15,40 +18,62 @@ from lasting_memory.recall.conversations import Conversation
 PASSAGE_CHARS, MAX_PASSAGES = 800, 200
 # Passages that a search asks for.
 FOUND = 50
+# How similar something meaningless is to a person's passages (the median of so many) tells what similarity is none: models
+# differ too much for one number. It must be exceeded by so much of the rest up to 1. With all-MiniLM-L6-v2 on LoCoMo 1-5, one
+# of 80 questions about something else then finds anything, and 10 of 760 real ones nothing.
+_MEANINGLESS, _MEANINGLESS_PASSAGES, _CLEARLY = "zzz", 10, 0.15
+# Key of the item that names the model.
+MODEL = "model"
+
+
+class Near(NamedTuple):
+    """The best passage of a conversation: its similarity and first turn, and whether it is similar at all."""
+
+    similarity: float
+    turn: int
+    clear: bool
 
 
 async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, Conversation | None]) -> list[PutOp]:
     """The operations that replace the passages of conversations, by number, in the index; None removes a conversation's."""
-    if any(talks.values()) and not platform.has_index(store):
-        return []
     namespace, ops = namespaces.recall(actor, "texts"), list[PutOp]()
     items = await store.abatch([GetOp(namespace, f"{key:016x}/passages") for key in talks])
     for (key, talk), item in zip(talks.items(), items, strict=True):
-        # A repeated text counts once.
+        # A repeated text counts once. Of an endless conversation the end.
         first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
-        texts = list(first.items())[:MAX_PASSAGES]
-        for number, (text, turn) in enumerate(texts):
-            ops.append(PutOp(namespace, f"{key:016x}/{number}", {"text": text, "turn": turn, "key": str(key)}, index=["text"]))
-        before = _number(getattr(item, "value", {}).get("count"))
-        ops += [PutOp(namespace, f"{key:016x}/{number}", None) for number in range(len(texts), before)]
-        ops.append(PutOp(namespace, f"{key:016x}/passages", {"count": len(texts)} if talk else None, index=False))
+        made = {f"{key:016x}/{_name(text, turn)}": (text, turn) for text, turn in list(first.items())[:MAX_PASSAGES]}
+        before = set(map(str, getattr(item, "value", {}).get("passages", ())))
+        for name in made.keys() - before:
+            ops.append(PutOp(namespace, name, dict(zip(("text", "turn"), made[name], strict=True)), index=["text"]))
+        ops += [PutOp(namespace, name, None) for name in before - made.keys()]
+        if talk or item:
+            ops.append(PutOp(namespace, f"{key:016x}/passages", {"passages": sorted(made)} if talk else None, index=False))
     return ops
 
 
-async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, tuple[float, int]]:
-    """Conversations near in meaning, by number: similarity and first turn of the best passage."""
-    best: dict[int, tuple[float, int]] = {}
-    if not query.strip() or not platform.has_index(store):
+def _name(text: str, turn: int) -> str:
+    return blake2b(f"{turn} {text}".encode(), digest_size=12).hexdigest()
+
+
+async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, Near]:
+    """Conversations by number, as near as their best passage is to the query."""
+    best: dict[int, Near] = {}
+    if not query.strip():
         return best
-    for item in await store.asearch(namespaces.recall(actor, "texts"), query=query, limit=FOUND):
-        if item.score is not None and item.key.split("/")[-1].isdigit():
-            key, hit = int(item.key.split("/")[0], 16), (float(item.score), _number(item.value.get("turn")))
-            best[key] = max(best.get(key, hit), hit)
+    namespace = namespaces.recall(actor, "texts")
+    asked = (query, FOUND), (_MEANINGLESS, _MEANINGLESS_PASSAGES)
+    ops = [SearchOp(namespace, query=text, limit=most) for text, most in asked]
+    found, meaningless = (
+        [item for item in items if item.score is not None and "text" in item.value]
+        for items in cast("list[list[Any]]", await store.abatch(ops))
+    )
+    none = statistics.median(item.score for item in meaningless) if meaningless else 0.0
+    for item in found:
+        key, turn = int(item.key.split("/")[0], 16), item.value.get("turn")
+        clear = item.score > none + _CLEARLY * (1 - none)
+        hit = Near(float(item.score), turn if isinstance(turn, int) else 0, clear)
+        best[key] = max(best.get(key, hit), hit)
     return best
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
