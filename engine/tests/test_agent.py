@@ -11,7 +11,7 @@ from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, IndexConfig
 from langgraph.store.memory import InMemoryStore
 from pydantic import SecretStr
 
@@ -19,9 +19,10 @@ from lasting_memory import file_system, memory_tools, middleware
 from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.people.identity import Context, IdentityError
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from tests.conftest import BUILDERS, BuildGraph
+from tests.conftest import BUILDERS, BuildGraph, Graph, built_agent
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -57,8 +58,8 @@ def content(store: BaseStore, key: str) -> str:
 class Agent:
     """Makes one tool call through the scripted model and gives back what the model was told."""
 
-    def __init__(self, graph: BuildGraph, model: ScriptedAnthropic, settings: Deployment) -> None:
-        self.agent = graph(settings)
+    def __init__(self, agent: Graph, model: ScriptedAnthropic) -> None:
+        self.agent = agent
         self.model = model
         self.calls = 0
 
@@ -72,7 +73,7 @@ class Agent:
 
 @pytest.fixture
 def agent(graph: BuildGraph, model: ScriptedAnthropic) -> Agent:
-    return Agent(graph, model, deployed())
+    return Agent(graph(deployed()), model)
 
 
 async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Agent, store: BaseStore) -> None:
@@ -106,6 +107,19 @@ async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agen
     answer = await agent.call("search_memories", query="which tastes does she hate?")
     assert answer == "/memories/topics/food.md\nHates the taste of coriander."
     assert "Nothing" in await agent.call("search_memories", query="submarines")
+
+
+async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_index(model: ScriptedAnthropic) -> None:
+    store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
+    said = {"/a.md": "Has a puppy.", "/b.md": "Sold the vehicle.\n\nThe pump is in the shed.", "/c.md": "Bakes bread."}
+    for key, text in said.items():
+        await store.aput(MEMORIES, key, {**create_file_data(text)})
+    indexed = Agent(Graph(built_agent(deployed(), model.url), store), model)
+    puppy, pump = "/memories/a.md\nHas a puppy.", "/memories/b.md\nThe pump is in the shed."
+    assert await indexed.call("search_memories", query="any pet?") == puppy
+    assert await indexed.call("search_memories", query="which pump?") == pump
+    assert await indexed.call("search_memories", query="a pet and a pump") == f"{pump}\n\n{puppy}"
+    assert "Nothing" in await indexed.call("search_memories", query="submarines")
 
 
 async def test_without_an_identity_a_run_is_an_error_and_the_model_is_not_called(

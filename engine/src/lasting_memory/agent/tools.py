@@ -16,7 +16,7 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import rank
+from lasting_memory.recall import DENSE_WEIGHT, fused, nearest, rank
 from lasting_memory.validation import RefusedWrite, stored_file
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
@@ -118,14 +118,18 @@ def _search_memories(deployment: Deployment) -> BaseTool:
 
 
 async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[str, str]]:
-    """Keys and snippets of the best of at most so many files: by the semantic index, if there is one, otherwise by BM25."""
-    near = await store.asearch(namespace, query=query, limit=_NEAR) if platform.embedding_model(store) else []
-    if any(item.score is not None for item in near):
-        return [(item.key, text[:_SNIPPET_CHARS]) for item in near if (text := _text(item))][:_RESULTS]
+    """Keys and snippets of the best of at most so many files: by BM25, and by the semantic index where there is one."""
+    near = await nearest(store, namespace, query, _NEAR) if platform.embedding_model(store) else []
     items = await store.asearch(namespace, limit=most)
     passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
-    ranked = await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages])
-    return [(passages[i][0], passages[i][1][:_SNIPPET_CHARS]) for i, _ in ranked[:_RESULTS]]
+    words = dict(await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages]))
+    # A file's meaning counts for its best passage.
+    order = sorted(range(len(passages)), key=lambda place: (words.get(place, 0.0), -place))
+    best = {passages[place][0]: place for place in order}
+    places = [(best[item.key], item.score or 0.0, clear) for item, clear in near if item.key in best]
+    scores = fused(words, {place: score for place, score, clear in places if clear or place in words}, DENSE_WEIGHT)
+    ranked = sorted(scores, key=lambda place: -scores[place])[:_RESULTS]
+    return [(passages[place][0], passages[place][1][:_SNIPPET_CHARS]) for place in ranked]
 
 
 def _text(item: SearchItem) -> str:

@@ -10,12 +10,12 @@ drops it, `drop` some conversations of it. Behind this door: `conversations.py` 
 from lasting_memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id
 from lasting_memory.recall.index import catch_up, drop, forget
 from lasting_memory.recall.lexical import language, normalized, rank, stems
-from lasting_memory.recall.retrieval import Match, excerpts, fused, page_text, results_text, search
-from lasting_memory.recall.semantic import MODEL
+from lasting_memory.recall.retrieval import DENSE_WEIGHT, Match, excerpts, fused, page_text, results_text, search
+from lasting_memory.recall.semantic import MODEL, nearest
 from lasting_memory.recall.tools import conversation_tools
 
 __all__ = [
-    "MODEL", "Conversation", "Match", "Turn", "catch_up", "conversation", "conversation_tools", "drop", "excerpts", "forget",
-    "fused", "language", "message_text", "normalized", "owned_by", "page_text", "rank", "results_text", "search", "stems",
-    "threads_by_id",
+    "DENSE_WEIGHT", "MODEL", "Conversation", "Match", "Turn", "catch_up", "conversation", "conversation_tools", "drop",
+    "excerpts", "forget", "fused", "language", "message_text", "nearest", "normalized", "owned_by", "page_text", "rank",
+    "results_text", "search", "stems", "threads_by_id",
 ]  # fmt: skip

@@ -7,9 +7,9 @@ conversation's passages, so that only those that changed are embedded again; and
 import statistics
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
-from langgraph.store.base import BaseStore, GetOp, PutOp, SearchOp
+from langgraph.store.base import BaseStore, GetOp, PutOp, SearchItem, SearchOp
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.conversations import Conversation
@@ -21,7 +21,7 @@ FOUND = 50
 # How similar something meaningless is to a person's passages (the median of so many) tells what similarity is none: models
 # differ too much for one number. It must be exceeded by so much of the rest up to 1. With all-MiniLM-L6-v2 on LoCoMo 1-5, one
 # of 80 questions about something else then finds anything, and 10 of 760 real ones nothing.
-_MEANINGLESS, _MEANINGLESS_PASSAGES, _CLEARLY = "zzz", 10, 0.15
+_MEANINGLESS, _MEANINGLESS_ITEMS, _CLEARLY = "zzz", 10, 0.15
 # Key of the item that names the model.
 MODEL = "model"
 
@@ -60,20 +60,22 @@ async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[i
     best: dict[int, Near] = {}
     if not query.strip():
         return best
-    namespace = namespaces.recall(actor, "texts")
-    asked = (query, FOUND), (_MEANINGLESS, _MEANINGLESS_PASSAGES)
-    ops = [SearchOp(namespace, query=text, limit=most) for text, most in asked]
-    found, meaningless = (
-        [item for item in items if item.score is not None and "text" in item.value]
-        for items in cast("list[list[Any]]", await store.abatch(ops))
-    )
-    none = statistics.median(item.score for item in meaningless) if meaningless else 0.0
-    for item in found:
-        key, turn = int(item.key.split("/")[0], 16), item.value.get("turn")
-        clear = item.score > none + _CLEARLY * (1 - none)
-        hit = Near(float(item.score), turn if isinstance(turn, int) else 0, clear)
-        best[key] = max(best.get(key, hit), hit)
+    for item, clear in await nearest(store, namespaces.recall(actor, "texts"), query, FOUND):
+        if "text" in item.value:
+            key, turn = int(item.key.split("/")[0], 16), item.value.get("turn")
+            hit = Near(float(item.score or 0), turn if isinstance(turn, int) else 0, clear)
+            best[key] = max(best.get(key, hit), hit)
     return best
+
+
+async def nearest(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[SearchItem, bool]]:
+    """The nearest items of a namespace, each with its score, and whether it is near at all: nonsense is near to nothing."""
+    ops = [SearchOp(namespace, query=query, limit=most), SearchOp(namespace, query=_MEANINGLESS, limit=_MEANINGLESS_ITEMS)]
+    found, meaningless = cast("list[list[SearchItem]]", await store.abatch(ops))
+    scores = [item.score for item in meaningless if item.score is not None]
+    none = statistics.median(scores) if scores else 0.0
+    least = none + _CLEARLY * (1 - none)
+    return [(item, item.score > least) for item in found if item.score is not None]
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:
