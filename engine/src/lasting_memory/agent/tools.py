@@ -121,7 +121,8 @@ async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str,
     """Keys and snippets of the best of at most so many files: by BM25, and by the semantic index where there is one."""
     near = await nearest(store, namespace, query, _NEAR) if platform.embedding_model(store) else []
     items = await store.asearch(namespace, limit=most)
-    passages = [(item.key, part) for item in items for part in _text(item).split("\n\n") if part.strip()]
+    texts = {item.key: _text(item) for item in items}
+    passages = [(key, part) for key, text in texts.items() for part in text.split("\n\n") if part.strip()]
     words = dict(await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages]))
     # A file's meaning counts for its best passage.
     order = sorted(range(len(passages)), key=lambda place: (words.get(place, 0.0), -place))
@@ -129,7 +130,9 @@ async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str,
     places = [(best[item.key], item.score or 0.0, clear) for item, clear in near if item.key in best]
     scores = fused(words, {place: score for place, score, clear in places if clear or place in words}, DENSE_WEIGHT)
     ranked = sorted(scores, key=lambda place: -scores[place])[:_RESULTS]
-    return [(passages[place][0], passages[place][1][:_SNIPPET_CHARS]) for place in ranked]
+    # Which part of a file is alike in meaning is not known: its beginning is shown.
+    shown = [(key, part if place in words else texts[key]) for place in ranked for key, part in [passages[place]]]
+    return [(key, text[:_SNIPPET_CHARS]) for key, text in shown]
 
 
 def _text(item: SearchItem) -> str:
