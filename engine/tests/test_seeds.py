@@ -15,6 +15,8 @@ from langgraph_sdk.client import LangGraphClient
 from lasting_memory import seeding as command
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.scopes import ROUTES, group
+from lasting_memory.settings import Settings
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.hostile import BOMB, skill
@@ -188,6 +190,27 @@ async def test_shared_memory_starts_with_the_assistant_s_folder_in_each_organiza
         namespace = SHARED.memory.namespace(identity.Actor("", org), AGENT)
         assert (await client.store.get_item(list(namespace), key="/handbook.md"))["value"]["content"] == text
     assert await seed(repository, client, "memories", settings=SHARED) == []
+
+
+TEAMS = Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group("team_id")})
+
+
+@pytest.mark.server
+async def test_a_group_starts_with_its_folder_and_keeps_what_it_has(server: DevServer, repository: Path) -> None:
+    client, folder = server.as_operator(), repository / "seeds/memories/_groups/team/acme/red%20&%20blue"
+    folder.mkdir(parents=True)
+    (folder / "plan.md").write_text("Ship.\n")
+    place = ["groups", "acme:team_id:red~20~26~20blue"]
+    assert await seed(repository, client, "memories", settings=TEAMS) == [f"{'/'.join(place)}/plan.md: added"]
+    await client.store.put_item(place, "/plan.md", {"content": "Shipped.", "encoding": "utf-8"})
+    assert await seed(repository, client, "memories", settings=TEAMS, prune=True) == []
+    assert (await client.store.get_item(place, key="/plan.md"))["value"]["content"] == "Shipped."
+
+
+def test_the_folder_of_no_group_is_named(repository: Path) -> None:
+    (repository / "seeds/memories/_groups/crew/acme/red").mkdir(parents=True)
+    with pytest.raises(command.SeedError, match=r'_groups/crew is the folder of no group; add "/crew/": group\('):
+        command.groups(repository, TEAMS)
 
 
 BROKEN = "seeds/skills/broken/SKILL.md"

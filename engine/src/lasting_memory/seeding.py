@@ -94,6 +94,23 @@ def memories(root: Path, deployment: Deployment) -> dict[Actor, Files]:
     return {Actor("", org): {**top, **shared.get(org, {})} for org in orgs}
 
 
+def groups(root: Path, deployment: Deployment) -> dict[namespaces.Namespace, Files]:
+    """First files of each group, from `seeds/memories/_groups/<folder>/<org>/<group>/`: in `team/acme/red/` those of `/team/`
+    for the people of acme whose claim is "red". Raises `SeedError` for a folder that is no group's.
+    """
+    found = dict[namespaces.Namespace, Files]()
+    for folder in _folders(root / "seeds" / "memories" / "_groups"):
+        scope = deployment.routes.get(f"/{folder.name}/")
+        if scope is None or not scope.claim:
+            fix = f'add "/{folder.name}/": group("<claim>") to routes, or move it away'
+            raise SeedError(f"{folder} is the folder of no group; {fix}.")
+        for org in _folders(folder):
+            for of in _folders(org):
+                place = scope.namespace(Actor("", unquote(org.name)), "", {scope.claim: unquote(of.name)})
+                found[place] = _files(of, "**/*", f"/{folder.name}", deployment)
+    return found
+
+
 def _folders(path: Path) -> Iterator[Path]:
     paths = sorted(path.iterdir()) if path.is_dir() else []
     return (folder for folder in paths if folder.is_dir() and not folder.name.startswith((".", "_")))
@@ -141,14 +158,15 @@ async def wanted(
     if "memories" in parts:
         first = memories(root, deployment).items()
         want |= {deployment.memory.namespace(actor, agent): files for agent in agents for actor, files in first}
+        want |= groups(root, deployment)
     return want
 
 
 async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace, files: Files, *, prune: bool) -> list[Change]:
-    """The changes after which a namespace holds these files. Memories that are there stay as they are."""
+    """The changes after which a namespace holds these files. Memories and groups' files that are there stay as they are."""
     where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
     stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
-    is_ours = namespace[0] != "memories"
+    is_ours = namespace[0] in ("policies", "skills")
     for key, value in files.items():
         old = stored.get(key)
         if old is None or (is_ours and any(old.get(name) != value[name] for name in ("content", "encoding"))):

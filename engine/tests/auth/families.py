@@ -17,7 +17,9 @@ from tests.auth.bodies import (
     rpc,
 )
 from tests.auth.rules import (
+    NO_TEAM,
     OUR_POLICIES,
+    OUR_TEAM,
     Row,
     Rule,
     each_their_own,
@@ -59,6 +61,8 @@ def memory() -> Iterator[Row]:
         (Row("PUT /memory/seen", "note that one has looked", each_their_own(), {"until": "2026-01-01T00:00:00Z"},
             shows="since"), {"rule": signed_in(403, "refused")}),
         (Row("GET /memory/file", "read a file", own_only(), query=read, shows="<kept>"), {}),
+        (Row("GET /memory/file", "read a file of one's team", OUR_TEAM, query=urlencode({"path": "/team/preferences.md"}),
+            shows="<plan>"), {"rule": NO_TEAM}),
         (Row("PUT /memory/file", "write a file", each_their_own(), {"content": "x"}, query=write, shows="revision",
             changes=True), {"query": read}),
         (Row("DELETE /memory/file", "delete a file", own_only(), query=read, shows="revision", changes=True), {}),

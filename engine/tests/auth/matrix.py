@@ -231,6 +231,7 @@ MATRIX: dict[str, list[Row]] = {
     ],
     "Store": [
         *store("memory", owners(no=403), "<kept>"),
+        *store("team", owners(no=403), "<plan>"),
         *store("policies", OUR_ORGANIZATION, "<rule>"),
         *store("policies-elsewhere", OTHER_ORGANIZATION, "<rule-elsewhere>"),
         *store("skills", operators(), "<skill>"),

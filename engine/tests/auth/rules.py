@@ -68,6 +68,9 @@ PUBLIC, CLOSED = everybody(200, "public"), everybody(403, "refused")
 # What is shared by all, or by an organization, and written by operators alone: by whom it may be read.
 OUR_ORGANIZATION = rule(Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes"), Cell(200, "yes"))
 OUR_POLICIES = rule(Cell(200, "yes"), Cell(200, "own"), Cell(200, "yes"), Cell(200, "own"))
+# A team's file by its path: another team has none, who has no claim has no such folder, and nobody has one by another's name.
+OUR_TEAM = rule(Cell(404, "refused"), Cell(404, "refused"), Cell(200, "yes"), Cell(422, "refused"))
+NO_TEAM = rule(Cell(403, "refused"), Cell(403, "refused"), Cell(403, "refused"), Cell(422, "refused"))
 OTHER_ORGANIZATION = rule(Cell(403, "refused"), Cell(200, "yes"), Cell(403, "refused"), Cell(200, "yes"))
 
 
@@ -76,8 +79,9 @@ class Row:
     """A way to call a route, and what each caller gets.
 
     Texts may hold <names>: <thread>, <run>, <checkpoint>, <cron>, <assistant> (made for the row, by or for the owner),
-    <mine> (a thread of the caller's own), <owner>, <org>, <said> and <kept> (the owner's secrets: in the conversation,
-    in memory), <rule>, <rule-elsewhere>, <skill> and the namespaces <memory>, <policies>, <policies-elsewhere>, <skills>.
+    <mine> (a thread of the caller's own), <owner>, <org>, <said>, <kept> and <plan> (the owner's secrets: in the conversation,
+    in memory, in their team's folder), <rule>, <rule-elsewhere>, <skill> and the namespaces <memory>, <team>, <policies>,
+    <policies-elsewhere>, <skills>.
     """
 
     route: str  # method and path as the server spells them

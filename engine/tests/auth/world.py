@@ -14,6 +14,7 @@ import httpx
 import websockets
 
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.scopes import group
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.people import AGENT
@@ -56,7 +57,7 @@ class World:
 
     @property
     def secrets(self) -> list[str]:
-        return [self.names["said"], self.names["kept"]]
+        return [self.names["said"], self.names["kept"], self.names["plan"]]
 
     def headers(self, caller: str) -> dict[str, str]:
         if caller == "studio":
@@ -65,9 +66,9 @@ class World:
             return {}
         tokens = {
             "junk token": "junk",
-            "another user": dev_token(self.org, f"mallory-{self.id[:8]}"),
-            "same identity, other organization": dev_token(self.other_org, self.owner),
-            "owner": dev_token(self.org, self.owner),
+            "another user": f"{dev_token(self.org, f'mallory-{self.id[:8]}')}?team_id=blue",
+            "same identity, other organization": f"{dev_token(self.other_org, self.owner)}?team_id=red",
+            "owner": f"{dev_token(self.org, self.owner)}?team_id=red",
             "root": dev_token("default", "root"),
         }
         return {"Authorization": f"Bearer {tokens[caller]}"}
@@ -80,12 +81,14 @@ class World:
 
     async def furnish(self) -> None:
         """The owner's memory, and the policies of both organizations."""
-        kinds = ("said", "kept", "rule", "rule-elsewhere", "skill")
+        kinds = ("said", "kept", "rule", "rule-elsewhere", "skill", "plan")
         self.names |= {kind: f"{kind}-{uuid.uuid4().hex}" for kind in kinds if kind not in self.names}
         memory = deployed().memory.namespace(identity.Actor(self.owner, self.org), AGENT)
         self.names |= {"memory:1": memory[1], "owner": self.owner, "org": self.org}
         await self.put("memory", memory, "kept", "/kept.md")
         await self.put("memory", memory, "kept")
+        team = group("team_id").namespace(identity.Actor(self.owner, self.org), "", {"team_id": "red"})
+        await self.put("team", team, "plan")
         await self.put("policies", namespaces.policies(self.org), "rule")
         await self.put("policies-elsewhere", namespaces.policies(self.other_org), "rule-elsewhere")
 
@@ -143,7 +146,7 @@ class World:
         views: dict[str, Any] = {}
         mine = {"metadata": {"user_id": self.owner, "org_id": self.org}, "limit": 1000}
         views["threads"] = await self._seen("POST", "/threads/search", mine)
-        for whose in ("memory", "policies", "policies-elsewhere", "skills"):
+        for whose in ("memory", "team", "policies", "policies-elsewhere", "skills"):
             if whose in self.names:
                 query = {"namespace_prefix": self.names[whose], "limit": 1000}
                 views[whose] = await self._seen("POST", "/store/items/search", query)

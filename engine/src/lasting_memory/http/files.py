@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from deepagents.backends.protocol import FileData
@@ -24,11 +24,14 @@ from lasting_memory.http.requests import (
     MemoryQuery,
     NoBody,
     PersonRequest,
+    ReadableQuery,
     Sent,
     memory_router,
     revision_summary,
 )
 from lasting_memory.journal import Change, Revision, all_items, cut, diff, history, line_origins, lines_of
+from lasting_memory.people.identity import claims_of
+from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import NotAFileError, stored_file
 
 router = memory_router()
@@ -46,46 +49,70 @@ class Undo(Sent):
 
 @router.get("/memory")
 async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
-    """The files that are remembered of you.
+    """The files that are remembered of you, and those that your groups share.
 
     `files`: path, bytes, revision, times; `usage`: files, bytes, their limits, and `nearly_full` (from 80% of one of them on).
+    `shared`, one for each folder of a group of yours: path, claim, group, whether your agent `writes` there, and `files`.
     """
     items = await all_items(caller.store, caller.namespace)
-    return {"files": list(map(_listed, items)), "usage": usage_of(items, caller.deployment.limits)}
+    shared = [await _folder(caller, route, namespace) for route, namespace in caller.groups.items()]
+    return {"files": [_listed(item) for item in items], "usage": usage_of(items, caller.deployment.limits), "shared": shared}
 
 
-def _listed(item: Item) -> Answer:
+async def _folder(caller: PersonRequest, route: str, namespace: Namespace) -> Answer:
+    scope, items = caller.deployment.scope(route), await all_items(caller.store, namespace)
+    return {
+        "path": route,
+        "claim": scope.claim,
+        "group": claims_of(caller.http.user)[scope.claim],
+        "writes": scope.rule(caller.deployment.settings),
+        "files": [_listed(item, route[:-1]) for item in items],
+    }
+
+
+def _listed(item: Item, route: str = ROUTE) -> Answer:
     try:
-        file = _shown(item)
+        file = _shown(item, route)
     except NotAFileError as error:
-        return {"path": f"{ROUTE}{item.key}", "error": str(error)}
+        return {"path": f"{route}{item.key}", "error": str(error)}
     return {name: value for name, value in file.items() if name != "content"}
 
 
-def _shown(item: Item) -> Answer:
+def _shown(item: Item, route: str = ROUTE) -> Answer:
     file = stored_file(item)
     size = len(file["content"].encode())
-    return {**file, "path": f"{ROUTE}{item.key}", "bytes": size, "revision": item.value.get("revision")}
+    return {**file, "path": f"{route}{item.key}", "bytes": size, "revision": item.value.get("revision")}
 
 
 @router.get("/memory/file")
-async def read_file(caller: Caller, query: FileQuery, response: Response) -> Answer:
-    """A file: path, content, encoding, revision (the ETag, too).
+async def read_file(caller: Caller, query: ReadableQuery, response: Response) -> Answer:
+    """A file of yours, or of a group of yours: path, content, encoding, revision (the ETag, too).
 
     `lines`: the revision, time (`at`), author and conversations (`threads`) that each line of the content came with; null where
-    unknown, empty for more than 2,000 lines.
+    unknown, empty for more than 2,000 lines. Of a group's file authors are named without their conversations.
     """
-    file = _shown(await _item(caller, query.path))
-    known = await history(caller.store, caller.namespace, query.path, caller.deployment.limits)
+    namespace, key, _ = caller.place(query.path)
+    file = _shown(await _item(caller, namespace, key, query.path), query.path.removesuffix(key))
+    known = await _history(caller, query.path)
     response.headers["etag"] = f'"{file["revision"]}"'
     return {**file, "lines": await asyncio.to_thread(_lines, file["content"], known)}
 
 
-async def _item(caller: PersonRequest, key: str) -> Item:
-    item = await caller.store.aget(caller.namespace, key)
+async def _item(caller: PersonRequest, namespace: Namespace, key: str, path: str) -> Item:
+    item = await caller.store.aget(namespace, key)
     if item is None:
-        raise HTTPException(404, f"There is no file {ROUTE}{key}.")
+        raise HTTPException(404, f"There is no file {path}.")
     return item
+
+
+async def _history(caller: PersonRequest, path: str) -> list[Revision]:
+    """The revisions of a readable file, newest first."""
+    namespace, key, shared = caller.place(path)
+    known = await history(caller.store, namespace, key, caller.deployment.limits)
+    if not shared:
+        return known
+    # In which conversation somebody's agent wrote a line is that person's own.
+    return [replace(each, author=replace(each.author, run_id="", thread_id="")) for each in known]
 
 
 # The source of a line, in the form that `prompts/consolidation.md` asks for.
@@ -120,7 +147,7 @@ async def write_file(caller: Caller, query: FileQuery, body: Content, if_match: 
 @router.delete("/memory/file")
 async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_match: IfMatch = None) -> Answer:
     """Delete a file. Its history stays, and it can be undone."""
-    item = await _item(caller, query.path)
+    item = await _item(caller, caller.namespace, query.path, f"{ROUTE}{query.path}")
     if "error" in _listed(item):  # a value of other code, not a file
         await caller.files.aremove(item)
         return {"path": f"{ROUTE}{query.path}", "revision": None}
@@ -132,19 +159,20 @@ async def _revised(caller: PersonRequest, key: str, change: Change, wanted: str 
 
 
 @router.get("/memory/history")
-async def read_history(caller: Caller, query: FileQuery) -> Answer:
-    """The last revisions of a file (50, where the deployment does not say otherwise), also of a deleted one.
+async def read_history(caller: Caller, query: ReadableQuery) -> Answer:
+    """The last revisions of a file (50, where the deployment does not say otherwise), also of a deleted one or a group's.
 
     `revisions`, newest first: revision (its number), id, at, author (kind, user, run, thread), deleted, bytes, diff; and
     `revisions_dropped`: how many more there would be, had they not been removed to make room.
     """
     limits = caller.deployment.limits
-    known = await history(caller.store, caller.namespace, query.path, limits)
+    known = await _history(caller, query.path)
     if not known:
-        await _item(caller, query.path)
+        namespace, key, _ = caller.place(query.path)
+        await _item(caller, namespace, key, query.path)
     revisions = await asyncio.to_thread(_with_diffs, known)
     dropped = min(limits.revisions_kept, known[0].number) - len(known) if known else 0
-    return {"path": f"{ROUTE}{query.path}", "revisions": revisions, "revisions_dropped": dropped}
+    return {"path": query.path, "revisions": revisions, "revisions_dropped": dropped}
 
 
 def _with_diffs(known: Sequence[Revision]) -> list[Answer]:

@@ -59,6 +59,17 @@ class OneFile(OneMemory):
     path: Key
 
 
+def _file_path(path: str) -> str:
+    check_path(path)
+    return path
+
+
+class OneReadable(OneMemory):
+    """A file of one's own, or of a group's folder."""
+
+    path: Annotated[str, AfterValidator(_file_path), Field(examples=[f"{ROUTE}/preferences.md"])]
+
+
 class Sent(BaseModel, extra="forbid", strict=True):
     """A body. With no fields it is that of a route that takes none: passing one over could widen the request."""
 
@@ -66,6 +77,7 @@ class Sent(BaseModel, extra="forbid", strict=True):
 AboutQuery = Annotated[About, Query()]
 MemoryQuery = Annotated[OneMemory, Query()]
 FileQuery = Annotated[OneFile, Query()]
+ReadableQuery = Annotated[OneReadable, Query()]
 NoBody = Annotated[Sent | None, Body()]
 
 
@@ -102,6 +114,29 @@ class PersonRequest:
         if given is not None and not self.deployment.memory.per_assistant:
             raise HTTPException(422, "assistant_id is for MEMORY_SCOPE=user+assistant; leave it out.")
         return self.deployment.default_assistant if given is None else str(UUID(given))
+
+    @property
+    def groups(self) -> dict[str, Namespace]:
+        """Namespaces of the caller's groups whose files are read over HTTP, by route. A request about somebody else has none:
+        nobody has claims that no token of theirs holds.
+        """
+        claims = {} if self.author.kind == "operator" else identity.claims_of(self.http.user)
+        scopes = {route: self.deployment.scope(route) for route in self.deployment.routes}
+        return {
+            route: scope.namespace(self.actor, "", claims)
+            for route, scope in scopes.items()
+            if scope.claim in claims and scope.over_http
+        }
+
+    def place(self, path: str) -> tuple[Namespace, str, bool]:
+        """Namespace and key of a file that the caller may read, and whether it is a group's. Raises for other paths."""
+        for route, namespace in self.groups.items():
+            if path.startswith(route):
+                return namespace, path.removeprefix(route[:-1]), True
+        try:
+            return self.namespace, key_of(path), False
+        except ValueError as error:
+            raise HTTPException(422, f"'query.path' is refused: {error}") from None
 
     @property
     def files(self) -> ScopedFiles:
