@@ -14,7 +14,7 @@ from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
-CLAIMS = ["health", "newcomer", "write", "consolidation", "turn", "search", "export", "deletion"]
+CLAIMS = ["health", "newcomer", "write", "turn", "consolidation", "search", "export", "deletion"]
 
 
 def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:
@@ -43,7 +43,7 @@ async def test_it_tries_everything_and_leaves_nothing(server: DevServer, model: 
     unsearched = smoke(server.url, dev_token("acme", alice))
     assert unsearched.returncode == 1
     assert "did not search" in unsearched.stderr
-    assert claims(unsearched.stdout)[-1] == "turn"
+    assert claims(unsearched.stdout)[-1] == "consolidation"
     assert await server.as_user(alice).threads.search() == []
 
 

@@ -26,8 +26,9 @@ from lasting_memory.people.scopes import ROUTES, NotAMemberError, Scope, assista
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
+from tests.dev.test_smoke import CLAIMS, claims, searching, smoke
 from tests.memory.identities import ALICE, identities, quickly, within_limit
 
 TEAM, NOTE = group("team_id"), "/team/plan.md"
@@ -284,12 +285,42 @@ async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: 
                 await reading
     with refused(403):
         await alice.store.put_item(place, "/plan.md", {"content": "by hand", "encoding": "utf-8"})
+    # On a person's own view: beside their memory, with its authors, whose conversations are their own.
+    (shared,) = (await bob.http.get("/memory"))["shared"]
+    assert {name: shared[name] for name in ("path", "claim", "group", "writes")} == {
+        "path": "/team/", "claim": "team_id", "group": "red & blue.1", "writes": "allow",
+    }  # fmt: skip
+    assert [file["path"] for file in shared["files"]] == [NOTE]
+    read = await bob.http.get("/memory/file", params={"path": NOTE})
+    assert (read["content"], read["path"], read["lines"][0]["threads"]) == ("Ship on Monday.", NOTE, [])
+    revisions = (await alice.http.get("/memory/history", params={"path": NOTE}))["revisions"]
+    assert [(each["author"]["user_id"], each["author"]["thread_id"]) for each in revisions] == [("bob", ""), ("alice", "")]
+    for client in (*others.values(), stranger):
+        assert [of["files"] for of in (await client.http.get("/memory"))["shared"]] == [[]] * (client is not stranger)
+        for route in ("/memory/file", "/memory/history"):
+            with refused(422 if client is stranger else 404):
+                await client.http.get(route, params={"path": NOTE})
+    for call in (bob.http.put("/memory/file", json={"content": "x"}, params={"path": NOTE}),):
+        with refused(422):
+            await call
+    with refused(422):
+        await member(teams, "root", team_id="red & blue.1").http.get(
+            "/memory/file", params={"path": NOTE, "user_id": "alice", "org_id": "acme"}
+        )
     # The files are the group's: they stay when a person is forgotten, and the journal has both authors.
     kept = (await alice.http.client.delete("/memory")).raise_for_status().json()
     assert any("/team/" in line for line in kept["kept"])
+    assert [file["path"] for of in (await alice.http.get("/memory"))["shared"] for file in of["files"]] == [NOTE]
     assert "Monday" in await asked(bob, "read_file", file_path=NOTE)
     history = await teams.as_operator().store.search_items(["journal", *place], limit=10)
     assert {each["value"]["revision"]["author"]["user_id"] for each in history["items"]} == {"alice", "bob"}
+
+
+@pytest.mark.server
+async def test_make_smoke_tries_the_folder_too(teams: DevServer, model: ScriptedAnthropic) -> None:
+    model.script("What did we say", searching, [Text("That.")])
+    done = smoke(teams.url, f"{dev_token('acme', 'smoker')}?team_id=smoky")
+    assert (claims(done.stdout), done.stderr) == ([*CLAIMS[:3], "group", *CLAIMS[3:]], "")
 
 
 @pytest.mark.server

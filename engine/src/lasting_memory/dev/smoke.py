@@ -7,7 +7,7 @@ at the first that does not, the reason. The person must have no memory, because 
 import argparse
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,11 @@ def smoke(client: httpx.Client, agent: str) -> Iterator[str]:
             ask("PUT", "/memory/file", {"content": f"- {word}\n"}, path=MARK)
             hold(word in ask("GET", "/memory/file", path=MARK)["content"], f"{MARK} lacks what was written.")
             yield "write"
-            answer = client.post("/memory/consolidate", params={"dry_run": "true"})  # it may be taken off
-            hold(answer.status_code == httpx.codes.NOT_FOUND or answer.json().get("status") != "failed", answer.text)
-            yield "consolidation"
+            yield from _groups(ask)
         thread, _ = say(f"My word of today is {word}. Answer with OK.")
         yield "turn"
+        if not shared:
+            yield from _consolidation(client)
         _, messages = say(f"What did we say about {word}? Use the tool search_past_conversations.")
         results = [str(message["content"]) for message in messages if message.get("name") == "search_past_conversations"]
         hold(results, "The model did not search.")
@@ -76,7 +76,30 @@ def smoke(client: httpx.Client, agent: str) -> Iterator[str]:
     finally:
         ask("DELETE", "/memory")
         hold(not ask("POST", "/threads/search", {"limit": 1}), "A conversation is still there after DELETE /memory.")
+        hold(shared or not ask("GET", "/memory")["files"], "A file is still there after DELETE /memory.")
+        found = ask("GET", "/memory/search", q=word)["conversations"]
+        hold(not found, "The search still finds the turn after DELETE /memory.")
     yield "deletion"
+
+
+def _groups(ask: Callable[..., Any]) -> Iterator[str]:
+    """The folders of the person's groups list what the store has of them."""
+    for folder in ask("GET", "/memory")["shared"]:
+        named = ask("GET", "/memory/me")["routes"][folder["path"]]["namespace"]
+        kept = ask("POST", "/store/items/search", {"namespace_prefix": named, "limit": 1_000})["items"]
+        hold(len(kept) == len(folder["files"]), f"{folder['path']} lists other files than its namespace holds.")
+        yield f"group {folder['path']}"
+
+
+def _consolidation(client: httpx.Client) -> Iterator[str]:
+    """A rehearsal reads the turn that was made, unless consolidation was taken off."""
+    answer = client.post("/memory/consolidate", params={"dry_run": "true"})
+    if answer.status_code == httpx.codes.NOT_FOUND:
+        return
+    said = answer.text[:200]
+    hold(answer.is_success and answer.json().get("status") != "failed", f"Consolidation would fail: {said}")
+    hold(answer.json().get("conversations"), f"Consolidation did not read the turn: {said}")
+    yield "consolidation"
 
 
 def hold(holds: object, reason: str) -> None:
