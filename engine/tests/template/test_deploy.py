@@ -16,9 +16,11 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from langgraph_cli.archive import create_archive
+from langgraph_cli.cli import cli
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -376,6 +378,79 @@ def test_the_steps_of_workflows_are_shell_that_parses() -> None:
         assert [script for script in scripts if "${{" in script] == []
         for script in scripts:
             subprocess.run(["bash", "-n", "-c", script], check=True)  # noqa: S607  # that of the machine, as there
+
+
+FAKE_LANGGRAPH = """#!/bin/sh
+echo "$@" >> "$ASKED"
+case "$*" in
+  "deploy list"*) echo '[{"id": "1", "name": "mine-pr-7"}, {"id": "2", "name": "mine-pr-77"}]' ;;
+  "deploy delete"*) ;;
+  *) echo 'a line of a builder'; echo '{"event": "step", "message": "x"}'; echo "$RESULT" ;;
+esac
+"""
+SUCCEEDED = {"event": "result", "status": "succeeded", "message": "Deployment successful!", "url": "https://mine.example"}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder with this Python and a `langgraph` that answers as the real one does."""
+    tools = tmp_path / ".venv" / "bin"
+    tools.mkdir(parents=True)
+    (tools / "python").symlink_to(sys.executable)
+    (tools / "langgraph").write_text(FAKE_LANGGRAPH)
+    (tools / "langgraph").chmod(0o755)
+    return tmp_path
+
+
+def deploy_step(machine: Path, job: str, name: str, result: object = None) -> subprocess.CompletedProcess[str]:
+    """Runs a step of the workflow as GitHub does, for the pull request 7."""
+    jobs = yaml.safe_load((PROJECT / ".github/workflows/deploy.yml").read_text("utf-8"))["jobs"]
+    (script,) = [step["run"] for step in jobs[job]["steps"] if step.get("name") == name]
+    told = {"NAME": "mine-pr-7", "TYPE": "serverless", "GITHUB_ENV": str(machine / "env"), "RESULT": json.dumps(result)}
+    env = {"PATH": os.environ["PATH"], "ASKED": str(machine / "asked"), **told}
+    command = ["bash", "--noprofile", "--norc", "-e", "-c", script]
+    return subprocess.run(command, cwd=machine, env=env, capture_output=True, text=True, check=False)
+
+
+def test_the_workflow_goes_on_with_the_address_of_what_it_deployed(machine: Path) -> None:
+    assert deploy_step(machine, "deploy", "deploy", SUCCEEDED).returncode == 0
+    assert (machine / "env").read_text() == "URL=https://mine.example\n"
+
+
+@pytest.mark.parametrize("result", [
+    {"event": "result", "status": "timed_out", "message": "Timed out waiting for deployment."},
+    {name: value for name, value in SUCCEEDED.items() if name != "url"},
+])  # fmt: skip
+def test_the_workflow_stops_where_a_deployment_has_no_address(machine: Path, result: object) -> None:
+    done = deploy_step(machine, "deploy", "deploy", result)
+    assert done.returncode != 0
+    assert "has no address to go on with" in done.stderr
+
+
+def test_the_workflow_deletes_the_preview_of_its_pull_request_alone(machine: Path) -> None:
+    assert deploy_step(machine, "delete", "delete the preview").returncode == 0
+    deleted = [line for line in (machine / "asked").read_text().splitlines() if "delete" in line]
+    assert deleted == ["deploy delete --force 1"]
+
+
+def commands_of_langgraph() -> set[str]:
+    """The commands of `langgraph` that workflows, README and documents tell to run."""
+    files = [*(PROJECT / ".github/workflows").glob("*.yml"), PROJECT / "README.md", PROJECT / "compose.yaml"]
+    texts = [path.read_text("utf-8") for path in (*files, *(ENGINE / "docs").glob("*.md"))]
+    found = {command for text in texts for command in re.findall(r"bin/langgraph ([^|`#;\n]+)", text)}
+    assert len(found) > 4
+    return found
+
+
+@pytest.mark.parametrize("told", sorted(commands_of_langgraph()))
+def test_each_command_of_langgraph_and_its_options_exist(told: str) -> None:
+    command: click.Command = cli
+    words = shlex.split(told)
+    while isinstance(command, click.Group) and words and words[0] in command.commands:
+        command = command.commands[words.pop(0)]
+    assert command is not cli, told
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    assert [word for word in words if word.startswith("-") and word not in known] == []
 
 
 def test_compose_serves_this_machine_alone_and_has_no_password_of_its_own() -> None:
