@@ -72,7 +72,7 @@ proof: check test-mine ## the same with the engine's long proofs
 eval: $(VENV)/.installed ## judge the model in .env by the cases of evals/ (with LANGSMITH_API_KEY: an experiment there)
 	@$(PYTHON) -m pytest evals -q -n 2 --dist load
 
-screenshots: $(VENV)/.installed ## look at the page as it is now: engine/docs/screenshot.png (needs a Chromium)
+screenshots: $(VENV)/.installed ## look at the page as it is now: engine/docs/screenshot*.png (needs a Chromium)
 	@cd engine && "$(BIN)/python" -m tests.page.screenshots
 
 audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (needs the network)

@@ -106,6 +106,9 @@ async def test_changes_are_those_since_one_looked_and_say_to_what_to_undo_them(
     after = await changed(api)
     assert (after[NOTES["path"]]["deleted"], after[NOTES["path"]]["before"]) == (True, 3)
     assert after["/memories/new.md"]["before"] == 0
+    await api.delete("/memory/file", params={"path": "/memories/new.md"})
+    gone = (await changed(api))["/memories/new.md"]
+    assert (gone["deleted"], gone["before"], gone["diff"][-3:]) == (True, 1, "-x\n"), "what came and went can come back"
     undo = {**NOTES, "revision": after[NOTES["path"]]["before"]}
     assert (await api.post("/memory/undo", json=undo, headers={"if-match": "0"})).status_code == 200
     assert NOTES["path"] not in await changed(api), "it is again what was seen"

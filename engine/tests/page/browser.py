@@ -31,6 +31,8 @@ _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("u
 _END_ANIMATIONS = """() => document.getAnimations()
   .filter((each) => each.effect.getComputedTiming().endTime !== Infinity).forEach((each) => each.finish())"""
 expect.set_options(timeout=_WAIT_MILLISECONDS)
+# All that a reload finds again, on a development server.
+DEVELOPMENT_TOKEN = "development token"
 MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playwright install --with-deps chromium`"
 # Nodes of the accessibility tree that only hold the text of another node.
 _TEXT_ROLES = {"StaticText", "InlineTextBox", "LabelText", "RootWebArea"}
@@ -91,7 +93,10 @@ class Visitor:
             self.wrong.append(what)
 
     def sign_in(self, identity: str, organization: str = "acme", at: str = "") -> Page:
-        """Open the page, and sign in as on a development server."""
+        """Open the page, and sign in as on a development server, also while somebody is signed in there."""
+        if self.page.url.startswith(self.url):
+            self.page.evaluate("() => sessionStorage.clear()")
+            self.page.goto("about:blank")
         self.page.goto(f"{self.url}/app{at}")
         self.page.get_by_label("Identity").fill(identity)
         self.page.get_by_label("Organization").fill(organization)
@@ -100,7 +105,16 @@ class Visitor:
         return self.page
 
     def button(self, name: str) -> Locator:
-        return self.page.get_by_role("button", name=name, exact=True)
+        """The button of this name; while a dialog is open, the one in it."""
+        dialog = self.page.locator("dialog[open]")
+        return (dialog if dialog.count() else self.page).get_by_role("button", name=name, exact=True)
+
+    def file(self, path: str) -> Locator:
+        """Open the dialog of files, and one of them; its place in the dialog."""
+        self.button("Files").click()
+        dialog = self.page.get_by_role("dialog")
+        dialog.get_by_role("button", name=path, exact=True).click()
+        return dialog
 
     def say(self, text: str) -> None:
         """Send a message, and wait until it is answered."""
@@ -147,4 +161,6 @@ class Visitor:
         kept = self.kept() if self.page.url.startswith(self.url) else {}
         self.context.close()
         assert not self.wrong, self.wrong
+        token = kept.pop(DEVELOPMENT_TOKEN, "dev:")
+        assert token.startswith("dev:"), "any other token is in memory alone"
         assert kept in ({}, {"databases": [], "name": "", "caches": [], "workers": 0, "cookies": []}), kept

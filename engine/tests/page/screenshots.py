@@ -1,4 +1,4 @@
-"""The picture on README's first screen: `make screenshots` takes it, on a server of its own with the offline model."""
+"""The pictures of README and docs: `make screenshots` takes it, on a server of its own with the offline model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from tests.page.browser import MISSING, Visitor, open_browser
 
-PICTURE = Path(__file__).parents[2] / "docs" / "screenshot.png"
+DOCS = Path(__file__).parents[2] / "docs"
 WHO, ORGANIZATION = "alice@example.com", "acme"
 TOPICS = {
     "/memories/topics/garden.md": "# Garden\n\n- Grows tomatoes on the balcony, facing south\n",
@@ -37,16 +37,23 @@ def take(url: str) -> None:
             visitor.say(text)
         for path, content in TOPICS.items():
             http.put("/memory/file", params={"path": path}, json={"content": content}).raise_for_status()
+        profile = {"content": '{"name": "Alice", "language": "English"}\n'}
+        http.put("/memory/file", params={"path": "/memories/profile.json"}, json=profile).raise_for_status()
         page.reload()
-        visitor.sign_in(WHO, ORGANIZATION)
         visitor.button("New conversation").click()
         for text in NOW:
             visitor.say(text)
         visitor.button("Undo").wait_for()
-        page.locator("details").last.locator("summary").click()
         page.wait_for_timeout(2_000)  # what lit up has settled
-        page.screenshot(path=PICTURE)
+        page.screenshot(path=DOCS / "screenshot.png")
         visitor.leave()
+        small = {"width": 390, "height": 760}
+        phone = Visitor.arrive(browser, url, viewport=small, device_scale_factor=2, color_scheme="light")
+        phone.sign_in(WHO, ORGANIZATION)
+        phone.page.get_by_role("navigation", name="Places").get_by_role("button", name="Memory").click()
+        phone.page.wait_for_timeout(2_000)
+        phone.page.screenshot(path=DOCS / "screenshot-phone.png")
+        phone.leave()
 
 
 if __name__ == "__main__":

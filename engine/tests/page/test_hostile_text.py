@@ -33,7 +33,10 @@ ALL = " | ".join(HOSTILE)
 # Elements that only somebody's text could have made.
 MADE = """() => [...document.querySelectorAll('img, svg, iframe, object, embed, video, base, style, b[onclick], script')]
     .map((element) => element.outerHTML).filter((made) => made !== '<script type="module" src="app/main.js"></' + 'script>')"""
-LINKS = "() => [...document.querySelectorAll('a')].map((link) => link.getAttribute('href')).filter((href) => href[0] !== '#')"
+# Links that lead elsewhere in another way than apart, without saying from where.
+LINKS = """() => [...document.querySelectorAll('a')].filter((link) => link.getAttribute('href')[0] !== '#')
+    .filter((link) => !/^https?:/.test(link.href) || link.target !== '_blank' || link.rel !== 'noopener noreferrer nofollow')
+    .map((link) => link.outerHTML)"""
 
 
 def nothing_was_made_of_it(page: Page) -> None:
@@ -47,11 +50,14 @@ def test_hostile_text_in_identity_chat_tool_calls_diffs_titles_and_search_is_tex
     page = visitor.sign_in(identity)
     expect(page.get_by_role("banner")).to_contain_text(identity)
     visitor.say(f"Remember that {ALL}")
-    expect(page.get_by_role("article").last).to_contain_text(ALL)
+    expect(page.get_by_role("article").first).to_contain_text(ALL)
+    for text in HOSTILE[:4]:
+        expect(page.get_by_role("article").last).to_contain_text(text)
     call = page.locator("details", has_text="append_memory")
     call.locator("summary").click()
     expect(call).to_contain_text("onerror=alert(1)")
-    expect(page.get_by_role("list", name="Memory")).to_contain_text(f"+- {ALL}")
+    expect(page.get_by_role("list", name="Memory")).to_contain_text(ALL.replace("<!--ko-->", ""))
+    expect(page.get_by_role("list", name="Changes")).to_contain_text(f"+ {ALL}")
     title = page.get_by_role("list", name="Conversations").get_by_role("button").first
     expect(title).to_contain_text("<img src=x onerror=alert(1)>")
     nothing_was_made_of_it(page)
@@ -77,6 +83,7 @@ def test_hostile_text_in_paths_files_and_their_history_is_text(visit: Visit, me:
     put_item(visitor.url, memory, "/injections.md", f"{everything}\n{TURNED}")
     put_item(visitor.url, memory, f"/{TURNED}.md", "x")
     page = visitor.sign_in(me)
+    visitor.button("Files").click()
     visitor.button(f"/memories/{TURNED}.md").wait_for()
     for path, text in zip(paths, texts, strict=True):
         visitor.button(path).click()

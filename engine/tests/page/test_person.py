@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.page.conftest import Elsewhere, Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
+THREAD = "0199f0aa-0000-7000-8000-000000000001"
 PREFERENCES = "/memories/preferences.md"
 METRIC = "Remember that I prefer metric units."
 # The name of what has the keyboard, roughly.
@@ -24,8 +26,8 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     page = visitor.page
     page.goto(f"{visitor.url}/app")
     page.get_by_label("Identity").wait_for()
-    always = ["Message", "New conversation", "Search past conversations", "Memory", "New file", "Policies"]
-    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out", "Consolidation"]
+    always = ["Message", "New conversation", "Search past conversations", "Memory", "Search in memory", "Policies"]
+    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out", "Consolidation", "Files", "Trash"]
 
     def shown(*names: str) -> None:
         counts = visitor.names(until=names)
@@ -33,10 +35,10 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
 
     shown("Identity", "Organization", "Sign in")
     elsewhere.write("/memories/a.md", "one")
-    elsewhere.write("/memories/b.md", "one")
     visitor.sign_in(me)
-    visitor.button("/memories/b.md").wait_for()
-    shown(*always, "Send", "/memories/a.md", "/memories/b.md")
+    page.get_by_text("one", exact=True).wait_for()
+    shown(*always, "Send", "Edit", "Delete", "Why")
+    elsewhere.write("/memories/b.md", "one")
     page.get_by_label("Message").fill(METRIC)
     visitor.button("Send").click()
     visitor.button("Stop").wait_for()
@@ -46,11 +48,14 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     elsewhere.write("/memories/b.md", "two")
     visitor.say("Forget that I live on the moon.")
     expect(page.get_by_text("Changed by")).to_have_count(3)
-    visitor.button("/memories/b.md").click()
+    shown(*always, "Send", "Undo")
+    visitor.file("/memories/b.md")
     visitor.button("History").click()
     visitor.button("Revision 1").click()
     visitor.button("Restore").wait_for()
-    shown(*always, "Send", "Undo", "Edit", "Delete", "History", "Restore", "/memories/a.md", "/memories/b.md", PREFERENCES)
+    names = ["New file", "Edit", "Delete", "History", "Restore", "/memories/a.md", "/memories/b.md", PREFERENCES]
+    shown(*names)
+    page.keyboard.press("Escape")
     visitor.button("Consolidation").click()
     visitor.button("Rehearse").wait_for()
     shown("Rehearse", "Consolidate now")
@@ -69,19 +74,84 @@ def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visit: Visit
     expect(call).not_to_have_attribute("open", "")
     call.locator("summary").click()
     expect(call).to_contain_text("Added to /memories/preferences.md.")
-    entry = page.get_by_role("list", name="Memory").get_by_role("listitem")
+    fact = page.get_by_role("list", name="Preferences").get_by_role("listitem")
+    expect(fact).to_have_class("new")
+    expect(fact).to_contain_text("I prefer metric units")
+    entry = page.get_by_role("list", name="Changes").locator("> li")
     expect(entry).to_contain_text("Changed by the agent")
-    expect(entry).to_contain_text("+- I prefer metric units")
+    expect(entry).to_contain_text("+ I prefer metric units")
+    expect(page.get_by_role("complementary", name="Remembered")).to_contain_text("I prefer metric units")
     assert "metric" in str(elsewhere.read(PREFERENCES))
+    page.reload()
+    expect(entry, "it is pointed out until one has seen it").to_contain_text("+ I prefer metric units")
     visitor.button("Undo").click()
     expect(visitor.button("Undo")).to_have_count(0)
+    expect(page.locator(":focus"), "the keyboard stays near").to_have_count(1)
     assert "metric" not in str(elsewhere.read(PREFERENCES))
+    visitor.say(METRIC)
     expect(page.get_by_role("status").filter(has_text="The agent has answered.")).to_have_count(1)
+    visitor.say("Remember that my train leaves at nine.")
+    notice = page.get_by_role("complementary", name="Remembered")
+    expect(notice).to_contain_text("train")
+    expect(notice, "it is of the last answer alone").not_to_contain_text("metric")
+    visitor.button("Take back").click()
+    expect(visitor.button("Undo")).to_have_count(0)
+    assert "metric" in str(elsewhere.read(PREFERENCES))
+    assert "train" not in str(elsewhere.read(PREFERENCES))
+
+
+def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    food = "/memories/topics/food.md"
+    text = f"# Food\n\n<!-- A comment. -->\n- likes dill\n- likes leek (2026-01-01, thread {THREAD})\n"
+    elsewhere.write(food, text)
+    visitor = visit()
+    page = visitor.sign_in(me)
+    lines = page.get_by_role("list", name="Food").get_by_role("listitem")
+    expect(lines).to_have_text([re.compile("^likes dill"), re.compile("^likes leekEdit")])
+    lines.first.get_by_role("button", name="Edit").click()
+    expect(page.get_by_label("Fact")).to_be_focused()
+    page.get_by_label("Fact").fill("likes dill, and\nfennel")
+    elsewhere.write(food, f"# Food\n\nA line above.\n{text.partition('A comment. -->')[2].strip()}\n")
+    visitor.button("Save").click()
+    expect(lines).to_have_count(3)
+    expect(lines.nth(1)).to_contain_text("likes dill, and fennel")
+    lines.nth(2).get_by_role("button", name="Delete").click()
+    expect(lines).to_have_count(2)
+    assert elsewhere.read(food) == "# Food\n\nA line above.\n- likes dill, and fennel\n"
+    page.reload()
+    visitor.button("Trash").click()
+    deleted = page.get_by_role("list", name="Deleted lines").get_by_role("listitem")
+    expect(deleted.first).to_contain_text("likes leek")
+    deleted.first.get_by_role("button", name="Bring back").click()
+    expect(page.get_by_text("The line is back.")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(lines).to_have_count(3)
+    assert str(elsewhere.read(food)).endswith("- likes leek\n")
+    page.get_by_label("Search in memory").fill("LEEK")
+    expect(lines).to_have_count(1)
+
+
+def test_the_profile_is_a_form_of_its_fields(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    visitor.button("Say who you are").click()
+    expect(page.get_by_role("textbox", name=re.compile("^Name"))).to_be_focused()
+    page.get_by_role("textbox", name=re.compile("^Name")).fill("Zoe")
+    page.get_by_role("textbox", name=re.compile("^Language")).fill("German")
+    visitor.button("Save").click()
+    expect(page.get_by_role("definition")).to_have_text(["Zoe", "German"])
+    assert json.loads(str(elsewhere.read("/memories/profile.json"))) == {"name": "Zoe", "language": "German"}
+    visitor.button("Edit profile").click()
+    page.get_by_role("textbox", name=re.compile("^Language")).fill("")
+    elsewhere.write("/memories/profile.json", '{"name": "Zo\u00eb"}')
+    visitor.button("Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("is at revision 2 or later")
 
 
 def test_a_file_is_made_read_changed_deleted_and_brought_back(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     visitor = visit()
     page = visitor.sign_in(me)
+    visitor.button("Files").click()
     visitor.button("New file").click()
     page.get_by_label("Path").fill("/memories/notes.md")
     page.get_by_label("Content").fill("# Notes\n\n- Milk\n")
@@ -90,14 +160,24 @@ def test_a_file_is_made_read_changed_deleted_and_brought_back(visit: Visit, me: 
     visitor.button("Edit").click()
     page.get_by_label("Content").fill("# Notes\n\n- Bread\n")
     visitor.button("Save").click()
-    expect(page.get_by_text("- Bread")).to_be_visible()
+    expect(page.get_by_text("- Bread", exact=True)).to_be_visible()
     assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
     visitor.button("Delete").click()
     expect(visitor.button("/memories/notes.md")).to_have_count(0)
     assert elsewhere.read("/memories/notes.md") is None
+    page.keyboard.press("Escape")
+    expect(visitor.button("Files")).to_be_focused()
     visitor.button("Undo").click()
-    visitor.button("/memories/notes.md").wait_for()
+    expect(page.get_by_role("list", name="Notes")).to_contain_text("Bread")
     assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
+    elsewhere.delete("/memories/notes.md")
+    page.reload()
+    visitor.button("Trash").click()
+    visitor.button("Bring back /memories/notes.md").click()
+    expect(page.get_by_text("/memories/notes.md is back.")).to_be_visible()
+    assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
+    page.keyboard.press("Escape")
+    visitor.button("Files").click()
     visitor.button("New file").click()
     page.get_by_label("Path").fill("/memories/notes.md")
     visitor.button("Save").click()
@@ -115,11 +195,13 @@ def test_a_refusal_goes_with_the_next_action(visit: Visit, me: str, elsewhere: E
     expect(alert).to_contain_text("without a colon")
     page.get_by_label("Organization").fill("acme")
     visitor.button("Sign in").click()
+    visitor.button("Files").click()
     visitor.button("New file").click()
     page.get_by_label("Path").fill(PREFERENCES)
     visitor.button("Save").click()
     expect(alert).to_contain_text("is at revision")
     visitor.button("Cancel").click()
+    page.keyboard.press("Escape")
     (tmp_path / "other.json").write_text("no JSON")
     page.get_by_label("Import").set_input_files(tmp_path / "other.json")
     expect(alert).to_contain_text("This is not JSON")
@@ -131,7 +213,7 @@ def test_when_somebody_else_wrote_meanwhile_both_versions_are_there(visit: Visit
     visitor = visit()
     elsewhere.write(PREFERENCES, "- Tea\n")
     page = visitor.sign_in(me)
-    visitor.button(PREFERENCES).click()
+    visitor.file(PREFERENCES)
     visitor.button("Edit").click()
     page.get_by_label("Content").fill("- Tea with milk\n")
     elsewhere.write(PREFERENCES, "- Coffee\n")
@@ -154,7 +236,7 @@ def test_the_history_says_who_and_when_links_the_conversation_and_restores(visit
     address = page.url
     visitor.button("New conversation").click()
     expect(page.get_by_text("What should it remember?")).to_be_visible()
-    visitor.button(PREFERENCES).click()
+    visitor.file(PREFERENCES)
     visitor.button("History").click()
     entries = page.get_by_role("list", name="Revisions").get_by_role("listitem")
     expect(entries).to_have_count(2)
@@ -163,6 +245,8 @@ def test_the_history_says_who_and_when_links_the_conversation_and_restores(visit
     entries.first.get_by_role("link").click()
     expect(page.get_by_text("I will remember that").first).to_be_visible()
     assert page.url == address
+    visitor.file(PREFERENCES)
+    visitor.button("History").click()
     visitor.button("Revision 1").click()
     expect(entries.last).to_contain_text("+- Tea")
     visitor.button("Restore").click()
@@ -212,8 +296,7 @@ def test_everything_is_exported_forgotten_and_imported_again(
     page.get_by_label("Import").set_input_files(tmp_path / "memory.json")
     expect(page.get_by_role("dialog", name="What was imported")).to_contain_text(f"{PREFERENCES}is new")
     visitor.button("Close").click()
-    visitor.button(PREFERENCES).wait_for()
-    expect(page.get_by_role("list", name="Memory")).to_contain_text("+- I prefer metric units")
+    expect(page.get_by_role("list", name="Memory")).to_contain_text("I prefer metric units")
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 
@@ -240,8 +323,8 @@ def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(
     at = page.url.removeprefix(f"{visitor.url}/app")
     assert len(at) == 37
     page.reload()
-    visitor.sign_in(me, at=at)
     expect(page.get_by_text("I will remember that: my zebra").first).to_be_visible()
+    assert page.url.endswith(at)
     talks.filter(has_text="zebra").get_by_role("button", name="Remove").click()
     visitor.button("Remove it").click()
     expect(talks).to_have_count(1)
@@ -291,9 +374,10 @@ def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Else
     keys.press("Enter")
     visitor.button("Undo").wait_for()
     visitor.button("Send").wait_for()
-    for name in ("Undo", "New file"):
+    for name in ("Undo", "Files", "New file"):
         go_to(name)
         keys.press("Enter")
+        page.wait_for_timeout(300)
     keys.type("keys.md")
     go_to("Content")
     keys.type("typed")
@@ -301,6 +385,8 @@ def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Else
     keys.press("Space")
     visitor.button("/memories/keys.md").wait_for()
     assert elsewhere.read("/memories/keys.md") == "typed"
+    keys.press("Escape")
+    expect(visitor.button("Files")).to_be_focused()
     go_to("Forget me")
     keys.press("Enter")
     page.get_by_role("dialog").wait_for()
@@ -325,13 +411,28 @@ def test_nothing_serious_is_in_the_way_of_people_with_a_disability(
     problems = visitor.inaccessible()
     elsewhere.write("/memories/a/rather/long/path/for/a/telephone/and-a-name-without-any-space-in-it.md", "x" * 300)
     visitor.sign_in(me)
-    visitor.say(METRIC)
-    visitor.button(PREFERENCES).click()
+    visitor.say("Remember that I prefer metric units, **really**.")
+    problems += visitor.inaccessible()
+    places = page.get_by_role("navigation", name="Places")
+    if width < 900:
+        assert places.get_by_role("button", name="Conversation", exact=True).get_attribute("aria-current") == "page"
+        places.get_by_role("button", name="Conversations").click()
+        expect(visitor.button("New conversation")).to_be_visible()
+        problems += visitor.inaccessible()
+        places.get_by_role("button", name="Memory").click()
+        expect(page.get_by_label("Message")).to_be_hidden()
+    page.get_by_role("list", name="Preferences").get_by_role("button", name="Why").last.click()
+    expect(page.locator(".why")).to_contain_text("really")
+    visitor.button("Edit profile").or_(visitor.button("Say who you are")).click()
+    problems += visitor.inaccessible()
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    visitor.file(PREFERENCES)
     visitor.button("History").click()
     visitor.button("Revision 1").click()
     problems += visitor.inaccessible()
+    page.keyboard.press("Escape")
     assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    for name in ("Consolidation", "Policies", "What the model sees", "Forget me"):
+    for name in ("Trash", "Consolidation", "Policies", "What the model sees", "Forget me"):
         visitor.button(name).click()
         page.get_by_role("dialog").wait_for()
         problems += visitor.inaccessible()

@@ -26,7 +26,7 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visit: Visi
     expect(page.get_by_role("list", name="Memory")).to_have_count(0)
     expect(visitor.button("Import")).to_have_count(0)
     visitor.say("What do you know about me?")
-    expect(page.get_by_role("article").last).to_contain_text("This is what I remember")
+    expect(page.get_by_role("article").last).to_contain_text("I do not know anything about you yet")
     visitor.button("Consolidation").click()
     visitor.button("Rehearse").click()
     expect(page.get_by_role("alert")).to_contain_text("MEMORY_SCOPE=assistant")

@@ -189,7 +189,11 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
     assert lengths == sorted(lengths)
     visitor.button("Stop").click()
     visitor.button("Send").wait_for()
-    assert len(answer.inner_text()) < len(SAYING)
+    stopped = answer.inner_text()
+    assert "The quick" in stopped, "what was said stays"
+    assert len(stopped) < len(SAYING)
+    expect(page.get_by_text("You stopped this answer.")).to_be_visible()
+    expect(visitor.button("Retry")).to_have_count(0)
 
     visitor.button("New conversation").click()
     model.script("tell me", slowly(to_the_end))
@@ -221,7 +225,23 @@ def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
     page = visitor.page
     model.script("fail", Failure(400, "invalid_request_error", "no"))
     visitor.say("fail")
-    expect(page.get_by_text("Send your message again.")).to_be_visible()
+    expect(page.get_by_text("The model's provider refused the request")).to_be_visible()
+    model.script("no key", Failure(401, "authentication_error", "invalid x-api-key secret-key"))
+    visitor.say("no key")
+    refused = page.get_by_text("The model's provider refused the key: the operator has to look.")
+    expect(refused).to_be_visible()
+    assert "secret-key" not in page.content()
+    at = page.url.partition("#")[2]
+    page.goto("about:blank")
+    enter(visitor, me)
+    page.get_by_role("list", name="Conversations").get_by_role("button").first.click()
+    assert page.url.endswith(at)
+    expect(refused).to_be_visible()
+    model.script("no key", [Text("now it works")])
+    visitor.button("Retry").click()
+    expect(page.get_by_text("now it works")).to_be_visible()
+    expect(visitor.button("Retry")).to_have_count(0)
+    expect(page.locator(".mine", has_text="no key"), "it is not sent twice").to_have_count(1)
     visitor.context.set_offline(True)
     page.get_by_label("Message").fill("a long thought")
     visitor.button("Send").click()
@@ -229,6 +249,89 @@ def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
     visitor.context.set_offline(False)
     visitor.button("Send").click()
     expect(page.get_by_text("ok", exact=True)).to_be_visible()
+
+
+MARKDOWN = """# Packing
+
+Take **all** of *this*:
+
+- [x] tent
+- sleeping bag
+  1. inner
+- `rope` and [a map](https://maps.example/a?b=c)
+
+| What | Weight |
+|---|---|
+| tent | 2 kg |
+
+> Or stay at home.
+
+```sh
+rm -rf "<tent>"
+```
+"""
+# What each of these would do elsewhere, it must not do here; all of it is to be read.
+TRICKS = [
+    "[click](javascript:alert(1))",
+    "[x](  JaVaScRiPt:alert(2))",
+    "[data](data:text/html,<script>alert(3)</script>)",
+    "[vb](vbscript:alert(4)) [file](file:///etc/passwd) [blob](blob:https://evil.example/x)",
+    "![picture](https://evil.example/p.png)",
+    "<a href='javascript:alert(5)'>a</a><img src=x onerror=alert(6)>",
+    "[//](//evil.example/y) [rel](../app/main.js)",
+    "[user](https://bank.example@evil.example/)",
+    "[ref][r]",
+]
+HUGE = {
+    "a table of 3,000 rows": "| a | b |\n|---|---|\n" + "| **1** | 2 |\n" * 3_000,
+    "quotes of quotes": "> " * 5_000 + "end",
+    "lists of lists": "\n".join("  " * n + "- x" for n in range(400)),
+    "signs": "**a_" * 20_000,
+    "brackets": "[" * 20_000 + "end",
+}
+
+
+def test_answers_are_markdown_with_links_that_open_apart(visit: Visit, model: ScriptedAnthropic, me: str) -> None:
+    visitor = visit()
+    enter(visitor, me)
+    page, answer = visitor.page, visitor.page.get_by_role("article").last
+    model.script("show", [Text(MARKDOWN)])
+    visitor.say("show")
+    expect(answer.get_by_role("heading", name="Packing")).to_be_visible()
+    expect(answer.locator("strong")).to_have_text("all")
+    expect(answer.get_by_role("listitem")).to_have_count(4)
+    tops = [item.bounding_box() for item in answer.get_by_role("listitem").all()]
+    assert len({round(box["y"]) for box in tops if box}) == 4, "each has a line of its own"
+    expect(answer.get_by_role("cell")).to_have_text(["tent", "2 kg"])
+    expect(answer.locator("pre")).to_have_text('rm -rf "<tent>"')
+    link = answer.get_by_role("link", name="a map")
+    assert [link.get_attribute(name) for name in ("href", "target", "rel")] == [
+        "https://maps.example/a?b=c",
+        "_blank",
+        "noopener noreferrer nofollow",
+    ]
+    expect(answer).to_contain_text("(maps.example)")
+    visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.button("Copy").click()
+    assert page.evaluate("() => navigator.clipboard.readText()") == 'rm -rf "<tent>"'
+    assert visitor.inaccessible() == []
+
+
+def test_no_trick_of_markdown_does_anything(visit: Visit, model: ScriptedAnthropic, me: str) -> None:
+    visitor = visit()
+    enter(visitor, me)
+    page, answer = visitor.page, visitor.page.get_by_role("article").last
+    model.script("tricks", [Text("\n\n".join([*TRICKS, "[r]: javascript:alert(7)", "the end"]))])
+    visitor.say("tricks")
+    expect(answer).to_contain_text("the end")
+    for trick in TRICKS:
+        expect(answer).to_contain_text(trick)
+    assert answer.locator("a, img, script, iframe").count() == 0
+    for what, text in HUGE.items():
+        model.script(what, [Text(text)])
+        visitor.say(what)
+        expect(answer).to_contain_text(text[-3:].strip())
+        assert page.evaluate("() => document.querySelectorAll('article').length") >= 4
 
 
 def test_who_may_changes_policies_through_the_store_and_is_told_of_a_refusal(visit: Visit, me: str) -> None:

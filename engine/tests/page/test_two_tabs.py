@@ -17,7 +17,7 @@ NOTES = "/memories/notes.md"
 
 def look(visitor: Visitor) -> None:
     """What happens when somebody comes back to the page."""
-    with visitor.page.expect_response("**/memory"):
+    with visitor.page.expect_response("**/memory/facts"):
         visitor.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
@@ -38,14 +38,13 @@ def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: V
     page, content = visitor.page, visitor.page.get_by_label("Content")
     elsewhere.write(NOTES, "- Tea\n")
     visitor.sign_in(me)
-    visitor.button(NOTES).click()
+    visitor.file(NOTES)
     visitor.button("Edit").click()
     content.fill("- Tea, and a long thought\n")
     elsewhere.delete(NOTES)
     look(visitor)
-    expect(page.get_by_text("Deleted by you")).to_be_visible()
-    visitor.button("Seen").click()
-    expect(page.get_by_text("Deleted by you")).to_have_count(0)
+    expect(page.get_by_role("list", name="Files")).to_contain_text("deleted")
+    expect(page.get_by_text("Deleted by you")).to_have_count(1)
     expect(content).to_have_value("- Tea, and a long thought\n")
     visitor.button("Save").click()
     expect(page.get_by_text("(They deleted it.)")).to_be_visible()

@@ -129,6 +129,8 @@ def _change(path: str, past: Sequence[Revision], since: str) -> Answer | None:
     while before is None and len(new) > 1 and new[-1].author.kind == "seed":
         before = new.pop()
     newest, is_known = new[0], before is not None or new[-1].number == 1
+    if newest.content is None and (before is None or before.content is None):  # it came and went since then
+        before = next((revision for revision in new if revision.content is not None), before)
     changed = diff((before and before.content) or "", newest.content or "")
     if not changed and (before is None or before.content is None) == (newest.content is None):
         return None

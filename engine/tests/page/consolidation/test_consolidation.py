@@ -28,7 +28,8 @@ def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visit: Visit, m
     visitor.button("Consolidate now").click()
     expect(page.get_by_text("There was nothing new.")).to_be_visible(timeout=30_000)
     page.keyboard.press("Escape")
-    expect(page.get_by_role("list", name="Memory")).to_contain_text("Changed by consolidation")
+    expect(page.get_by_role("list", name="Changes")).to_contain_text("Changed by consolidation")
+    expect(page.get_by_role("list", name="Memory")).to_contain_text("I play the cello")
     expect(visitor.button("Consolidation")).to_be_focused()
 
 

@@ -1,11 +1,14 @@
 // The conversation as one sees it: what was said, what the agent did, and the box to write in.
 
-import { html, useLayoutEffect, useRef } from "./lib/preact.js";
-import { Lines, plain } from "./text.js";
+import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
+import { Markdown } from "./markdown.js";
+import { useAct } from "./parts.js";
+import { Lines, Problem, added, plain } from "./text.js";
 
+const MOST_TOLD = 3;
 const TRY = ["Remember that I prefer metric units.", "What do you know about me?", "What are the policies?"];
 
-export function Chat({ talk }) {
+export function Chat({ talk, memory }) {
   const log = useRef();
   const box = useRef();
   const isAtEnd = useRef(true);
@@ -33,7 +36,9 @@ export function Chat({ talk }) {
       ${!messages.length && html`<${Start} pick=${pick} />`}
       ${messages.map((message) => html`<${Said} key=${message.id} message=${message} results=${results} />`)}
       ${isThinking && html`<p class="thinking"><span /><span /><span /><b class="unseen">It is working.</b></p>`}
-      ${talk.note && html`<p class="note">${talk.note}</p>`}
+      ${talk.note && html`<div class="note"><p>${talk.note}</p>
+        ${talk.hasFailed && html`<button onClick=${talk.retry}>Retry</button>`}</div>`}
+      <${Remembered} talk=${talk} memory=${memory} />
     </div>
     <form onSubmit=${send}>
       <label class="unseen" for="message">Message</label>
@@ -55,11 +60,36 @@ const Start = ({ pick }) => html`<div class="start">
 
 function Said({ message: { type, content, tool_calls: calls = [] }, results }) {
   const text = plain(content);
-  const lines = text.trim() && html`<${Lines} text=${text} />`;
-  if (type === "human") return html`<article class="mine"><h3 class="unseen">You</h3>${lines}</article>`;
+  if (type === "human") return html`<article class="mine"><h3 class="unseen">You</h3><${Lines} text=${text} /></article>`;
   if (type !== "ai") return null;
+  const lines = text.trim() && html`<${Markdown} text=${text} />`;
   const call = (of) => html`<${Call} key=${of.id} call=${of} result=${results.get(of.id)} />`;
   return html`<article><h3 class="unseen">The agent</h3>${lines}${calls.map(call)}</article>`;
+}
+
+/** What was written down in this conversation and not looked at yet, in short, where one's eyes are. */
+function Remembered({ talk, memory }) {
+  const [problem, act] = useAct();
+  const [hidden, hide] = useState(new Set());
+  const before = useRef(new Map()); // what had been pointed out when this answer began, by path
+  const isGoing = useRef(false);
+  if (talk.isGoing && !isGoing.current) before.current = new Map(memory.changes);
+  isGoing.current = talk.isGoing;
+  const isShown = ({ author, path, revision }) =>
+    talk.id && author.thread_id === talk.id && author.kind !== "consolidation" && !hidden.has(`${path} ${revision}`) &&
+    revision !== before.current.get(path)?.revision;
+  const change = !talk.isGoing && [...memory.changes.values()].find(isShown);
+  if (!change) return html`<${Problem} text=${problem} />`;
+  const { deleted, diff, path, revision } = change;
+  const known = before.current.get(path);
+  const told = added(known?.diff);
+  const what = deleted ? [`Deleted: ${path}`] : added(diff).filter((line) => !told.includes(line)).slice(0, MOST_TOLD);
+  const back = known && !known.deleted ? { ...change, before: known.revision } : change;
+  const close = () => hide(new Set([...hidden, `${path} ${revision}`]));
+  return html`<aside class="remembered" aria-label="Remembered"><p>
+      <b>${what.length ? "Remembered" : "Memory changed"}</b>${what.map((line) => html`<span>${line}</span>`)}</p>
+    <p class="row">${back.before !== null && html`<button class="small" onClick=${act(() => memory.undo(back))}>Take back</button>`}
+      <button class="small" onClick=${close}>OK</button></p><${Problem} text=${problem} /></aside>`;
 }
 
 const Call = ({ call, result }) => html`<details class="call">

@@ -7,17 +7,34 @@ import { plain } from "./text.js";
 const RETRIES = 8;
 const STREAMED = { stream_mode: ["messages-tuple", "updates"], stream_resumable: true };
 const LOST = "The connection was lost; it is being taken up again.";
-const FAILED = "The answer failed. Send your message again.";
+const STOPPED = "You stopped this answer. The agent will not know what it had begun to say.";
+const CANCELED = ["CancelledError", "UserInterrupt", "UserRollback"];
+// By the class of an error, which is all that the server says of it: what a person can do about it.
+const REASONS = [
+  [/Authentication|PermissionDenied|Unauthorized|Forbidden/, "The model's provider refused the key: the operator has to look."],
+  [/RateLimit|ResourceExhausted|Overloaded/, "The model's provider has too much to do, or its limit is reached; try again in a minute."],
+  [/SilentModel|RunTooLong|Timeout/, "The answer took too long."],
+  [/CutAnswer|BadAnswer/, "The model's answer broke off, or made no sense."],
+  [/Connect|InternalServer|ServiceUnavailable|APIStatus/, "The model's provider cannot be reached, or has a problem of its own."],
+  [/BadRequest|InvalidRequest|ContextOverflow|RequestTooLarge/, "The model's provider refused the request; the conversation may be too long for it: begin a new one."],
+  [/NotFound/, "The model's provider does not know this model: the operator has to look."],
+  [/TokenBudget/, "What you may use today is used up; go on tomorrow."],
+  [/GraphRecursion/, "It took more steps than one answer may take; ask for less at once."],
+];
+const FAILED = "Something went wrong that only the server's log says more about.";
 const WAITS = "This waits for an operator's approval; it goes on by itself once there is one.";
 const GONE = "There is no such conversation; this is a new one.";
+/** Why an answer failed, as far as a person may know. */
+const because = (error) => `There is no answer. ${REASONS.find(([kind]) => kind.test(error ?? ""))?.[1] ?? FAILED}`;
 const NOW = [429, 502, 503, 504]; // what a server refuses now, and not a little later
 
 /** A conversation with one of the `agents`. Calls `changed()` when there is something new to show, `wrote()` after a tool was used, `answered()` at the end. */
 export function conversation(client, agents, { changed, wrote, answered }) {
   // `metadata` is of the thread that the first message makes, `agent` whom it is with, `draft` what is in the message box.
-  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isGoing: false, note: "", draft: "" };
+  const talk = { agents, agent: agents[0], id: null, messages: new Map(), metadata: {}, isGoing: false, note: "", hasFailed: false, draft: "" };
   let pending = ""; // what was sent, until it has arrived
   let run = null;
+  let isStopped = false;
   let leaving = new AbortController();
 
   const set = (changes) => (Object.assign(talk, changes), changed());
@@ -37,7 +54,7 @@ export function conversation(client, agents, { changed, wrote, answered }) {
     leave();
     run = null;
     pending = "";
-    set({ id, metadata, messages: new Map(), isGoing: false, note: "" });
+    set({ id, metadata, messages: new Map(), isGoing: false, note: "", hasFailed: false });
     const { signal } = leaving;
     try {
       if (id && !(await load(signal))) await follow(signal);
@@ -58,21 +75,37 @@ export function conversation(client, agents, { changed, wrote, answered }) {
   async function say() {
     const text = talk.draft.trim();
     if (!text || talk.isGoing) return;
-    run = null;
     pending = text;
     talk.messages.set("sent", { id: "sent", type: "human", content: text });
-    set({ draft: "", note: "", isGoing: true });
+    set({ draft: "" });
+    await ask({ messages: [{ role: "user", content: text }] });
+  }
+
+  /** Have the last message answered once more, after an answer that failed. It is not sent twice. */
+  async function retry() {
+    const lost = talk.messages.get("sent")?.content;
+    if (talk.isGoing) return;
+    if (!lost) return ask(null);
+    talk.messages.delete("sent");
+    talk.draft = [lost, talk.draft].filter(Boolean).join("\n");
+    await say();
+  }
+
+  /** Run with this input, null to go on where the last run ended, and follow the answer. */
+  async function ask(input) {
+    run = null;
+    isStopped = false;
+    set({ note: "", hasFailed: false, isGoing: true });
     const { signal } = leaving;
     const send = (path, body) => client.json("POST", path, { body, signal });
     try {
       talk.id ??= (await send("/threads", { metadata: talk.metadata })).thread_id;
-      const input = { messages: [{ role: "user", content: text }] };
       run = (await send(`/threads/${talk.id}/runs`, { assistant_id: talk.agent, input, ...STREAMED })).run_id;
     } catch (error) {
       if (signal.aborted) return;
       if (error.status || !(await going().catch(() => null))) { // without an answer it may have arrived all the same
         talk.messages.delete("sent");
-        Object.assign(talk, { draft: unsent(), isGoing: false }, ended(error));
+        Object.assign(talk, { draft: unsent(), isGoing: false, hasFailed: !input }, ended(error));
       }
     }
     pending = "";
@@ -80,11 +113,13 @@ export function conversation(client, agents, { changed, wrote, answered }) {
     else changed();
   }
 
-  /** End the answer that is coming. What it said so far stays. */
+  /** End the answer that is coming. What it said so far stays on the page. */
   async function stop() {
     try {
+      isStopped = true;
       if (await going()) await client.send("POST", `/threads/${talk.id}/runs/${run}/cancel`);
     } catch (error) {
+      isStopped = false;
       set({ note: reason(error) });
     }
   }
@@ -134,18 +169,25 @@ export function conversation(client, agents, { changed, wrote, answered }) {
     const sent = talk.messages.get("sent");
     const isSent = ({ id, content }) => content === sent?.content && !talk.messages.has(id);
     const isLost = sent && !kept.some(isSent);
-    talk.messages = new Map(kept.map((message) => [message.id, message]));
+    const ids = new Set(kept.map(({ id }) => id));
+    const cut = isStopped ? [...talk.messages.values()].filter(({ id, type }) => type === "ai" && !ids.has(id)) : [];
+    talk.messages = new Map([...kept, ...cut].map((message) => [message.id, message]));
     if (isLost) talk.messages.set("sent", sent);
     talk.metadata = thread.metadata?.temporary ? { temporary: true } : {};
     if (talk.note === LOST) talk.note = "";
     if (Object.keys(thread.interrupts ?? {}).length) talk.note ||= WAITS;
-    if (thread.status === "error") talk.note ||= FAILED;
+    if (isOver && isStopped) talk.note = STOPPED;
+    else if (thread.status === "error") fail(thread.error?.error ?? thread.error);
     return isOver;
   }
 
+  function fail(error) {
+    const kind = typeof error === "string" ? error : "";
+    if (!CANCELED.includes(kind)) Object.assign(talk, { note: because(kind), hasFailed: true });
+  }
+
   function take({ event, data }, seen) {
-    const why = data?.message ?? data?.error ?? "no reason given";
-    if (event === "error") talk.note = `The answer failed (${why}). Send your message again.`;
+    if (event === "error") fail(data?.error);
     else if (event.startsWith("messages")) piece(data[0], seen);
     else if (event === "updates" && data.__interrupt__) talk.note = WAITS;
     else if (event === "updates") Object.values(data).flatMap((node) => node?.messages ?? []).forEach(whole);
@@ -165,5 +207,5 @@ export function conversation(client, agents, { changed, wrote, answered }) {
     if (message.type === "tool") wrote();
   }
 
-  return Object.assign(talk, { set, open, resume, say, stop, leave, unsent });
+  return Object.assign(talk, { set, open, resume, say, retry, stop, leave, unsent });
 }

@@ -18,9 +18,16 @@ export function Conversations({ session: { client, me }, current, version, onOpe
   const [query, setQuery] = useState("");
   const [leaving, setLeaving] = useState(null);
   const [refusal, act] = useAct();
-  const metadata = { graph_id: "agent", user_id: me.user_id, org_id: me.org_id };
-  const body = { metadata, limit: count, ...SHOWN };
-  const list = useAsked((signal) => client.json("POST", "/threads/search", { body, signal }), [version, count]);
+  // One search for each agent; together they are as many as are asked for, or fewer where there are no more.
+  const ask = (signal) => async (agent) => {
+    const body = { metadata: { graph_id: agent, user_id: me.user_id, org_id: me.org_id }, limit: count, ...SHOWN };
+    return client.json("POST", "/threads/search", { body, signal });
+  };
+  const newest = (a, b) => (a.updated_at < b.updated_at ? 1 : -1);
+  const list = useAsked(async (signal) => {
+    const found = (await Promise.all(me.agents.map(ask(signal)))).flat();
+    return found.toSorted(newest).slice(0, count);
+  }, [version, count]);
   const search = useAsked(async (signal) => {
     if (query) await pause(SEARCH_AFTER_MILLISECONDS);
     return query && !signal.aborted ? client.json("GET", "/memory/search", { query: { q: query }, signal }) : null;

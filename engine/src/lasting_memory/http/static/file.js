@@ -1,15 +1,34 @@
-// One file: read it, change it without overwriting anybody, delete it, see what became of it and why a line is known.
+// Files, for who wants them: the list, and one file: read it, change it without overwriting anybody, delete it, see what became of it and why a line is known.
 
 import { instead } from "./client.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib/preact.js";
-import { Form, Toggle, useAct, useTold } from "./parts.js";
-import { Diff, Lines, Problem, author, isId, plural, when } from "./text.js";
+import { Dialog, Form, Toggle, useAct, useTold } from "./parts.js";
+import { Diff, Lines, Problem, author, isId, plural, size, when } from "./text.js";
 
 const LINES_SHOWN = 400;
 const ifAt = (revision) => ({ "if-match": String(revision) });
 
+/** All files, one of them open. `first`: the path of the one that is open at first. */
+export function Files({ session, first, onClose }) {
+  const { memory } = session;
+  const [open, setOpen] = useState(first ?? null);
+  const files = (memory.groups ?? []).filter(({ revision }) => revision !== 0).toSorted((a, b) => (a.path < b.path ? -1 : 1));
+  if (open && !files.some(({ path }) => path === open)) files.unshift({ path: open, isGone: true });
+  const entry = ({ path, isGone, error, bytes, modified_at: at, revision }) => html`<li key=${path}>
+    <${Toggle} class="path" of=${path} open=${open} set=${setOpen} />
+    <p class="quiet">${isGone ? "deleted" : (error ?? `${size(bytes)}, ${when(at)}`)}</p>
+    ${open === path &&
+    html`<${File} session=${session} path=${path} revision=${revision} isGone=${isGone} onGone=${() => setOpen(null)} />`}
+  </li>`;
+  return html`<${Dialog} title="Files" problem=${memory.problem} onClose=${onClose}>
+    <p>What the agent reads and writes. ${plural(files.length, "file")}.</p>
+    <ul class="files" aria-label="Files">${files.map(entry)}</ul>
+    <div class="row"><${NewFile} session=${session} onMade=${setOpen} /></div>
+  <//>`;
+}
+
 /** `isGone`: somebody else deleted it. What is being written is not lost with it. */
-export function File({ session, path, revision, isGone, onGone }) {
+function File({ session, path, revision, isGone, onGone }) {
   const { client, memory } = session;
   const [view, setView] = useState(null);
   const { told: file, problem } = useTold(client, "/memory/file", { path }, revision);
@@ -39,6 +58,8 @@ export function File({ session, path, revision, isGone, onGone }) {
 function Editor({ session: { client, memory }, file, onClose }) {
   const [text, setText] = useState(file.content);
   const [base, setBase] = useState(file.revision ?? 0);
+  const field = useRef();
+  useLayoutEffect(() => field.current.focus(), []);
   const [theirs, setTheirs] = useState(null);
   const [problem, act] = useAct();
   const query = { path: file.path };
@@ -59,11 +80,11 @@ function Editor({ session: { client, memory }, file, onClose }) {
         are here; put together what should stay, then save.</p>
       <h4>What they wrote</h4><${Lines} text=${theirs} /><h4>What you wrote</h4>`}
     <label class="unseen" for="content">Content</label>
-    <textarea id="content" rows="10" value=${text} onInput=${({ target }) => setText(target.value)}></textarea>
+    <textarea id="content" rows="10" ref=${field} value=${text} onInput=${({ target }) => setText(target.value)}></textarea>
   <//>`;
 }
 
-export function NewFile({ session: { memory }, onMade }) {
+function NewFile({ session: { memory }, onMade }) {
   const [isOpen, setOpen] = useState(false);
   const [problem, act] = useAct();
   const first = useRef();

@@ -1,9 +1,9 @@
-// What the agent knows, beside the chat: the files, with what has just changed lit up, and what one decides about them.
+// What the agent knows, beside the chat: facts under their titles, what changed since the last look, and what one decides.
 
-import { File, NewFile } from "./file.js";
+import { Lines, Profile } from "./facts.js";
 import { html, useState } from "./lib/preact.js";
-import { Toggle, useAct, useTold } from "./parts.js";
-import { Diff, Problem, author, plural, size, when } from "./text.js";
+import { useAct, useTold } from "./parts.js";
+import { Changed, Problem, added, author, plural, size, when } from "./text.js";
 
 const SCOPES = {
   assistant: `Memory is shared here by everybody who talks to this assistant: nobody has files of their own, and nothing
@@ -13,57 +13,72 @@ const SCOPES = {
 const BACKGROUND = `The agent does not write while you talk. What you say becomes memory between conversations, by
   consolidation.`;
 const PAUSED = "Memory is paused: nothing new is remembered, and what you say now never will be.";
+const REVIEWED = `What consolidation finds between conversations waits for your yes. What the agent writes while you talk
+  counts at once, and is shown here.`;
 
-/** `switches` are further controls, by name, and `below` what stands below them. */
-export function Knowledge({ session, switches, below }) {
+/** `switches` are further controls, by name, and `below` what stands below them. `onFile(path)` opens a file. */
+export function Knowledge({ session, switches, below, onFile }) {
   const { memory, me } = session;
   const isOwn = !me.routes["/memories/"].shared;
+  const facts = (memory.groups ?? []).flatMap(({ lines = [] }) => lines.filter(({ text }) => text !== undefined));
   return html`<section class="knowledge" aria-labelledby="knows">
     <header><h2 id="knows">What it knows about you</h2>
-      ${memory.files && html`<span class="quiet">${plural(memory.files.length, "file")}</span>`}</header>
+      ${memory.groups && html`<span class="quiet">${plural(facts.length, "fact")}</span>`}</header>
     ${SCOPES[me.memory_scope] && html`<p class="note">${SCOPES[me.memory_scope]}</p>`}
     ${isOwn && me.memory_writes === "background" && html`<p class="note">${BACKGROUND}</p>`}
-    ${isOwn && html`<${Files} session=${session} />
+    ${isOwn && html`<${Problem} text=${memory.problem} /><${News} memory=${memory} />
+      <${Groups} session=${session} onFile=${onFile} />
       <${Decisions} session=${session} switches=${switches} below=${below} />`}
   </section>`;
 }
 
-function Files({ session }) {
-  const { memory } = session;
-  const { changes } = memory;
-  const [open, setOpen] = useState(null);
+/** What changed since this person last looked, each with the way back. */
+function News({ memory }) {
   const [refused, act] = useAct();
-  const known = memory.files ?? [];
-  const isKnown = (path) => known.some((file) => file.path === path);
-  const gone = [...changes.values()].filter(({ deleted, path }) => deleted && !isKnown(path));
-  const files = [...gone, ...known.toSorted((a, b) => changes.has(b.path) - changes.has(a.path))];
-  const newest = [...changes.keys()].at(-1);
-  if (open && !files.some(({ path }) => path === open)) files.unshift({ path: open, deleted: true });
-  const close = () => setOpen(null);
-  const entry = ({ path, deleted, error, bytes, modified_at: at, revision }) => {
-    const change = changes.get(path);
-    return html`<li key=${path} class=${change ? "changed" : ""}>
-      ${deleted && html`<p class="path">${path}</p>`}
-      ${!deleted && html`<${Toggle} class="path" of=${path} open=${open} set=${setOpen} />
-        <p class="quiet">${error ?? `${size(bytes)}, ${when(at)}`}</p>`}
-      ${change && html`<${Change} ...${change} isNewest=${path === newest} undo=${act(() => memory.undo(change))} />`}
-      ${open === path &&
-      html`<${File} session=${session} path=${path} revision=${revision} isGone=${deleted} onGone=${close} />`}
-    </li>`;
+  const changes = [...memory.changes.values()];
+  if (!changes.length) return html`<${Problem} text=${refused} />`;
+  const title = (path) => memory.groups?.find((group) => group.path === path)?.title ?? path;
+  const entry = (change, n) => {
+    const { path, author: by, at, before, deleted, diff } = change;
+    const undo = act(() => memory.undo(change));
+    return html`<li key=${path} class="change"><h4>${title(path)}</h4>
+      <p class="quiet">${deleted ? "Deleted by" : "Changed by"} ${author(by)}, ${when(at)}</p><${Changed} diff=${diff} />
+      ${before !== null && html`<button aria-label=${n ? `Undo the change of ${path}` : undefined} onClick=${undo}>Undo</button>`}</li>`;
   };
-  return html`<${Problem} text=${refused || memory.problem} />
-    ${memory.files && !files.length && html`<p class="quiet">Nothing yet. Tell it something to remember.</p>`}
-    <ul class="files" aria-label="Memory">${files.map(entry)}</ul>
-    <p class="row"><${NewFile} session=${session} onMade=${setOpen} />
-      ${changes.size > 0 && html`<button onClick=${memory.seen}>Seen</button>`}</p>`;
+  return html`<section class="news" aria-label="What changed">
+    <header><h3>${memory.isEarlier ? "Since you were last here" : "New"}</h3><button onClick=${act(memory.seen)}>Seen</button></header>
+    <${Problem} text=${refused} />
+    <ul aria-label="Changes">${changes.map(entry)}</ul></section>`;
 }
 
-/** The changed lines. "Undo" takes back the newest change; each older one has a button of its own name. */
-const Change = ({ path, revision, author: by, at, deleted, diff, isNewest, undo }) => html`<div class="change">
-  <p class="quiet">${deleted ? "Deleted by" : "Changed by"} ${author(by)}, ${when(at)}</p>
-  <${Diff} text=${diff} />
-  <button onClick=${undo}>${isNewest ? "Undo" : `Take back revision ${revision} of ${path.split("/").at(-1)}`}</button>
-</div>`;
+function Groups({ session, onFile }) {
+  const { memory } = session;
+  const [query, setQuery] = useState("");
+  const groups = memory.groups ?? [];
+  const has = (text) => text.toLowerCase().includes(query.toLowerCase());
+  const isFound = (group) => {
+    if (group.kind === "profile") return !query || group.fields.some(({ name, value }) => has(`${name} ${value ?? ""}`));
+    return has(group.title) || (group.lines ?? []).some(({ text }) => text && has(text));
+  };
+  const isWanted = (group) => ({ text }) => !query || has(group.title) || (text && has(text));
+  const wanted = groups.filter((group) => group.kind !== "file" && (group.kind === "profile" || group.lines.length)).filter(isFound);
+  const isEmpty = memory.groups && groups.every(({ kind, lines, fields }) =>
+    kind === "profile" ? fields.every(({ value }) => value === null) : kind === "lines" && !lines.length);
+  const entry = (group) => {
+    const change = memory.changes.get(group.path);
+    const body = group.kind === "profile"
+      ? html`<${Profile} session=${session} group=${group} />`
+      : html`<${Lines} session=${session} group=${group} lit=${new Set(added(change?.diff))} isWanted=${isWanted(group)} />`;
+    return html`<li key=${group.path} class=${change ? "changed" : ""}><header><h3>${group.title}</h3>
+      ${group.revision !== 0 && html`<button class="small" aria-label=${`File ${group.path}`} onClick=${() => onFile(group.path)}>File</button>`}
+      </header>${body}</li>`;
+  };
+  return html`${!isEmpty && html`<label class="unseen" for="find">Search in memory</label>
+      <input id="find" type="search" placeholder="Search in memory" onInput=${({ target }) => setQuery(target.value.trim())} />`}
+    ${isEmpty && html`<p class="quiet">Nothing yet. Tell it something to remember.</p>`}
+    ${query && html`<p class="quiet" role="status">${plural(wanted.length, "title")} found</p>`}
+    <ul class="groups" aria-label="Memory">${wanted.map(entry)}</ul>`;
+}
 
 function Decisions({ session, switches, below }) {
   const { client, memory } = session;
@@ -84,6 +99,7 @@ function Decisions({ session, switches, below }) {
     ${isFull && html`<p class="note">Memory is nearly full: ${size(bytes)} of ${size(maxBytes)},
       ${` ${plural(files, "file")}`} of ${maxFiles}. Delete what is no longer needed.</p>`}
     ${told?.paused && html`<p class="note">${PAUSED}</p>`}
+    ${told?.review && html`<p class="note">${REVIEWED}</p>`}
     ${told && html`<p class="row">${Object.entries({ paused: "Pause memory", ...switches }).map(option)}</p>`}
     <${Problem} text=${refused || problem} />
     ${below.map((Part) => html`<${Part} session=${session} />`)}

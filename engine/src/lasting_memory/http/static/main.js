@@ -1,15 +1,19 @@
-// The page: who is signed in, and what is beside what. The token lives in a variable of the client's, and nowhere else.
+// The page: who is signed in, and what is beside what. A token lives in a variable of the client's and nowhere else, but for
+// that of a development server's person, whom a reload keeps.
 
 import { Chat } from "./chat.js";
 import { connect, reason } from "./client.js";
 import { conversation } from "./conversation.js";
 import { Conversations } from "./conversations.js";
 import { Data } from "./data.js";
+import { Files } from "./file.js";
 import { Knowledge } from "./knowledge.js";
 import { html, render, useEffect, useMemo, useReducer, useRef, useState } from "./lib/preact.js";
 import { watched } from "./memory.js";
-import { Offer, SignIn, tokenInAddress } from "./signin.js";
+import { keepFocusNear } from "./parts.js";
+import { Offer, SignIn, keepToken, keptToken, tokenInAddress } from "./signin.js";
 import { isId } from "./text.js";
+import { Trash } from "./trash.js";
 import { Policies, Prompt } from "./views.js";
 
 // What comes off is a folder with a part.js, which the server names here: what that exports is added to the page.
@@ -17,8 +21,9 @@ const named = document.querySelector('meta[name="parts"]').content.split(" ").fi
 const parts = await Promise.all(named.map((name) => import(`./${name}`)));
 const added = (name) => Object.assign({}, ...parts.map((part) => part[name]));
 // Each opens a dialog, and is given the session and onClose: another one is one more line.
-const DIALOGS = { ...added("dialogs"), Policies, "What the model sees": Prompt };
+const DIALOGS = { Files, Trash, ...added("dialogs"), Policies, "What the model sees": Prompt };
 const OPERATORS_DIALOGS = { ...DIALOGS, ...added("operatorsDialogs") };
+const PLACES = { chat: "Conversation", memory: "Memory", list: "Conversations" }; // on a phone one at a time
 const SWITCHES = added("switches");
 const BELOW_SWITCHES = parts.flatMap(({ BelowSwitches }) => BelowSwitches ?? []);
 
@@ -33,17 +38,21 @@ function App() {
   const open = async (token) => {
     const client = connect(token, (why) => {
       if (last.current.client === client) last.current.isOver = true;
+      keepToken("");
       setSigned((now) => (now?.client === client ? null : now));
       setEnded(why);
     });
     setEnded("");
-    return { client, me: await client.json("GET", "/memory/me") };
+    const me = await client.json("GET", "/memory/me");
+    return { client, me, token };
   };
-  const enter = (session) => (setOffered(null), setSigned(session));
+  const enter = ({ token, ...session }) => (keepToken(token), setOffered(null), setSigned(session));
+  const [isLooking, setLooking] = useState(Boolean(keptToken()));
   const isSigned = () => last.current.client && !last.current.isOver;
   const signOut = () => {
     history.replaceState(null, "", location.pathname);
     last.current = {};
+    keepToken("");
     setSigned(null);
   };
   useEffect(() => {
@@ -52,10 +61,14 @@ function App() {
       const offer = (session) => isSigned() || setOffered(session);
       if (token && !isSigned()) open(token).then(offer, (error) => setEnded(reason(error)));
     };
-    arrive();
+    const kept = keptToken();
+    // Who is signed in stays so: a token in the address, which others can send, waits for no sign-in then.
+    if (kept) tokenInAddress(), open(kept).then(enter, (error) => setEnded(error.status ? "" : reason(error))).finally(() => setLooking(false));
+    else arrive();
     addEventListener("hashchange", arrive);
     return () => removeEventListener("hashchange", arrive);
   }, []);
+  if (isLooking) return html`<main class="sign-in"><p class="quiet" role="status">Signing in.</p></main>`;
   if (!signed && offered)
     return html`<${Offer} me=${offered.me} onAccept=${() => enter(offered)} onDecline=${() => setOffered(null)} />`;
   if (!signed) return html`<${SignIn} ended=${ended} onToken=${(token) => open(token).then(enter)} />`;
@@ -65,7 +78,8 @@ function App() {
 function Signed({ client, me, last, onSignOut }) {
   const [, changed] = useCount();
   const [answers, answered] = useCount();
-  const [dialog, setDialog] = useState(null);
+  const [dialog, setDialog] = useState(null); // { name, first }
+  const [place, setPlace] = useState("chat");
   const memory = useMemo(() => watched(client, changed), []);
   const session = useMemo(() => ({ client, memory, me }), []);
   const moved = () => {
@@ -75,6 +89,7 @@ function Signed({ client, me, last, onSignOut }) {
   const talk = useMemo(() => conversation(client, me.agents, { changed: moved, wrote: () => memory.refresh(), answered }), []);
   const show = (id) => {
     setDialog(null);
+    setPlace("chat");
     if (id !== talk.id || !id) talk.open(id);
   };
   useEffect(() => {
@@ -89,15 +104,19 @@ function Signed({ client, me, last, onSignOut }) {
     const left = new AbortController();
     addEventListener("popstate", follow, { signal: left.signal });
     document.addEventListener("visibilitychange", look, { signal: left.signal });
-    return () => (left.abort(), talk.leave());
+    const release = keepFocusNear();
+    return () => (release(), left.abort(), talk.leave());
   }, []);
   const forgotten = () => (talk.open(null), memory.refresh(), answered());
   const dialogs = me.operator ? OPERATORS_DIALOGS : DIALOGS;
-  const View = dialogs[dialog];
-  const opener = (name) => html`<button onClick=${() => setDialog(name)}>${name}</button>`;
+  const View = dialogs[dialog?.name];
+  const opener = (name) => html`<button onClick=${() => setDialog({ name })}>${name}</button>`;
+  const onFile = (path) => setDialog({ name: "Files", first: path });
+  const goer = ([name, label]) => html`<button aria-current=${place === name ? "page" : undefined}
+    onClick=${() => setPlace(name)}>${label}${name === "memory" && memory.changes.size > 0 && html` <span class="badge">${memory.changes.size}</span>`}</button>`;
   // Long lists, which are not gone through again for every word of an answer.
   const knowledge = useMemo(
-    () => html`<${Knowledge} session=${session} switches=${SWITCHES} below=${BELOW_SWITCHES} />`,
+    () => html`<${Knowledge} session=${session} switches=${SWITCHES} below=${BELOW_SWITCHES} onFile=${onFile} />`,
     [memory.version],
   );
   const version = `${answers} ${talk.id}`;
@@ -105,14 +124,14 @@ function Signed({ client, me, last, onSignOut }) {
     () => html`<${Conversations} session=${session} current=${talk.id} version=${version} onOpen=${show} />`,
     [version],
   );
-  return html`<div class="page">
+  return html`<div class=${`page at-${place}`}>
     <header class="top">
       <h1>An agent that remembers</h1>
       <p>${me.user_id} <span class="quiet">${me.org_id}</span></p>
       <button onClick=${onSignOut}>Sign out</button>
     </header>
     <main>
-      <${Chat} talk=${talk} />
+      <${Chat} talk=${talk} memory=${memory} />
       <div class="beside">
         ${knowledge}
         <p class="row">${Object.keys(dialogs).map(opener)}</p>
@@ -120,7 +139,8 @@ function Signed({ client, me, last, onSignOut }) {
       </div>
     </main>
     ${conversations}
-    ${View && html`<${View} session=${session} onClose=${() => setDialog(null)} />`}
+    <nav class="places" aria-label="Places">${Object.entries(PLACES).map(goer)}</nav>
+    ${View && html`<${View} session=${session} first=${dialog.first} onClose=${() => setDialog(null)} />`}
     <p class="unseen" role="status">${said(talk, answers)}</p>
   </div>`;
 }

@@ -46,6 +46,27 @@ export function useAct() {
   return [problem, act, isBusy];
 }
 
+/** What has the keyboard may go, with what it did: then the nearest of what was around it has it. Returns what ends this. */
+export function keepFocusNear() {
+  let around = [];
+  const note = ({ target }) => {
+    around = [];
+    for (let each = target; each && each !== document.body; each = each.parentElement) around.push(each);
+  };
+  const look = () => {
+    if (document.activeElement !== document.body || !around.length || around[0].isConnected) return;
+    const near = around.find((each) => each.isConnected && each.localName !== "dialog");
+    around = [];
+    if (!near) return;
+    if (near.tabIndex < 0) near.tabIndex = -1;
+    near.focus({ preventScroll: true });
+  };
+  const changes = new MutationObserver(look);
+  changes.observe(document.body, { childList: true, subtree: true });
+  addEventListener("focusin", note);
+  return () => (changes.disconnect(), removeEventListener("focusin", note));
+}
+
 /** A button that opens one of several things, or closes it. */
 export const Toggle = ({ of, open, set, label = of, ...more }) =>
   html`<button aria-expanded=${open === of} onClick=${() => set(open === of ? null : of)} ...${more}>${label}</button>`;

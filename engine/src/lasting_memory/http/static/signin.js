@@ -9,6 +9,12 @@ const isDev = document.querySelector('meta[name="sign-in"]').content === "dev";
 const ASCII_WITHOUT_COLON = /^[ -9;-~]+$/;
 const NOT_ASCII = "A development token can only carry an organization in ASCII without a colon; choose another.";
 
+const KEPT = "development token";
+
+/** The token of a development server's person, which a reload finds again; "" for none. Any other token is in memory alone. */
+export const keptToken = () => (isDev && sessionStorage.getItem(KEPT)) || "";
+export const keepToken = (token) => isDev && (token ? sessionStorage.setItem(KEPT, token) : sessionStorage.removeItem(KEPT));
+
 /** The token in the address, which is erased at once. */
 export function tokenInAddress() {
   const token = location.hash.startsWith("#token=") ? location.hash.slice("#token=".length) : "";

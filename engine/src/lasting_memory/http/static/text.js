@@ -3,6 +3,7 @@
 import { html } from "./lib/preact.js";
 
 const STYLED_LINES = 400;
+const MOST_CHANGED = 12;
 const KINDS = [[/^#{1,6} /, "heading"], [/^\s*([-*+]|\d+[.)]) /, "bullet"]];
 const DIFF_KINDS = { "+": "added", "-": "removed", "@": "place" };
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -41,6 +42,20 @@ export function Lines({ text }) {
 export function Diff({ text }) {
   if (!text) return html`<p class="quiet">No text changed.</p>`;
   return html`<div class="diff">${styled(text.trimEnd().split("\n"), (line) => DIFF_KINDS[line[0]])}</div>`;
+}
+
+const signed = (diff, sign) => (diff ?? "").split("\n").filter((line) => line[0] === sign).map((line) => line.slice(1).trim());
+const said = (line) => line.replace(/^([-*+]|\d{1,9}[.)])\s+/, "").replace(/\([^()]{0,400}\bthread [-0-9a-f]{36}[^()]{0,400}\)$/, "").trimEnd();
+
+/** The lines that a diff adds, without their markers and sources. */
+export const added = (diff) => signed(diff, "+").map(said).filter(Boolean);
+
+/** What a diff changed, for who does not read diffs: what came and what went. */
+export function Changed({ diff }) {
+  const went = signed(diff, "-").map(said).filter(Boolean);
+  const line = (kind, sign) => (text) => html`<li class=${kind}><b>${sign}</b> ${text}</li>`;
+  return html`<ul class="came-and-went">${went.slice(0, MOST_CHANGED).map(line("removed", "−"))}
+    ${added(diff).slice(0, MOST_CHANGED).map(line("added", "+"))}</ul>`;
 }
 
 /** Why something did not work. */

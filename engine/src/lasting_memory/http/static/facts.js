@@ -1,0 +1,128 @@
+// Facts: a line of what is known, why it is known, and the profile as a form of its fields.
+
+import { html, useLayoutEffect, useRef, useState } from "./lib/preact.js";
+import { Form, Toggle, useAct, useAsked } from "./parts.js";
+import { Problem, author, isId, when } from "./text.js";
+
+const LINES_SHOWN = 400;
+const CONVERSATIONS_NAMED = 3;
+
+/** The lines under one title. `lit` are those that changed, `isWanted` says which to show. */
+export function Lines({ session, group, lit, isWanted }) {
+  const [isAll, setAll] = useState(false);
+  const wanted = group.lines.filter(isWanted);
+  const shown = isAll ? wanted : wanted.slice(0, LINES_SHOWN);
+  const line = ({ line: at, heading, text }) => {
+    if (heading !== undefined) return html`<li key=${`${at} ${heading}`}><h4>${heading}</h4></li>`;
+    return html`<${Line} key=${`${at} ${text}`} session=${session} path=${group.path} fact=${{ line: at, text }} isNew=${lit.has(text)} />`;
+  };
+  return html`<ul class="facts" aria-label=${group.title}>${shown.map(line)}</ul>
+    ${shown.length < wanted.length && html`<button class="small" onClick=${() => setAll(true)}>
+      Show ${wanted.length - shown.length} more</button>`}`;
+}
+
+function Line({ session, path, fact, isNew }) {
+  const { memory } = session;
+  const [view, setView] = useState(null);
+  const [problem, act] = useAct();
+  const field = useRef();
+  useLayoutEffect(() => void field.current?.focus(), [view]);
+  const remove = act(() => memory.rewrite(path, fact, null));
+  const save = act(async ({ target }) => {
+    const text = new FormData(target).get("fact").replace(/\s*\n\s*/g, " ").trim();
+    await memory.rewrite(path, fact, text || null);
+    setView(null);
+  });
+  if (view === "Edit") {
+    return html`<li><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${() => setView(null)}>
+      <label class="unseen" for="fact">Fact</label>
+      <textarea id="fact" name="fact" rows="2" ref=${field} defaultValue=${fact.text}></textarea>
+    <//></li>`;
+  }
+  return html`<li class=${isNew ? "new" : ""}>
+    <p class="fact">${fact.text}</p>
+    <p class="row actions"><button class="small" onClick=${() => setView("Edit")}>Edit</button>
+      <button class="small" onClick=${remove}>Delete</button>
+      <${Toggle} class="small" of="Why" open=${view} set=${setView} /></p>
+    <${Problem} text=${problem} />
+    ${view === "Why" && html`<${Why} session=${session} path=${path} fact=${fact} />`}
+  </li>`;
+}
+
+/** By whom and when a line was written, and what was said in the conversation that it came from. */
+function Why({ session: { client }, path, fact: { line, text } }) {
+  const { told, problem } = useAsked(async (signal) => {
+    const { lines } = await client.json("GET", "/memory/file", { query: { path }, signal });
+    const threads = (lines[line]?.threads ?? []).filter(isId);
+    if (!threads.length) return { origin: lines[line], threads };
+    const query = { q: text.slice(0, 300), limit: "20" };
+    const { conversations } = await client.json("GET", "/memory/search", { query, signal }).catch(() => ({ conversations: [] }));
+    return { origin: lines[line], threads, found: conversations.find(({ thread_id: id }) => threads.includes(id)) };
+  }, [path, line, text]);
+  if (!told) return html`<p class="quiet" role="status">${problem || "Looking it up."}</p>`;
+  const { origin, threads, found } = told;
+  if (!origin) return html`<p class="quiet">It is older than the history that is kept, or its file was put here around it.</p>`;
+  const link = (id, n) => html` <a href=${`#${id}`}>${threads.length > 1 ? `conversation ${n + 1}` : "this conversation"}</a>`;
+  const left = threads.length - CONVERSATIONS_NAMED;
+  return html`<div class="why">
+    <p class="quiet">By ${author(origin.author)}, ${when(origin.at)}${found && html`, said in <a href=${`#${found.thread_id}`}>this conversation</a>:`}
+      ${!found && threads.length > 0 && html`, said in${threads.slice(0, CONVERSATIONS_NAMED).map(link)}${left > 0 && ` and ${left} more`}`}</p>
+    ${found?.turns.map(({ speaker, text: said }) => html`<p class="excerpt"><b>${speaker}</b> ${said}</p>`)}
+  </div>`;
+}
+
+/** What there is of a field in its schema: the type, its choices and bounds. */
+const shape = ({ anyOf, ...more }) => ({ ...more, ...anyOf?.find(({ type }) => type !== "null") });
+const isKnown = ({ value }) => value !== null && value !== "" && !(Array.isArray(value) && !value.length);
+const named = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+
+/** Who this person says they are. */
+export function Profile({ session: { memory, client }, group: { path, fields, revision } }) {
+  const [isOpen, setOpen] = useState(false);
+  const [problem, act] = useAct();
+  const form = useRef();
+  useLayoutEffect(() => void form.current?.querySelector("input, select")?.focus(), [isOpen]);
+  const known = fields.filter(isKnown);
+  const save = act(async ({ target }) => {
+    const given = new FormData(target);
+    const stored = revision ? JSON.parse((await client.json("GET", "/memory/file", { query: { path } })).content || "{}") : {};
+    for (const { name, schema } of fields.filter(isEditable)) {
+      const value = valueOf(given.get(name), shape(schema));
+      if (value === null) delete stored[name];
+      else stored[name] = value;
+    }
+    const put = { query: { path }, body: { content: `${JSON.stringify(stored, null, 2)}\n` }, headers: { "if-match": String(revision ?? 0) } };
+    await memory.change("PUT", "/memory/file", put, path);
+    setOpen(false);
+  });
+  if (isOpen) {
+    return html`<div ref=${form}><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${() => setOpen(false)}>
+      ${fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
+    <//></div>`;
+  }
+  const entry = (field) => html`<div key=${field.name}><dt>${named(field.name)}</dt><dd>${told(field.value)}</dd></div>`;
+  return html`${known.length > 0 && html`<dl>${known.map(entry)}</dl>`}
+    <p class="row actions"><button class="small" onClick=${() => setOpen(true)}>${known.length ? "Edit profile" : "Say who you are"}</button></p>`;
+}
+
+const told = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
+const isEditable = ({ schema }) => ["string", "integer", "number", "boolean"].includes(shape(schema).type) && !shape(schema).const;
+
+function valueOf(text, { type }) {
+  if (text === null || !text.trim()) return null;
+  if (type === "boolean") return text === "true";
+  return type === "string" ? text.trim() : Number(text);
+}
+
+function Field({ field: { name, description, value, schema } }) {
+  const { type, maxLength, minimum, maximum, ...about } = shape(schema);
+  const choices = about.enum ?? (type === "boolean" ? ["true", "false"] : null);
+  if (!isEditable({ schema })) return html`<p class="quiet">${named(name)} is changed in its file: ${told(value)}</p>`;
+  const step = type === "integer" ? "1" : "any";
+  const input = type === "string"
+    ? html`<input name=${name} maxlength=${maxLength} defaultValue=${value ?? ""} />`
+    : html`<input name=${name} type="number" step=${step} min=${minimum} max=${maximum} defaultValue=${value ?? ""} />`;
+  const select = () => html`<select name=${name}><option value=""></option>
+    ${choices.map((each) => html`<option value=${each} selected=${String(value) === each}>${each}</option>`)}</select>`;
+  return html`<label>${named(name)}${choices ? select() : input}<span class="quiet">${description}</span></label>`;
+}
