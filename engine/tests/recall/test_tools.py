@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from langgraph_sdk.client import LangGraphClient
 
+from lasting_memory.settings import ENGINE
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 
@@ -43,6 +44,15 @@ async def test_own_conversations_are_found_and_nobody_else_s_nor_this_one(
     given = {"query": "animals", "alternatives": ["zebra", "x" * 10_000]}
     assert own in (await ask(client, model, ToolCall("search_past_conversations", given)))[0]
 
+    told = {tool["name"]: tool["description"] for tool in model.requests[-1]["tools"]}["search_past_conversations"]
+    assert told == (ENGINE / "prompts" / "search_past_conversations.md").read_text("utf-8").strip()
+    bad = {"query": "zebra", "since": "last May"}
+    error = "Error: since is 'last May'; use a day such as 2023-05-01, or leave it out."
+    assert (await ask(client, model, ToolCall("search_past_conversations", bad)))[0] == error
+    topic: Any = {"params": {"path": "/memories/topics/zebra.md"}, "json": {"content": "- Her zebra was born in Kenya\n"}}
+    await client.http.put("/memory/file", **topic)
+    results_text, _ = await ask(client, model, ToolCall("search_past_conversations", {"query": "zebra born in Kenya"}))
+    assert results_text.endswith("[/memories/topics/zebra.md may say more; read it]")
     results_text, _ = await ask(client, model, ToolCall("read_conversation", {"thread_id": own}))
     assert "1. user: my zebra is called Zoe" in results_text
     for thread in (other, elsewhere):

@@ -14,6 +14,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.recall import conversation, language, lexical, rank, ranking, results_text, search, stems
 from lasting_memory.recall.documents import document
+from lasting_memory.recall.retrieval import topics_text
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, NOW, hits, say, threads_of
 
@@ -107,6 +108,41 @@ async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads:
     assert (await hits(store, threads, "meeting last week"))[0] == "week"
     assert (await hits(store, threads, "what was the meeting in April 2025 about?"))[0] == "old"
     assert (await hits(store, threads, "what did we talk about yesterday?"))[0] == "trip"
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "first"),
+    [
+        ("2025-04-01", "2025-04-30", "old"),
+        ("2026-05-12", None, "new"),
+        (None, "2025-12-31", "old"),
+        ("2026-05-01", "2026-05-08", "week"),
+    ],
+)
+async def test_days_say_when_whatever_the_language_of_the_question(
+    store: BaseStore, since: str | None, until: str | None, first: str
+) -> None:
+    threads = Platform()
+    for name, days in (("old", 400), ("week", 7), ("new", 0)):
+        say(threads, name, "La reunión fue sobre el presupuesto y las oficinas de la empresa", days=days)
+    found = await hits(store, threads, "¿de qué trató la reunión?", period=lexical.period(since, until))
+    assert (found[0], len(found)) == (first, 3)
+
+
+def test_what_is_no_day_is_said_so() -> None:
+    assert lexical.period(None, "") is None
+    with pytest.raises(ValueError, match="until is 'last May'; use a day such as 2023-05-01"):
+        lexical.period("2023-05-01", "last May")
+
+
+def test_topic_files_are_named_that_know_more_than_the_conversations() -> None:
+    answer = "2026-01-01 thread_id=a\n  1. user: I like bread\n\n2026-01-02 thread_id=b\n  1. user: My oven broke"
+    topics = {
+        "/memories/topics/bread.md": "- Bakes bread with rye in the oven",
+        "/memories/topics/car.md": "- An oven-ready car",
+    }
+    assert topics_text("Which bread from the oven?", answer, topics) == "\n\n[/memories/topics/bread.md may say more; read it]"
+    assert topics_text("Which bread?", answer, topics) == ""
 
 
 LANGUAGES = Path(__file__).parents[1] / "languages"

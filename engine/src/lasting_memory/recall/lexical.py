@@ -204,6 +204,23 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Time]], ...] = (
 )
 
 
+def period(since: str | None, until: str | None) -> Time | None:
+    """The time between two ISO days, each of which may be left out. Raises `ValueError`, which names what is none."""
+    if not (since or until):
+        return None
+    first, last = _iso_day("since", since), _iso_day("until", until)
+    open_end = timedelta(_MANY_DAYS - _AFTER_DAYS)
+    first = first or (last or date.max) - open_end
+    return Time(first, max(first, last or first + open_end))
+
+
+def _iso_day(name: str, text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; use a day such as 2023-05-01, or leave it out.") from None
+
+
 def times(text: str, today: date) -> tuple[list[Time], str]:
     """The times that a text names, and the text without their words. What is no day (31 February) stays text."""
     rest, named = " ".join(text.lower().split()), list[Time]()

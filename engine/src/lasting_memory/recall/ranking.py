@@ -58,14 +58,20 @@ class Question:
         return [list(map(hash_of, group)) for group in (*self.words, *(time.tokens() for time in self.times))]
 
 
-def question(query: str, languages: Iterable[str], today: date, alternatives: Sequence[str] = ()) -> Question:
-    """A query, with other words for it, for an index with texts in these languages."""
+def question(
+    query: str,
+    languages: Iterable[str],
+    today: date,
+    alternatives: Sequence[str] = (),
+    period: lexical.Time | None = None,
+) -> Question:
+    """A query, with other words for it and a time beside those that it names, for an index with texts in these languages."""
     times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
     own = lexical.stem_groups(rest, languages)[:MAX_QUERY_WORDS]
     known = {stem for word in own for stem in word}
     others = lexical.stem_groups(" ".join(alternatives)[:MAX_QUERY_CHARS], languages)
     words = [*own, *[word for word in others if known.isdisjoint(word)][:MAX_QUERY_WORDS]]
-    return Question(tuple(words), len(own), tuple(times[:4]))
+    return Question(tuple(words), len(own), tuple([*([period] if period else []), *times][:4]))
 
 
 @dataclass(frozen=True, slots=True)

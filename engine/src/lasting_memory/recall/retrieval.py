@@ -46,6 +46,8 @@ _LEAST_CHARS = 60
 _NAME_CHARS, _QUERY_CHARS = 40, 4_000
 # Said of a conversation that only its meaning found.
 _ALIKE = " (none of the words; alike in meaning)"
+# Topic files that an answer names at most.
+_TOPICS = 2
 # Turns of one conversation that a search shows a person.
 _EXCERPTS = 2
 # Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
@@ -79,13 +81,15 @@ async def search(
     *,
     agents: Collection[str],
     alternatives: Sequence[str] = (),
+    period: lexical.Time | None = None,
     current: str | None = None,
     today: date | None = None,
     began: journal.Began | None = None,
 ) -> Results:
     """The person's own past conversations with these agents that match a query, at most `limit`, without the thread `current`.
 
-    `alternatives` are other words that people may have used: they count less. `today` (default: UTC's) follows "yesterday".
+    `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. `today`
+    (default: UTC's) follows "yesterday".
     `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
     """
     tries, own = 0, key_of(str(current))
@@ -93,7 +97,7 @@ async def search(
         limits: dict[str, Any] = {"most": MAX_CATCH_UP, "seconds": EMBED_SECONDS}
         index = await catch_up(store, threads, actor, agents=agents, current=current or "", began=began, **limits)
         languages = {name for part in index.parts for name in part.languages}
-        asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives)
+        asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
         try:
             buckets = await read_buckets(store, actor, index.parts, {hashed for group in asked.groups for hashed in group})
             keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
@@ -209,6 +213,15 @@ def results_text(
             room -= len(line)
     texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
     return "\n\n".join(texts)[: chars - len(left)] + left
+
+
+def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
+    """Names the topic files, given by path, that have more words of the query than any conversation of the answer."""
+    asked, spoken = set(_stems(query)), lexical.language(query[:_QUERY_CHARS])
+    known = max(len(asked.intersection(lexical.stems(part, spoken))) for part in answer.split("\n\n"))
+    counts = {path: len(asked.intersection(lexical.stems(text, spoken))) for path, text in topics.items()}
+    more = sorted((path for path, count in counts.items() if count > known), key=lambda path: -counts[path])[:_TOPICS]
+    return f"\n\n[{' and '.join(more)} may say more; read it]" if more else ""
 
 
 def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:

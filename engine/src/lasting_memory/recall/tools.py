@@ -9,41 +9,46 @@ from langgraph_sdk import get_client
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity
+from lasting_memory.recall import lexical
 from lasting_memory.recall.index import read_conversations
-from lasting_memory.recall.retrieval import DEFAULT_LIMIT, page_text, results_text, search
+from lasting_memory.recall.retrieval import DEFAULT_LIMIT, page_text, results_text, search, topics_text
 
 MAX_LIMIT = 20
 # The other words that the model may give with a query: their number, and characters of each.
 _MAX_ALTERNATIVES, _ALTERNATIVE_CHARS = 20, 60
+_TOPICS = "/topics/"
 _NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
 
 
 def conversation_tools(d: Deployment) -> list[BaseTool]:
     """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
 
-    @tool
-    async def search_past_conversations(
-        query: str, runtime: ToolRuntime[identity.Context], alternatives: list[str] | None = None, limit: int = DEFAULT_LIMIT
+    @tool(description=d.prompt("search_past_conversations.md"))
+    async def search_past_conversations(  # noqa: PLR0917  # the model names them
+        query: str,
+        runtime: ToolRuntime[identity.Context],
+        alternatives: list[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int = DEFAULT_LIMIT,
     ) -> str:
-        """Search earlier conversations with this user for what was said in them. Those named without a quote match less.
-
-        Args:
-            query: what it was about, in the words that were probably used; a time helps ("last week", "in May 2023").
-            alternatives: 4 to 10 other words in which people may have said it, each a word or two. Always give them: words find
-                only what was said in the same words. For "Where does my sister work?": ["job", "office", "company", "hired",
-                "colleagues", "career"].
-            runtime: given by the platform.
-            limit: how many conversations to name, at most 20.
-        """
+        try:
+            period = lexical.period(since, until)
+        except ValueError as error:
+            return f"Error: {error}"
         if not identity.on_server() or runtime.store is None:
             return _NO_SERVER
         actor, threads, most = identity.current_actor(d.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
         others = [words[:_ALTERNATIVE_CHARS] for words in (alternatives or [])[:_MAX_ALTERNATIVES]]
         results = await search(
-            runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, current=current
+            runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, period=period, current=current
         )
-        return await asyncio.to_thread(results_text, query, results, others, d.limits.search_result_chars)
+        answer = await asyncio.to_thread(results_text, query, results, others, d.limits.search_result_chars)
+        memories = d.memory.namespace(actor, identity.current_assistant(d.default_assistant))
+        files = await runtime.store.asearch(memories, limit=d.limits.max_files)
+        topics = {f"/memories{item.key}": str(item.value.get("content")) for item in files if item.key.startswith(_TOPICS)}
+        return answer + await asyncio.to_thread(topics_text, query, answer, topics)
 
     @tool
     async def read_conversation(thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None) -> str:
