@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, Check, Thread, load_cases, messages
 from lasting_memory.testing.evals.harness import run_case
 from lasting_memory.testing.evals.server import NO_MODEL
+from lasting_memory.testing.evals.summary import Result, table
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import model_env
@@ -108,6 +111,8 @@ async def test_a_model_that_does_right_passes_and_one_that_keeps_everything_fail
     model.script(lambda _: True, *[answer_well] * 5)
     outcome = await run_case(server, GOOD)
     assert GOOD.problems(outcome.files, outcome.threads) == []
+    assert outcome.cost["model_calls"] == len(model.requests)
+    assert min(outcome.cost.values()) > 0
 
     model.clear()
     model.script(lambda _: True, *[keep_everything] * 5)
@@ -144,6 +149,36 @@ async def test_what_was_proposed_is_declined_before_consolidation(
     assert case.conversations[1][0]["user"] in str(model.requests[2])
 
 
+# --- The summary -----------------------------------------------------------------------------------------------------
+
+
+def result(name: str, category: str, **how: Any) -> Result:
+    return Result.model_validate({"name": name, "category": category, **how})
+
+
+def test_the_summary_says_what_passed_by_kind_what_it_cost_and_what_is_different() -> None:
+    now = [
+        result("a move", "update", model_calls=3, input_tokens=1_200, output_tokens=40),
+        result("small talk", "drop", passed=True, model_calls=1, input_tokens=600, output_tokens=5),
+        result("a supposition", "drop", passed=True),
+    ]
+    last = {
+        "a move": result("a move", "update", passed=True, at="2026-11-01", model="one"),
+        "small talk": result("small talk", "drop", at="2026-11-02", model="two"),
+        "of another run": result("of another run", "keep", passed=True, at="2026-11-03", model="three"),
+    }
+    lines = [line.split() for line in table(now, last)]
+    assert lines[1:] == [
+        ["update", *["0", "of", "1", "1", "of", "1", "3", "1,200", "40"]],
+        ["drop", *["2", "of", "2", "0", "of", "1", "1", "600", "5"]],
+        ["all", *["2", "of", "3", "1", "of", "2", "4", "1,800", "45"]],
+        ["passes", "now:", "small", "talk"],
+        ["fails", "now:", "a", "move"],
+        ["last", "run:", "2026-11-02,", "two"],
+    ]
+    assert [line[0] for line in map(str.split, table(now, {}))] == ["kind", "update", "drop", "all"]
+
+
 # --- `make eval` ------------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +211,11 @@ def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(model: 
         env = {**model_env(model), "LANGSMITH_API_KEY": "made-up", "LANGSMITH_ENDPOINT": langsmith.url}
         done = run_evals(tmp_path, env, "-k", "small or Japanese")
         assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+        table = [line.split() for line in done.stdout.partition("what the model remembers")[2].splitlines()]
+        assert ["keep", "0", "of", "1", "-"] in [line[:5] for line in table]
+        assert ["drop", "1", "of", "1", "-"] in [line[:5] for line in table]
+        kept = json.loads((tmp_path / "project" / "evals" / ".last_run.json").read_text())
+        assert {each["name"]: each["passed"] for each in kept} == {"small talk": True, "a preference in Japanese": False}
         assert sorted(example["inputs"]["name"] for example in langsmith.posted["examples"]) == [
             "a preference in Japanese",
             "small talk",

@@ -20,14 +20,16 @@ from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
 
 PERSON = "person@example.com"
 _LOG_LINES = 30
+COSTS = ("model_calls", "input_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left behind: the person's files by path, and the conversations it read."""
+    """What a run left behind: the person's files by path, the conversations it read, and what it cost, by `COSTS`."""
 
     files: dict[str, str]
     threads: list[Thread]
+    cost: dict[str, int]
 
 
 async def run_case(server: DevServer, case: Case) -> Outcome:
@@ -55,7 +57,9 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
                 await _do(server, client, act, threads, org)
     await _consolidate(server, client)
     items = (await operator.store.search_items(namespace, limit=DEFAULTS.max_files))["items"]
-    return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads)
+    runs = (await _call(client, "GET", "/memory/consolidations"))["consolidations"]
+    cost = {name: sum(run[name] for run in runs) for name in COSTS}
+    return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads, cost)
 
 
 async def _consolidate(server: DevServer, client: LangGraphClient) -> None:

@@ -12,7 +12,8 @@ from langsmith import testing as t
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, load_cases
 from lasting_memory.testing.evals.harness import Outcome, run_case
-from lasting_memory.testing.evals.server import ENVIRON
+from lasting_memory.testing.evals.server import ENVIRON, SUMMARY
+from lasting_memory.testing.evals.summary import Result
 
 REPORTED = bool(ENVIRON.get("LANGSMITH_API_KEY")) and ENVIRON.get("LANGSMITH_TRACING", "true").lower() == "true"
 
@@ -25,8 +26,13 @@ def judged(*files: Path) -> list[Any]:
 
 async def judge(server: DevServer, case: Case) -> None:
     """Consolidate a case's conversations. Raises `AssertionError` with the files if they are not as the case says."""
-    outcome = await run_case(server, case)
-    problems = case.problems(outcome.files, outcome.threads)
+    result = Result(name=case.name, category=case.category)
+    try:
+        outcome = await run_case(server, case)
+        problems = case.problems(outcome.files, outcome.threads)
+        result = result.model_copy(update={**outcome.cost, "passed": not problems})
+    finally:
+        SUMMARY.note(result)
     if REPORTED:
         report(case, outcome, problems)
     files = "\n".join(f"{path}:\n{text}" for path, text in outcome.files.items())

@@ -13,6 +13,7 @@ import pytest
 
 from lasting_memory.settings import VARIABLES, local_environ
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.evals.summary import Summary
 
 PROJECT = Path.cwd()
 ENVIRON = local_environ(PROJECT)
@@ -21,6 +22,8 @@ NO_MODEL = (
     "No model is set, so there is nothing to judge: put AGENT_MODEL (or CONSOLIDATION_MODEL) and its provider's key into .env, "
     "e.g. AGENT_MODEL=anthropic:claude-sonnet-4-6 and ANTHROPIC_API_KEY=..."
 )
+# By the cases' names: each keeps its last result, so that part of them can be run.
+SUMMARY = Summary(PROJECT / "evals" / ".last_run.json", ENVIRON.get("CONSOLIDATION_MODEL") or ENVIRON.get("AGENT_MODEL", ""))
 # What a deployment's own settings may not change about a case, and what belongs to the server that is started here.
 _DROPPED = ("LANGGRAPH_", "POSTGRES_", "MEMORY_POSTGRES_")
 
@@ -48,7 +51,8 @@ async def server(shared_server: DevServer) -> AsyncIterator[DevServer]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """LangSmith's plugin reads the process environment, and reports nothing while tracing is off."""
+    """Show and keep results. LangSmith's plugin reads the process environment, and reports nothing while tracing is off."""
+    config.pluginmanager.register(SUMMARY)
     os.environ.update({name: value for name, value in ENVIRON.items() if name.startswith("LANGSMITH_")})
     if ENVIRON.get("LANGSMITH_API_KEY"):
         os.environ.setdefault("LANGSMITH_TRACING", "true")
