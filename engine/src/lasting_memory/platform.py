@@ -58,6 +58,13 @@ async def store() -> BaseStore:
     return runs_store
 
 
+def tools_of(graph_id: str) -> list[str]:
+    """Names of the tools of a graph that this server has loaded, in order; none for a graph that is made anew for each run."""
+    server = sys.modules.get("langgraph_api.graph")  # only on a server
+    node = getattr(server.GRAPHS.get(graph_id), "nodes", {}).get("tools") if server else None
+    return list(getattr(getattr(node, "bound", None), "tools_by_name", ()))
+
+
 def embedding_model(store: BaseStore) -> str:
     """The model that embeds what the store's semantic index holds, and its dimensions; empty if there is no such index.
 

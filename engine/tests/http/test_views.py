@@ -21,7 +21,7 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_
 from tests.http.calls import MEMORIES, Open, kept, put
 from tests.recall.talks import ALICE, left, say
 
-BLOCKS = ["policies", "memory", "skills"]
+BLOCKS = ["agent", "policies", "memory", "skills"]
 POLICIES, SKILL = ("policies", "acme"), "---\nname: letters\ndescription: Write letters.\n---\nDo it well.\n"
 
 
@@ -81,8 +81,10 @@ async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(api: httpx.A
     store.put(POLICIES, "/compliance.md", {**create_file_data("Be kind.\n")})
     await put(api, "x" * (DEFAULTS.memory_block_bytes + 1_000), "/memories/preferences.md")
     await put(api, SKILL, "/memories/skills/letters/SKILL.md")
-    policies, memory, *skills = blocks = (await told(api, "prompt"))["blocks"]
+    agent, policies, memory, *skills = blocks = (await told(api, "prompt"))["blocks"]
     assert [block["name"] for block in blocks] == BLOCKS
+    assert (agent["text"][:60] in deployed().prompt("agent.md"), agent["budget"]) == (True, None)
+    assert all(len(block["text"]) / 5 < block["tokens"] < len(block["text"]) / 3 + 10 for block in blocks)
     assert "## /policies/compliance.md\n\nBe kind." in policies["text"]
     assert (policies["left_out"], memory["budget"]) == ([], DEFAULTS.memory_block_bytes)
     assert memory["left_out"] == ["/memories/preferences.md: 1,000 bytes"]
@@ -93,11 +95,11 @@ async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(api: httpx.A
 async def test_looking_at_the_prompt_writes_nothing_and_shows_the_first_memory(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
-    _, memory, *_ = (await told(api, "prompt"))["blocks"]
+    _, _, memory, *_ = (await told(api, "prompt"))["blocks"]
     assert "## /memories/preferences.md" in memory["text"]
     assert not kept(store)
     store.put(MEMORIES, "/other.md", {**create_file_data("x")})
-    assert "(Nothing is remembered yet.)" in (await told(api, "prompt"))["blocks"][1]["text"]
+    assert "(Nothing is remembered yet.)" in (await told(api, "prompt"))["blocks"][2]["text"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,9 @@ async def test_the_prompt_is_the_next_turn_s_and_a_search_finds_one_s_own_words(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
-    blocks = (await client.http.get("/memory/prompt"))["blocks"]
+    told = await client.http.get("/memory/prompt")
+    blocks = told["blocks"]
+    assert {"append_memory", "search_past_conversations", "task", "read_file"} <= set(told["tools"])
     thread = await client.threads.create()
     await run_turn(client, thread["thread_id"], "I keep a zebra called Quirin.")
     shown = system_text(model.requests[-1])

@@ -264,7 +264,8 @@ def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visit: Visit, 
     expect(dialog.get_by_role("button")).to_have_text(["Close"])
     visitor.button("Close").click()
     visitor.button("What the model sees").click()
-    for text in ("Policies", "Nobody shares prices.", "Memory", "## /memories/preferences.md", "Skills", "of files fit"):
+    texts = ("Agent", "Policies", "Nobody shares prices.", "Memory", "## /memories/preferences.md", "Skills", "of files fit")
+    for text in (*texts, "Together about", "append_memory, save_profile, search_past_conversations"):
         expect(dialog).to_contain_text(text)
 
 

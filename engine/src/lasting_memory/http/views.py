@@ -6,12 +6,14 @@ from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import Query
+from langchain_core.messages import SystemMessage
+from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.store.base import Item
 from langgraph_sdk import get_client
 from pydantic import Field, StringConstraints
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal, recall
+from lasting_memory import journal, platform, recall
 from lasting_memory.agent.blocks import Block
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.skills import preview_skills
@@ -59,18 +61,21 @@ def _route(caller: PersonRequest, scope: Scope) -> Answer:
 async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     """What the model is shown of you at your next turn.
 
-    `blocks` of the system prompt: name (policies, memory, and skills where there are any), text, bytes, budget, `left_out`.
+    `blocks` of the system prompt: name (agent: its own; policies, memory, and skills where there are any), text, bytes, `tokens`
+    (estimated), budget (null: none), `left_out`. `tools`: their names; none where the server does not tell.
     """
     deployment, actor, assistant = caller.deployment, caller.actor, caller.assistant
-    shown = [*await PromptBlocks(deployment, memory_files(deployment)).preview(caller.store, actor, assistant)]
+    shown = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
+    shown += [*await PromptBlocks(deployment, memory_files(deployment)).preview(caller.store, actor, assistant)]
     if "/skills/" in deployment.routes:
         shown.append(await preview_skills(caller.store, actor, assistant, deployment))
-    return {"blocks": [_block(block) for block in shown]}
+    return {"blocks": [_block(block) for block in shown], "tools": platform.tools_of(deployment.agents[0])}
 
 
 def _block(block: Block) -> Answer:
-    size = len(block.text.encode(errors="replace"))
-    return {"name": block.name, "text": block.text, "bytes": size, "budget": block.budget, "left_out": list(block.left_out)}
+    size, tokens = len(block.text.encode(errors="replace")), count_tokens_approximately([SystemMessage(block.text)])
+    told = {"name": block.name, "text": block.text, "bytes": size, "tokens": tokens, "budget": block.budget or None}
+    return {**told, "left_out": list(block.left_out)}
 
 
 @router.get("/memory/policies")

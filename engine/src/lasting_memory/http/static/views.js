@@ -2,7 +2,7 @@
 
 import { html, useState } from "./lib/preact.js";
 import { Dialog, Form, useAct, useTold } from "./parts.js";
-import { Lines, size } from "./text.js";
+import { Lines, plural, size } from "./text.js";
 
 const NOT_SHOWN = "(This is not shown here: it is not text, or too long.)";
 
@@ -44,15 +44,18 @@ export function Policies({ session: { client, me }, onClose }) {
 /** What the model is shown of a person at their next turn, with sizes and what was left out. */
 export function Prompt({ session: { client }, onClose }) {
   const { told, problem } = useTold(client, "/memory/prompt");
-  const block = ({ name, bytes, budget, left_out: leftOut, text }) => html`<article key=${name}>
+  const block = ({ name, bytes, tokens, budget, left_out: leftOut, text }) => html`<article key=${name}>
     <h3>${name[0].toUpperCase() + name.slice(1)}</h3>
-    <p class="quiet">${size(bytes)}; up to ${size(budget)} of files fit</p>
+    <p class="quiet">About ${plural(tokens, "token")}, ${size(bytes)}${budget && `; up to ${size(budget)} of files fit`}</p>
     ${leftOut.length > 0 && html`<p class="problem">Left out: ${leftOut.join("; ")}</p>`}
     <div class="text prompt">${text}</div>
   </article>`;
   return html`<${Dialog} title="What the model sees of you next" problem=${problem} onClose=${onClose}>
     <p>At your next turn the system prompt holds these blocks, read afresh. An answer that surprises you has its reason
       here or in the conversation.</p>
+    ${told && html`<p>Together about <b>${plural(told.blocks.reduce((sum, { tokens }) => sum + tokens, 0), "token")}</b>, beside what the
+      agent's framework says of itself, its tools and the conversation.</p>`}
+    ${told?.tools.length > 0 && html`<p>Its tools: ${told.tools.join(", ")}.</p>`}
     ${told?.blocks.map(block)}
   <//>`;
 }
