@@ -90,8 +90,8 @@ async def test_without_the_page_there_is_none(store: BaseStore) -> None:
 async def test_without_the_route_of_skills_the_prompt_shows_none(calling: Open) -> None:
     routes = MappingProxyType({route: scope for route, scope in deployed().routes.items() if route != "/skills/"})
     for deployment, names in (
-        (deployed(), ["policies", "memory", "skills"]),
-        (replace(deployed(), routes=routes), ["policies", "memory"]),
+        (deployed(), ["agent", "policies", "memory", "skills"]),
+        (replace(deployed(), routes=routes), ["agent", "policies", "memory"]),
     ):
         async with calling("alice", deployment) as client:
             shown = (await client.get("/memory/prompt")).json()["blocks"]

@@ -61,7 +61,7 @@ def _route(caller: PersonRequest, scope: Scope) -> Answer:
 async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     """What the model is shown of you at your next turn.
 
-    `blocks` of the system prompt: name (agent: its own; policies, memory, and skills where there are any), text, bytes, `tokens`
+    `blocks` of the system prompt: name (agent: its own; policies, memory, and skills where there are any), text, bytes, tokens
     (estimated), budget (null: none), `left_out`. `tools`: their names; none where the server does not tell.
     """
     deployment, actor, assistant = caller.deployment, caller.actor, caller.assistant
