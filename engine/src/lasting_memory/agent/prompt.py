@@ -6,6 +6,7 @@ replaces the built-in one by its name, ignores thread state, and reads the store
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
@@ -105,7 +106,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         budget = self._deployment.limits.memory_block_bytes
         text, left_out = sections(files, budget)
-        text = self._texts["memory_block"].replace("{files}", text or "(Nothing is remembered yet.)")
+        today = f"{datetime.now(UTC):%A, %Y-%m-%d}"
+        # The files last: what stands in them is never a place to fill.
+        text = self._texts["memory_block"].replace("{today}", today).replace("{files}", text or "(Nothing is remembered yet.)")
         text = f"{self._introduction()}{text}" + (f"\n{self._texts['paused_block']}" if is_paused else "")
         return Block("memory", text, budget, left_out)
 
