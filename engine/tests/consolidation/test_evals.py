@@ -122,6 +122,25 @@ async def test_a_model_that_does_right_passes_and_one_that_keeps_everything_fail
 
 
 @pytest.mark.server
+async def test_a_question_is_asked_of_the_agent_and_what_it_searched_is_judged(
+    server: DevServer, model: ScriptedAnthropic
+) -> None:
+    case = BY_NAME["one fact in other words"]
+    search = ToolCall("search_past_conversations", {"query": "Mira", "alternatives": ["hired", "office"]})
+
+    def quote(body: Body) -> Reply:
+        return [Text("At the harbour office.")] if "harbour office" in tool_results(body)[0] else [Text("I do not know.")]
+
+    model.script(lambda body: case.question in str(body), [search], quote)
+    outcome = await run_case(server, case)
+    assert case.problems(outcome.files, outcome.threads) == []
+    model.clear()
+    model.script(lambda body: case.question in str(body), [Text("At the harbour office, I guess.")])
+    outcome = await run_case(server, case)
+    assert len(case.problems(outcome.files, outcome.threads)) == 2
+
+
+@pytest.mark.server
 @pytest.mark.parametrize("name", ["a line that was undone", "a file that was deleted", "a line that was corrected"])
 async def test_what_a_person_does_is_done_before_consolidation(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
     """What a person does is done before consolidation, which still reads what they said before it."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from lasting_memory.agent.blocks import shown
 
-Category = Literal["keep", "update", "drop", "never_store", "taken_back"]
+Category = Literal["keep", "update", "drop", "never_store", "taken_back", "search"]
 _OURS = Path(__file__).parent / "cases.yaml"
 Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
@@ -46,7 +46,7 @@ class Check(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    place: Annotated[str, Field(alias="in", pattern=r"^/memories/")]
+    place: Annotated[str, Field(alias="in", pattern=r"^(/memories/|answer$|searches$)")]
     has: str | None = None
     lacks: str | None = None
     once: str | None = None
@@ -138,8 +138,15 @@ class Case(BaseModel):
     memory: dict[str, str] = {}
     person: list[Act] = []
     policies: str | None = None
+    question: str = ""
     expect: Annotated[list[Check], Field(min_length=1)]
     right: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _has_an_answer_if_it_asks(self) -> Case:
+        if not self.question and {check.place for check in self.expect} & {"answer", "searches"}:
+            raise ValueError(f"{self.name} expects an answer; give it a question")
+        return self
 
     def problems(self, now: Files, threads: Sequence[Thread]) -> list[str]:
         """Every expectation that the files do not meet."""

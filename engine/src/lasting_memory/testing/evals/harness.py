@@ -4,6 +4,7 @@ page would; then consolidation over all of it, and the files back.
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +15,23 @@ from langgraph_sdk.client import LangGraphClient
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
+from lasting_memory.recall import message_text
 from lasting_memory.settings import Settings
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
 
 PERSON = "person@example.com"
 _LOG_LINES = 30
+_LOOKS = ("search_past_conversations", "read_conversation")
 COSTS = ("model_calls", "input_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run left behind: the person's files by path, the conversations it read, and what it cost, by `COSTS`."""
+    """What a run left behind: the person's files by path, the conversations it read, and what it cost, by `COSTS`.
+
+    Where a case asks a question, `answer` and `searches` are files, too.
+    """
 
     files: dict[str, str]
     threads: list[Thread]
@@ -33,7 +39,7 @@ class Outcome:
 
 
 async def run_case(server: DevServer, case: Case) -> Outcome:
-    """Consolidate a case's conversations for a person in an organization of their own.
+    """Consolidate a case's conversations for a person in an organization of their own, or ask its question about them.
 
     Raises:
         RuntimeError: the run failed; with the end of the server's log, because the platform masks why.
@@ -55,20 +61,32 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         for act in case.person:
             if act.after == number:
                 await _do(server, client, act, threads, org)
-    await _consolidate(server, client)
+    found = await _ask(client, case.question) if case.question else await _consolidate(server, client)
     items = (await operator.store.search_items(namespace, limit=DEFAULTS.max_files))["items"]
     runs = (await _call(client, "GET", "/memory/consolidations"))["consolidations"]
     cost = {name: sum(run[name] for run in runs) for name in COSTS}
-    return Outcome({f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}, threads, cost)
+    files = {f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}
+    return Outcome(files | found, threads, cost)
 
 
-async def _consolidate(server: DevServer, client: LangGraphClient) -> None:
+async def _ask(client: LangGraphClient, question: str) -> dict[str, str]:
+    """What the agent answers in a new conversation, and a line for each look at past ones, with its arguments."""
+    thread = await client.threads.create(graph_id="agent")
+    asked: Any = [{"role": "user", "content": question}]
+    values: Any = await client.runs.wait(thread["thread_id"], "agent", input={"messages": asked})
+    calls = [call for message in values["messages"] for call in message.get("tool_calls") or []]
+    searches = [f"{call['name']} {json.dumps(call['args'], ensure_ascii=False)}" for call in calls if call["name"] in _LOOKS]
+    return {"answer": message_text(values["messages"][-1]["content"]), "searches": "\n".join(searches)}
+
+
+async def _consolidate(server: DevServer, client: LangGraphClient) -> dict[str, str]:
     try:
         thread = await client.threads.create()
         await client.runs.wait(thread["thread_id"], "consolidation_agent", input={"messages": []})
     except Exception as error:
         log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
         raise RuntimeError(f"Consolidation failed ({error}). The end of the server's log:\n{log}") from error
+    return {}
 
 
 async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: list[Thread], org: str) -> None:
