@@ -220,8 +220,8 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     return statistics.median(ordered), ordered[int(0.95 * (len(ordered) - 1))]
 
 
-def print_more(baseline: Sequence[Answered], ours: Sequence[Answered]) -> None:
-    """What is gained over BM25, how much of a turn is quoted, tokens and milliseconds of an answer."""
+def print_more(baseline: Sequence[Answered], ours: Sequence[Answered]) -> dict[str, Any]:
+    """What is gained over BM25, how much of a turn is quoted, tokens and milliseconds of an answer; for the JSON, too."""
     found = MEASURES["session_all@5"]
     mean, low, high = interval([found(a) - found(b) for a, b in zip(ours, baseline, strict=True)])
     print(f"\nsession_all@5 over BM25: {mean:+.1f} [{low:+.1f}, {high:+.1f}]; one standard error", end=" ")
@@ -231,6 +231,13 @@ def print_more(baseline: Sequence[Answered], ours: Sequence[Answered]) -> None:
     tokens = spread([item.chars / _TOKEN_CHARS for item in ours])
     milliseconds = spread([1_000 * item.seconds for item in ours])
     print(f"an answer: {tokens[0]:.0f} tokens (p95 {tokens[1]:.0f}), {milliseconds[0]:.1f} ms (p95 {milliseconds[1]:.1f})")
+    gain = [round(value, 1) for value in (mean, low, high)]
+    return {
+        "bm25": share(list(map(found, baseline))),
+        "gain": gain,
+        "tokens": tokens,
+        "ms": [round(ms, 1) for ms in milliseconds],
+    }
 
 
 async def print_ablation(
@@ -311,7 +318,7 @@ async def main() -> None:
     alternatives = read_alternatives(args.alternatives)
     ours = await measure(asked, alternatives)
     print_table(baseline, ours)
-    print_more(baseline, ours)
+    more = print_more(baseline, ours)
     if args.ablate:
         given = {"alternatives": bool(alternatives), "meaning": bool(vectors)}
         parts = {name: settings for name, settings in PARTS.items() if given.get(name, True)}
@@ -319,7 +326,9 @@ async def main() -> None:
     measures = figures(ours)
     names = ("session_all@5", "session_all@answer", "turn@answer", "turn@5", "mrr")
     chars = sorted(item.chars for item in ours)[int(0.95 * (len(ours) - 1))]
-    print(json.dumps({"set": args.set, **{name: measures[name] for name in names}, "chars_p95": chars, "questions": len(ours)}))
+    given_too = [name for name, given in (("alternatives", alternatives), ("meaning", vectors)) if given]
+    told = {"set": args.set, "with": ["words", *given_too], **{name: measures[name] for name in names}, **more}
+    print(json.dumps({**told, "chars_p95": chars, "questions": len(ours)}))
 
 
 if __name__ == "__main__":
