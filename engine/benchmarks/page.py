@@ -99,6 +99,7 @@ def measure(browser: Browser, url: str, files: int, conversations: int, times: i
     visitor.button("/memories/topics/topic-250.md").click()
     visitor.button("Edit").wait_for()
     opened = time.perf_counter() - start
+    page.keyboard.press("Escape")
     page.get_by_label("Search past conversations").fill("gliders number 7")
     start = time.perf_counter()
     page.get_by_role("list", name="Found").wait_for()
