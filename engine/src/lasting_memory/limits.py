@@ -41,7 +41,7 @@ class Limits:
     # One person's requests a second to one process, and the burst before that rate applies. Further ones wait.
     requests_per_second: int = 20
     requests_at_once: int = 300
-    # Answers that are streamed to a person, or waited for, at once, WebSockets included.
+    # Answers that are streamed to a person, or waited for, at once.
     open_streams: int = 50
     # A person's conversations with a run under way or queued, and as many consolidations: fewer than half of ten workers.
     busy_threads: int = 4

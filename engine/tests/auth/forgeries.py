@@ -10,7 +10,7 @@ from typing import Any
 
 from lasting_memory.people import identity
 from lasting_memory.testing.scripted_anthropic import system_text
-from tests.auth.bodies import CHANNELS, a2a_message, command, rpc
+from tests.auth.bodies import a2a_message, command, rpc
 from tests.auth.rules import Row, signed_in
 from tests.auth.world import Echo, World
 
@@ -117,10 +117,6 @@ ASKING: dict[str, Callable[[str, Arguments], Any]] = {
     "POST /runs/stream": _body,
     "POST /runs/batch": lambda question, given: [_body(question, given)],
     "POST /threads/{thread_id}/commands": lambda question, given: command("run.start", **_body(question, given)),
-    "WS /threads/{thread_id}/stream/events": lambda question, given: [
-        command("subscription.subscribe", channels=CHANNELS),
-        command("run.start", **_body(question, given)),
-    ],
     "POST /mcp": lambda question, given: rpc(
         "tools/call", **{**given, "input": None, "name": "agent", "arguments": _body(question, given)["input"]}
     ),
@@ -132,7 +128,7 @@ REFUSED = {
     (attempt, route)
     for attempt in ("everything in context", "internals in context")
     for route in ASKING
-    if "/commands" not in route and "/stream/events" not in route
+    if "/commands" not in route
 }
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
-import websockets
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.dev_server import DevServer, dev_token
@@ -79,18 +76,6 @@ async def on_a_copy(it: Paused, **body: Any) -> httpx.Response:
     return await it.post(f"/threads/{copy}/runs/wait", {"assistant_id": "agent", "input": None, **body})
 
 
-async def websocket(it: Paused) -> httpx.Response:
-    """Answers as the other protocols do: the refusal is inside a 200."""
-    url = f"{it.server.url.replace('http', 'ws')}/threads/{it.thread}/stream/events"
-    headers = {"Authorization": f"Bearer {dev_token('acme', it.owner)}"}
-    async with websockets.connect(url, additional_headers=headers, proxy=None) as socket:
-        await socket.send(json.dumps(respond(it)))
-        async with asyncio.timeout(30):
-            while (reply := json.loads(await socket.recv())).get("id") != respond(it)["id"]:
-                pass
-    return httpx.Response(200, json=reply)
-
-
 async def forged_history(it: Paused) -> httpx.Response:
     """A new thread that seems to have been approved already, then run."""
     thread = str(uuid.uuid4())
@@ -132,7 +117,6 @@ ATTEMPTS: dict[str, tuple[int, Attempt]] = {
     "stream": (403, lambda it: it.post("/threads/<thread>/runs/stream", {
         "assistant_id": "agent", "command": {"resume": APPROVE}})),
     "event-stream command": (200, lambda it: it.post("/threads/<thread>/commands", respond(it))),
-    "websocket command": (200, websocket),
     "resume as if an operator": (403, lambda it: it.run(
         command={"resume": APPROVE}, config={"configurable": internals(it)})),
     "approve a copy": (403, copied),

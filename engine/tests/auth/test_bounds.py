@@ -13,7 +13,6 @@ from typing import Any
 
 import httpx
 import pytest
-import websockets
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
@@ -178,15 +177,9 @@ async def talked(person: Person) -> str:
     return thread
 
 
-def connected(person: Person, thread: str) -> Any:
-    uri = f"{str(person.http.base_url).replace('http', 'ws').rstrip('/')}/threads/{thread}/stream/events"
-    headers = {"authorization": person.http.headers["authorization"]}
-    return websockets.connect(uri, additional_headers=headers, proxy=None, max_size=None)
-
-
 @pytest.mark.server
 async def test_an_id_has_one_spelling(server: DevServer, person: Person) -> None:
-    """In paths, bodies, WebSockets and A2A. What was forgotten is not there for who makes a thread of the same id."""
+    """In paths, bodies and A2A. What was forgotten is not there for who makes a thread of the same id."""
     thread = await talked(person)
     for how, spell in SPELLINGS.items():
         spelled = spell(thread)
@@ -206,12 +199,6 @@ async def test_an_id_has_one_spelling(server: DevServer, person: Person) -> None
     run = (await person.made("GET", f"/threads/{thread.replace('-', '%2d')}/runs"))[0]
     call = {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": f"{thread.upper()}:{run['run_id']}"}}
     assert "result" not in (await person.ask("POST", f"/a2a/{run['assistant_id']}", call)).json()
-    async with connected(person, thread):
-        pass
-    with pytest.raises(websockets.InvalidStatus) as refusal:
-        async with connected(person, thread.upper()):
-            pass
-    assert refusal.value.response.status_code == 422
     await person.made("DELETE", "/memory")
     other = server.person(f"other-{person.name}")
     await other.made("POST", "/threads", {"thread_id": thread, "metadata": {"graph_id": "agent"}})
@@ -262,26 +249,6 @@ async def test_a_body_within_bounds_is_taken(person: Person) -> None:
     await person.turn(thread, '"[{\\' * 1_000)
     for body in ({"limit": MAX_HISTORY}, {}):
         assert await person.made("POST", f"/threads/{thread}/history", body)
-
-
-@pytest.mark.server
-async def test_frames_are_requests_of_their_person(person: Person) -> None:
-    """A flood over one connection is as slow as one of requests. A bad frame ends the connection."""
-    thread, began, frames = await talked(person), time.monotonic(), DEFAULTS.requests_at_once + 3 * DEFAULTS.requests_per_second
-    async with connected(person, thread) as connection:
-        for number in range(frames):
-            await connection.send(json.dumps({"id": number, "method": "agent.getTree", "params": {}}))
-        answered = 0
-        while answered < frames:
-            answered += "id" in json.loads(await asyncio.wait_for(connection.recv(), 30))
-    assert time.monotonic() - began > 2
-    for bad in (b"binary", DEEP + "[]" * 100, LONG):
-        async with connected(person, thread) as connection:
-            await connection.send(f"[{bad}]" if isinstance(bad, str) and bad != LONG else bad)
-            with pytest.raises(websockets.ConnectionClosed) as closed:
-                await asyncio.wait_for(connection.recv(), 30)
-        assert closed.value.rcvd
-        assert closed.value.rcvd.code == 1008
 
 
 @pytest.mark.server

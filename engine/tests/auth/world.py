@@ -180,7 +180,7 @@ class World:
         path = filled(row.at or _call(row), names) + ("?" + filled(row.query, names) if row.query else "")
         headers = {**ACCEPT, **row.headers, **self.headers(caller)}
         if row.method == "WS":
-            return await self._talk(path, row.body, headers, until)
+            return await self._connect(path, headers)
         # The server may close a connection on which it refused a body unread, so no other request takes this one.
         headers["Connection"], text = "close", ""
         try:
@@ -196,24 +196,13 @@ class World:
             pass
         return Answer(status, f"{head}\n\n{text}")
 
-    async def _talk(self, path: str, messages: list[Any], headers: dict[str, str], until: str) -> Answer:
-        text = ""
+    async def _connect(self, path: str, headers: dict[str, str]) -> Answer:
+        url = self.server.url.replace("http", "ws") + path
         try:
-            async with (
-                asyncio.timeout(READ_SECONDS * (4 if until else 1)),
-                websockets.connect(
-                    self.server.url.replace("http", "ws") + path, additional_headers=headers, proxy=None
-                ) as socket,
-            ):
-                for message in messages:
-                    await socket.send(json.dumps(message))
-                while not until or until not in text:
-                    text += str(await socket.recv())
+            async with websockets.connect(url, additional_headers=headers, proxy=None):
+                return Answer(101, "")
         except websockets.InvalidStatus as refusal:
             return Answer(refusal.response.status_code, f"{refusal.response.headers}\n\n{refusal.response.body!r}")
-        except (TimeoutError, websockets.ConnectionClosed):
-            pass
-        return Answer(101, f"\n\n{text}")
 
 
 def _call(row: Row) -> str:

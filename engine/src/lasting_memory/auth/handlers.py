@@ -100,7 +100,7 @@ class _Handlers:
         return handle
 
     async def authenticate(self, authorization: str | None) -> dict[str, Any]:
-        """The user behind a request, once admitted. With a `request` parameter the platform would refuse every WebSocket."""
+        """The user behind a request, once admitted."""
         user = await self._tokens.user(authorization)
         if user["identity"] not in self._settings.operators and identity.OPERATE not in user["permissions"]:
             await self._admission.request((user["org_id"], user["identity"]))

@@ -43,7 +43,6 @@ _WEIGHTS = {"mcp": 20, "a2a": 10}
 _WAITED = frozenset({"wait", "join"})
 # Bytes of a body beyond which it is checked off the event loop.
 _LARGE = 65_536
-_POLICY_VIOLATION = 1008
 
 _OPENS, _QUOTE, _COMMA, _CLOSES = 1, 0, 2, 255
 _MARKS = bytes.maketrans(b'[{",]}', bytes([_OPENS, _OPENS, _QUOTE, _COMMA, _CLOSES, _CLOSES]))
@@ -110,7 +109,8 @@ def _check_fields(fields: type[_Fields], given: object) -> None:
 
 
 class RequestBounds:
-    """ASGI middleware around every route and WebSocket. It answers 413 to a body that is too long, otherwise 422 with a reason.
+    """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, and refuses
+    WebSockets: all that one carries is there over HTTP.
 
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations.
     """
@@ -124,6 +124,8 @@ class RequestBounds:
             return
         path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
         try:
+            if scope["type"] == "websocket":
+                raise HTTPException(403, "WebSockets are closed here; post commands, and stream events over HTTP.")  # noqa: TRY301
             for segment in path.split("/"):
                 _canonical(segment)
         except HTTPException as error:
@@ -138,8 +140,7 @@ class RequestBounds:
 
 
 class _Bounded(ExitStack):
-    """One HTTP request, whose body is read, bounded and charged when the route asks for it, after sign-in; or a WebSocket, an
-    open stream in which each frame is a request.
+    """One request, whose body is read, bounded and charged when the route asks for it, after sign-in.
 
     A refusal replaces the route's own answer. The end of an answer of /memory is sent once its maker has ended well. Otherwise
     the server closes the connection, so that a client sees it: the platform's middleware ends an answer that broke off as if it
@@ -150,7 +151,6 @@ class _Bounded(ExitStack):
         super().__init__()
         self._admission, self._open_streams = admission(limits), limits.open_streams
         self._scope, self._receive, self._send, self._path = scope, receive, send, path
-        self._is_socket = scope["type"] == "websocket"
         self._is_memory = path == "/memory" or path.startswith("/memory/")
         self._fields = None if self._is_memory else _History if path.endswith("/history") else _Fields
         self._limit = MAX_IMPORT_BYTES if path == "/memory/import" else MAX_INPUT_BYTES
@@ -177,63 +177,43 @@ class _Bounded(ExitStack):
                 self._refusal = error
             if self._refusal is None:
                 raise
-        if self._refusal is None:
-            if self._end is not None:
-                await self._send(self._end)
-        elif self._is_socket:
-            await self._send({"type": "websocket.close", "code": _POLICY_VIOLATION, "reason": self._refusal.detail[:100]})
-        else:
+        if self._refusal is not None:
             answer = JSONResponse({"detail": self._refusal.detail}, self._refusal.status_code, self._refusal.headers)
             await answer(self._scope, self._receive, self._send)
+        elif self._end is not None:
+            await self._send(self._end)
 
     async def receive(self) -> Message:
-        """The next frame, or the whole body as one message, within bounds; otherwise the sender is gone for the app."""
+        """The whole body as one message, within bounds; otherwise the sender is gone for the app."""
         if self._is_read:
             return await self._receive()
+        self._is_read = True
         try:
-            return await (self._frame() if self._is_socket else self._body())
+            return await self._body()
         except HTTPException as error:
             self._refusal = error
-            return {"type": f"{self._scope['type']}.disconnect"}
-
-    async def _frame(self) -> Message:
-        message = await self._receive()
-        if message["type"] == "websocket.receive":
-            if (text := message.get("text")) is None:
-                raise HTTPException(422, "A frame is binary; send text.")
-            if person := self._person:
-                await self._admission.request(person)
-            await self._check(await self._charged(text.encode()))
-        return message
+            return {"type": "http.disconnect"}
 
     async def _body(self) -> Message:
         """Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
-        self._is_read = True
-        if (person := self._person) and (weight := _WEIGHTS.get(self._path.split("/")[1])):
+        person, body, more = self._person, bytearray(), True
+        if person and (weight := _WEIGHTS.get(self._path.split("/")[1])):
             await self._admission.request(person, weight)
-        body, more = bytearray(), True
         while more and len(body) <= self._limit:
             message = await self._receive()
             if message["type"] != "http.request":
                 return message
-            body += await self._charged(message.get("body", b""))
-            more = message.get("more_body", False)
-        await self._check(bytes(body))
-        return {"type": "http.request", "body": bytes(body), "more_body": False}
-
-    async def _charged(self, part: bytes) -> bytes:
-        """What was sent, when it is the person's turn to send so much."""
-        if person := self._person:
-            await self._admission.reading(person, len(part))
-        return part
-
-    async def _check(self, body: bytes) -> None:
+            part, more = message.get("body", b""), message.get("more_body", False)
+            if person:
+                await self._admission.reading(person, len(part))
+            body += part
         if len(body) > self._limit:
             raise HTTPException(413, f"The body has more than {self._limit:,} bytes; send less.")
         if len(body) > _LARGE:
-            await asyncio.to_thread(_check_json, body, self._limit, self._fields)
+            await asyncio.to_thread(_check_json, bytes(body), self._limit, self._fields)
         else:
-            _check_json(body, self._limit, self._fields)
+            _check_json(bytes(body), self._limit, self._fields)
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     async def send(self, message: Message) -> None:
         if self._refusal is not None:
@@ -245,8 +225,7 @@ class _Bounded(ExitStack):
             except HTTPException as error:
                 self._refusal = error
                 raise
-            sent = message.get("body") or message.get("bytes") or (message.get("text") or "").encode()
-            self._admission.charge(person, len(sent) / BYTES_PER_REQUEST)
+            self._admission.charge(person, len(message.get("body", b"")) / BYTES_PER_REQUEST)
         self._started = True
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message
@@ -256,6 +235,6 @@ class _Bounded(ExitStack):
     def _begins_stream(self, message: Message) -> bool:
         """Whether an answer that is streamed, or waits for a run, begins with this."""
         if message["type"] != "http.response.start":
-            return bool(message["type"] == "websocket.accept")
+            return False
         kinds = (value for name, value in message.get("headers", ()) if name == b"content-type")
         return self._path.rpartition("/")[2] in _WAITED or any(kind.startswith(b"text/event-stream") for kind in kinds)
