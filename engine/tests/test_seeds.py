@@ -170,26 +170,13 @@ SHARED = deployed(memory_scope="assistant")
 
 
 def test_the_project_s_own_seeds_are_valid() -> None:
-    assert [command.policies(PROJECT, SHARED), command.skills(PROJECT, SHARED), command.memories(PROJECT, SHARED)]
+    assert [command.policies(PROJECT, SHARED), command.skills(PROJECT, SHARED)]
 
 
-@pytest.mark.server
-async def test_shared_memory_starts_with_the_assistant_s_folder_in_each_organization(
-    server: DevServer, repository: Path
-) -> None:
-    client, folder = server.as_operator(), repository / "seeds/memories/_assistant"
-    (folder / "globex").mkdir(parents=True)
-    (folder / "handbook.md").write_text("Of all.\n")
-    (folder / "globex/handbook.md").write_text("Of Globex.\n")
-    (repository / "policies/acme").mkdir(parents=True, exist_ok=True)
-    (repository / "policies/acme/rule.md").write_text("A rule.\n")
+def test_shared_memory_starts_empty(repository: Path) -> None:
     (repository / "seeds/memories/acme/dana").mkdir(parents=True)
     (repository / "seeds/memories/acme/dana/private.md").write_text("Dana's own.\n")
-    assert not [line for line in await seed(repository, client, "memories", settings=SHARED) if "private" in line]
-    for org, text in (("acme", "Of all.\n"), ("globex", "Of Globex.\n"), ("default", "Of all.\n")):
-        namespace = SHARED.memory.namespace(identity.Actor("", org), AGENT)
-        assert (await client.store.get_item(list(namespace), key="/handbook.md"))["value"]["content"] == text
-    assert await seed(repository, client, "memories", settings=SHARED) == []
+    assert command.memories(repository, SHARED) == {}
 
 
 TEAMS = Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group("team_id")})
@@ -217,7 +204,7 @@ BROKEN = "seeds/skills/broken/SKILL.md"
 BAD_FILES: list[tuple[str, str | bytes]] = [
     ("seeds/memories/profile.json", '{"nickname": "Al"}'),
     ("seeds/memories/acme/dana/notes.md", "AKIAABCDEFGHIJKLMNOP"),
-    ("seeds/memories/_assistant/notes.md", "a NUL: \x00"),
+    ("seeds/memories/notes.md", "a NUL: \x00"),
     ("seeds/skills/meeting-notes/template.md", "x" * (MAX_FILE_BYTES + 1)),
     ("policies/acme/long.md", "x" * (MAX_FILE_BYTES + 1)),
     ("policies/acme/bad.md", b"\xff\xfe"),

@@ -76,8 +76,7 @@ def memories(root: Path, deployment: Deployment) -> dict[Actor, Files]:
 
     Files at the top of `seeds/memories/` are for everyone. Named people get them too, unless their own folder has a file of
     that name; others get them with their first conversation.
-
-    Where memory is shared, which one person's files must not reach: those of `_assistant/` for each known organization.
+    Where memory is shared, it starts empty.
     """
     root = root / "seeds" / "memories"
     everyone = _files(root, "*.*", "/memories", deployment)
@@ -86,12 +85,7 @@ def memories(root: Path, deployment: Deployment) -> dict[Actor, Files]:
         for org in _folders(root)
         for person in _folders(org)
     }
-    top = _files(root / "_assistant", "*.*", "/memories", deployment)
-    shared = {unquote(org.name): _files(org, "**/*", "/memories", deployment) for org in _folders(root / "_assistant")}
-    if not deployment.memory.is_shared:
-        return people
-    orgs = {*shared, *policies(root.parent.parent, deployment), deployment.settings.default_org}
-    return {Actor("", org): {**top, **shared.get(org, {})} for org in orgs}
+    return {} if deployment.memory.is_shared else people
 
 
 def groups(root: Path, deployment: Deployment) -> dict[namespaces.Namespace, Files]:

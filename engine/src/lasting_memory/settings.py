@@ -8,7 +8,7 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -16,8 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
 import httpx
+from annotated_types import Predicate
 from croniter import croniter
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 ENGINE = Path(__file__).parent
@@ -42,17 +43,6 @@ def is_loopback(name: str) -> bool:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def _that(holds: Callable[[str], object]) -> AfterValidator:
-    """Takes a text for which `holds` is true. What to use instead is the field's description."""
-
-    def check(text: str) -> str:
-        if not holds(text):
-            raise ValueError
-        return text
-
-    return AfterValidator(check)
 
 
 def _fires(cron: str) -> bool:
@@ -82,10 +72,6 @@ def _is_postgres(address: str) -> bool:
     )
 
 
-def _parts(value: object) -> object:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
 # A description says what to use in place of a bad value. Fields with `repr=False` hold secrets, and no error shows them.
 _Model = Annotated[str, Field(pattern="^[^:]+:.")]
 _MODEL = Field(default=None, description="provider:model, e.g. anthropic:claude-sonnet-4-6, or leave it empty")
@@ -98,7 +84,7 @@ class Settings:
     """
 
     agent_model: _Model | None = _MODEL
-    auth_jwks_url: Annotated[str, _that(_is_key_set)] | None = Field(
+    auth_jwks_url: Annotated[str, Predicate(_is_key_set)] | None = Field(
         default=None, description="the https:// address of your identity provider's key set"
     )
     # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
@@ -109,10 +95,10 @@ class Settings:
     auth_audience: str | None = None
     auth_org_claim: str = "org_id"
     auth_permissions_claim: str = "permissions"
-    default_org: Annotated[str, _that(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] = Field(
+    default_org: Annotated[str, Predicate(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] = Field(
         default="default", description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
     )
-    operators: Annotated[frozenset[str], BeforeValidator(_parts)] = frozenset()
+    operators: frozenset[str] = frozenset()
     dev_tokens: Literal["local", "anywhere"] = "local"
     memory_scope: MemoryScope = "user"
     memory_writes: Literal["both", "background"] = "both"
@@ -125,15 +111,15 @@ class Settings:
     consolidate_after_seconds: int = Field(
         default=300, ge=0, lt=10**9, description="a whole number of seconds, e.g. 300, or 0 to turn it off"
     )
-    consolidation_schedule: Annotated[str, _that(_fires)] | None = Field(
+    consolidation_schedule: Annotated[str, Predicate(_fires)] | None = Field(
         default=None, description="five cron fields, e.g. 0 3 * * *, or leave it empty for none"
     )
-    consolidation_timezone: Annotated[str, _that(_is_timezone)] = Field(
+    consolidation_timezone: Annotated[str, Predicate(_is_timezone)] = Field(
         default="UTC", description="an IANA name, e.g. Europe/Berlin, or leave it empty for UTC"
     )
     consolidation_review: Literal["off", "on"] = "off"
     # Of Postgres for development, which can be taken off.
-    memory_postgres_uri: Annotated[str, _that(_is_postgres)] | None = Field(
+    memory_postgres_uri: Annotated[str, Predicate(_is_postgres)] | None = Field(
         default=None, repr=False, description="postgresql://user:password@host:5432/database"
     )
     # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from other machines
@@ -177,6 +163,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """
     environ = os.environ if environ is None else environ
     given: dict[str, Any] = {name.lower(): value for name in VARIABLES if (value := environ.get(name, "").strip())}
+    if names := given.pop("operators", ""):
+        given["operators"] = {name.strip() for name in names.split(",")} - {""}
     served_as = urlsplit(environ.get("LANGGRAPH_API_URL", "")).hostname or ""
     if environ.get("LANGSMITH_LANGGRAPH_API_VARIANT") == "local_dev":
         cors = (json.loads(environ.get("LANGGRAPH_HTTP") or "{}") or {}).get("cors") or {}

@@ -98,8 +98,8 @@ def check_text(value: object) -> None:
             raise RefusedWrite(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
 
 
-def check_path(path: str) -> None:
-    """Raise `RefusedWrite` for a path that is not the normal, printable spelling of a file's path, or is too long."""
+def check_path(path: str) -> str:
+    """The path. Raises `RefusedWrite` for one that is not the normal, printable spelling of a file's path, or is too long."""
     absolute = path.startswith("/") and not path.startswith("//") and path != "/"
     # deepagents' file tools read a backslash as a slash.
     # A decoder puts U+FFFD for bytes that are no text, so two paths would be one.
@@ -107,6 +107,7 @@ def check_path(path: str) -> None:
     if not (absolute and normal) or len(path.encode()) > MAX_PATH_BYTES:
         wanted = f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
         raise RefusedWrite(f"{path[:80]!r} does not name a file; use {wanted}.")
+    return path
 
 
 def check_content(path: str, content: str) -> None:

@@ -137,7 +137,7 @@ async def test_importing_creates_appends_what_lacks_and_keeps_the_rest(api: http
         {"path": "/memories/new.md", "content": "new\n"},
         {"path": "/memories/pixel.png", "content": "iVBORw==", "encoding": "base64"},
     )
-    done = (await api.post("/memory/import?dry_run=false", json=document)).json()
+    done = (await api.post("/memory/import", json=document)).json()
     assert [(step["path"].removeprefix("/memories/"), step["action"]) for step in done["files"]] == [
         ("notes.md", "append"), ("profile.json", "keep"), ("same.md", "same"), ("new.md", "create"), ("pixel.png", "create"),
     ]  # fmt: skip

@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from lasting_memory.deployment import Deployment
-from lasting_memory.http.app import build_http
-from lasting_memory.http.page import FOLDER, HEADERS
+from lasting_memory.http.app import FOLDER, HEADERS, build_http
 from lasting_memory.testing.deployed import deployed
 
 OWN = sorted(path for path in FOLDER.rglob("*.js") if path.parent.name != "lib")

@@ -179,7 +179,7 @@ async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     thread = await client.threads.create()
     await run_turn(client, thread["thread_id"], "hello")
 
-    seed = starting_memory(deployed())["/preferences.md"]
+    seed = starting_memory(deployed().folder)["/preferences.md"]
     for reader in (operator, client):
         item = await reader.store.get_item(namespace, key="/preferences.md")
         assert item["value"]["content"] == seed

@@ -189,7 +189,7 @@ async def test_text_that_no_model_could_be_sent_is_said_so(graph: BuildGraph, mo
 async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_change(graph: BuildGraph, store: BaseStore) -> None:
     agent = graph()
     await agent.turn("one")
-    assert {item.key for item in store.search(MEMORIES)} == set(starting_memory(deployed())) != set()
+    assert {item.key for item in store.search(MEMORIES)} == set(starting_memory(deployed().folder)) != set()
     put(store, MEMORIES, "/preferences.md", "mine")
     await agent.turn("two")
     item = store.get(MEMORIES, "/preferences.md")

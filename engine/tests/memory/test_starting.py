@@ -16,7 +16,7 @@ from tests.memory.test_paused import control
 from tests.memory.test_temporary import new_thread
 
 pytestmark = pytest.mark.server
-STARTING = {f"/memories{key}" for key in starting_memory(deployed())}
+STARTING = {f"/memories{key}" for key in starting_memory(deployed().folder)}
 
 
 async def paths(client: LangGraphClient) -> set[str]:

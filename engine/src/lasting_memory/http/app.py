@@ -1,15 +1,22 @@
 """A person's own view of their memory over HTTP: see, correct, undo, export and forget it; and the page.
 
 The platform serves them beside its own routes (`http.app` in langgraph.json), behind the same sign-in. They are about the
-caller; an operator may name another person with `?user_id=&org_id=`. Errors are `{"detail": "..."}`.
+caller; an operator may name another person with `?user_id=&org_id=`. Errors are `{"detail": "..."}`. The page's static files
+are the only public ones of this project; the page fetches its data from /memory.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI
 from langgraph.store.base import BaseStore
+from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
@@ -17,10 +24,26 @@ from lasting_memory.http import documents, facts, files, forget, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.consolidation import shown_proposals
 from lasting_memory.http.dev_guard import DevGuard
-from lasting_memory.http.page import Page
 from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.requests import HANDLERS
-from lasting_memory.settings import SettingsError
+from lasting_memory.settings import ENGINE, SettingsError
+
+FOLDER = ENGINE / "http" / "static"
+# What adds itself to the page: main.js imports each.
+PARTS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.glob("*/part.js"))
+# No other origins, no inline code, no text as HTML, no frames.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
 
 
 def build_http(
@@ -39,30 +62,48 @@ def build_http(
     deployment.check_graphs()
     platform.isolate_store_calls()
     platform.log_no_queries()
-    for route in routes:
-        if not hasattr(route, "app"):
-            raise SettingsError(
-                f"routes has {route!r}, which no sign-in can surround; give the routes themselves, router.routes."
-            )
+    if bare := [route for route in routes if not hasattr(route, "app")]:
+        raise SettingsError(f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes.")
     # The server adds its own routes, so this middleware surrounds all of them.
     middleware = [Middleware(DevGuard, settings=deployment.settings)] if deployment.settings.local_dev else []
-    middleware += [
-        Middleware(RequestBounds, limits=deployment.limits),
-        *([Middleware(Page, deployment=deployment)] if page else []),
-    ]
+    middleware += [Middleware(RequestBounds, limits=deployment.limits)]
+    middleware += [Middleware(Page, deployment=deployment)] if page else []
     # The server's own document has these routes; the handlers cover the server's routes, too.
     api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
     # router does not have.
-    api.router.routes.extend([
-        *files.router.routes,
-        *facts.router.routes,
-        *forget.router.routes,
-        *documents.router.routes,
-        *views.router.routes,
-        *consolidation.routes,
-        *routes,
-    ])  # fmt: skip
+    for router in (files.router, facts.router, forget.router, documents.router, views.router, consolidation):
+        api.router.routes.extend(router.routes)
+    api.router.routes.extend(routes)
     api.state.deployment, api.state.store = deployment, store
     api.state.exported = {"proposals": shown_proposals}
     return api
+
+
+class Page:
+    """ASGI middleware that answers /app, before the sign-in that the platform puts around routes."""
+
+    def __init__(self, app: ASGIApp, deployment: Deployment) -> None:
+        self.app, self.deployment = app, deployment
+        self.parts = [part for part in PARTS if deployment.consolidation or not part.startswith("consolidation/")]
+        self.page = Starlette(routes=[Route("/app", self.index), Mount("/app", StaticFiles(directory=FOLDER))])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *headers]}
+            await send(message)
+
+        path = str(scope.get("path", "")).removeprefix(scope.get("root_path", ""))
+        if scope["type"] == "http" and f"{path}/".startswith("/app/"):
+            await self.page(scope, receive, send_guarded)
+        else:
+            await self.app(scope, receive, send)
+
+    async def index(self, _: Request) -> Response:
+        """The page itself, with its parts, and with the way to sign in: the page cannot ask without a token."""
+        html = await asyncio.to_thread((FOLDER / "index.html").read_text, "utf-8")
+        return HTMLResponse(
+            html.replace("{sign-in}", self.deployment.settings.sign_in).replace("{parts}", " ".join(self.parts))
+        )

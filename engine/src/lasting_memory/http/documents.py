@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal, Self
 
 import httpx
 from deepagents.backends.protocol import FileData
-from fastapi import Query
 from fastapi.responses import Response, StreamingResponse
 from langgraph.store.base import BaseStore
 from langgraph_sdk import get_client
@@ -30,7 +29,7 @@ from lasting_memory.http.requests import (
     AboutQuery,
     Answer,
     Caller,
-    OneMemory,
+    MemoryQuery,
     alone,
     key_of,
     memory_namespaces,
@@ -161,12 +160,6 @@ async def _threads(client: LangGraphClient, metadata: Mapping[str, str], ids: Se
         return json.dumps({"thread_id": ids[0], "error": "It cannot be read."}).encode()
 
 
-class Import(OneMemory):
-    """Parameters of an import. There is no preview; older clients say that they want none."""
-
-    dry_run: Literal["false"] = "false"
-
-
 class Imported(BaseModel, strict=True):
     """A file to import. What else an export has of it is ignored."""
 
@@ -219,7 +212,7 @@ class Document(BaseModel, strict=True):
 
 
 @router.post("/memory/import", dependencies=[alone("import")])
-async def import_files(caller: Caller, query: Annotated[Import, Query()], body: Document) -> Answer:
+async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> Answer:
     """Merge the files of an export into your memory.
 
     `files` are path and action: create, append (Markdown, of which lines were missing), keep (another one is there), same.
@@ -228,7 +221,6 @@ async def import_files(caller: Caller, query: Annotated[Import, Query()], body: 
     """
     if len(body.files) > (most := caller.deployment.limits.max_files):
         raise RefusedWrite(f"There are {len(body.files)} files, and {most} is the limit; import fewer.")
-    await caller.check_assistant()
     stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
     for file in body.files:
         await asyncio.to_thread(before_write, caller.deployment, file.path, file.content, caller.author)

@@ -27,8 +27,6 @@ from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import NotAFileError, RefusedWrite, check_path
 
 ROUTE = "/memories"
-# Assistants with which one person has memory (`MEMORY_SCOPE=user+assistant`) before requests can begin no other.
-MAX_ASSISTANTS = 20
 
 Answer = dict[str, Any]
 
@@ -37,8 +35,7 @@ def key_of(path: str) -> str:
     """The key of a path such as /memories/preferences.md. Raises `ValueError` for other paths."""
     if not path.startswith(f"{ROUTE}/"):
         raise ValueError(f"{path[:80]!r} does not name a file such as {ROUTE}/preferences.md")
-    check_path(key := path.removeprefix(ROUTE))
-    return key
+    return check_path(path.removeprefix(ROUTE))
 
 
 Key = Annotated[str, AfterValidator(key_of), Field(examples=[f"{ROUTE}/preferences.md"])]
@@ -59,15 +56,10 @@ class OneFile(OneMemory):
     path: Key
 
 
-def _file_path(path: str) -> str:
-    check_path(path)
-    return path
-
-
 class OneReadable(OneMemory):
     """A file of one's own, or of a group's folder."""
 
-    path: Annotated[str, AfterValidator(_file_path), Field(examples=[f"{ROUTE}/preferences.md"])]
+    path: Annotated[str, AfterValidator(check_path), Field(examples=[f"{ROUTE}/preferences.md"])]
 
 
 class Sent(BaseModel, extra="forbid", strict=True):
@@ -153,7 +145,6 @@ class PersonRequest:
 
     async def revise(self, key: str, change: Change, wanted: str | None = None) -> Revision:
         """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
-        await self.check_assistant()
         expect, number = None, 0
         if wanted is not None:
             now = next(iter(await journal.history(self.store, self.namespace, key, self.deployment.limits)), journal.NOTHING)
@@ -163,14 +154,6 @@ class PersonRequest:
             return await self.files.arevise(key, change, expect)
         except journal.MovedError:
             raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
-
-    async def check_assistant(self) -> None:
-        """Raise if a write would begin memory with more than `MAX_ASSISTANTS`."""
-        if "assistant_id" not in self.http.query_params:
-            return
-        known = await memory_namespaces(self.store, self.actor, self.deployment)
-        if self.namespace not in known and len(known) >= MAX_ASSISTANTS:
-            raise RefusedWrite(f"You have memory with {len(known)} assistants; {MAX_ASSISTANTS} is the limit for more.")
 
 
 async def _caller(request: Request) -> PersonRequest:
