@@ -1,14 +1,18 @@
-"""The page where memory is everybody's, which nobody has files of."""
+"""The page where memory is everybody's, which nobody has files of; and the folder of a group beside one's own."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
+from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
-from tests.page.conftest import Visit
+from tests.page.browser import Visitor
+from tests.page.conftest import Visit, put_item
 
 pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
@@ -30,3 +34,35 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visit: Visi
     visitor.button("Consolidation").click()
     visitor.button("Rehearse").click()
     expect(page.get_by_role("alert")).to_contain_text("MEMORY_SCOPE=assistant")
+
+
+TEAM = """from pathlib import Path
+
+from lasting_memory.deployment import Deployment
+from lasting_memory.people.scopes import ROUTES, group
+
+DEPLOYMENT = Deployment(folder=Path(__file__).parent, routes={**ROUTES, "/team/": group("team_id")})
+"""
+
+
+@pytest.fixture(scope="module")
+def team_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    project = tmp_path_factory.mktemp("fork") / "project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
+    (project / "deployment.py").write_text(TEAM)
+    with DevServer(tmp_path_factory.mktemp("team"), env={"AGENT_MODEL": ""}, project=project) as server:
+        yield server.url
+
+
+def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browser: Browser, team_url: str, me: str) -> None:
+    put_item(team_url, ("groups", "acme:team_id:red"), "/plan.md", "# Plan\n\n- Ship on Monday\n")
+    for team in ("red", "blue"):
+        visitor = Visitor.arrive(browser, team_url)
+        visitor.page.goto(f"{team_url}/app#token=dev:acme:{quote(me)}?team_id={team}")
+        visitor.button("Yes, sign in").click()
+        folder = visitor.page.get_by_role("region", name=f"Shared with {team}")
+        expect(folder).to_contain_text("/team/, for everybody whose team_id is")
+        expect(folder.get_by_text("Ship on Monday")).to_have_count(int(team == "red"))
+        expect(folder.get_by_role("button")).to_have_count(0)
+        assert visitor.inaccessible() == []
+        visitor.leave()

@@ -32,14 +32,23 @@ async def facts(caller: Caller, query: MemoryQuery) -> Answer:
     `groups`, one a file: path, title, revision, bytes, modified_at and kind. "lines": `lines` are the file's own, each with its
     number (from 0) and text, without list marker, source and comments; a `heading` is a subtitle. "profile": `fields` are name,
     description, value and JSON `schema`; it is there before its file is. "file": read it with `GET /memory/file`. A value that
-    is no file has an `error`. `usage` is that of `GET /memory`.
+    is no file has an `error`. `usage` is that of `GET /memory`. `shared`, one for each folder of a group of yours: path, claim,
+    group, whether your agent `writes` there, and `groups` as above.
     """
     items = await all_items(caller.store, caller.namespace)
-    groups = await asyncio.to_thread(lambda: [_group(caller.deployment, item) for item in items])
+    groups = await asyncio.to_thread(_groups, caller.deployment, items)
     if caller.deployment.profile and PROFILE_PATH not in {group["path"] for group in groups}:
         empty = {"path": PROFILE_PATH, "title": "Profile", "kind": "profile", "revision": 0, "bytes": 0, "modified_at": None}
         groups.append({**empty, "fields": _fields(caller.deployment.profile, "")})
-    return {"groups": sorted(groups, key=_place), "usage": usage_of(items, caller.deployment.limits)}
+    shared = []
+    for route, namespace in caller.groups.items():
+        theirs = await asyncio.to_thread(_groups, caller.deployment, await all_items(caller.store, namespace), route[:-1])
+        shared.append({**caller.about_group(route), "groups": theirs})
+    return {"groups": sorted(groups, key=_place), "usage": usage_of(items, caller.deployment.limits), "shared": shared}
+
+
+def _groups(deployment: Deployment, items: Sequence[Item], route: str = ROUTE) -> list[Answer]:
+    return sorted((_group(deployment, item, route) for item in items), key=_place)
 
 
 def _place(group: Answer) -> tuple[bool, bool, bool, str]:
@@ -48,8 +57,8 @@ def _place(group: Answer) -> tuple[bool, bool, bool, str]:
     return kind == "file", kind != "profile", path.count("/") > ROUTE.count("/") + 1, path
 
 
-def _group(deployment: Deployment, item: Item) -> Answer:
-    path, name = f"{ROUTE}{item.key}", item.key.rpartition("/")[2]
+def _group(deployment: Deployment, item: Item, route: str) -> Answer:
+    path, name = f"{route}{item.key}", item.key.rpartition("/")[2]
     group: Answer = {"path": path, "title": name, "kind": "file"}
     try:
         file = stored_file(item)

@@ -30,7 +30,6 @@ from lasting_memory.http.requests import (
     revision_summary,
 )
 from lasting_memory.journal import Change, Revision, all_items, cut, diff, history, line_origins, lines_of
-from lasting_memory.people.identity import claims_of
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import NotAFileError, stored_file
 
@@ -60,14 +59,8 @@ async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
 
 
 async def _folder(caller: PersonRequest, route: str, namespace: Namespace) -> Answer:
-    scope, items = caller.deployment.scope(route), await all_items(caller.store, namespace)
-    return {
-        "path": route,
-        "claim": scope.claim,
-        "group": claims_of(caller.http.user)[scope.claim],
-        "writes": scope.rule(caller.deployment.settings),
-        "files": [_listed(item, route[:-1]) for item in items],
-    }
+    items = await all_items(caller.store, namespace)
+    return {**caller.about_group(route), "files": [_listed(item, route[:-1]) for item in items]}
 
 
 def _listed(item: Item, route: str = ROUTE) -> Answer:

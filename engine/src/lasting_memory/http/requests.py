@@ -120,6 +120,12 @@ class PersonRequest:
             if scope.claim in claims and scope.over_http
         }
 
+    def about_group(self, route: str) -> Answer:
+        """What a member is told of a group's folder beside its files."""
+        scope, claims = self.deployment.scope(route), identity.claims_of(self.http.user)
+        writes = scope.rule(self.deployment.settings)
+        return {"path": route, "claim": scope.claim, "group": claims[scope.claim], "writes": writes}
+
     def place(self, path: str) -> tuple[Namespace, str, bool]:
         """Namespace and key of a file that the caller may read, and whether it is a group's. Raises for other paths."""
         for route, namespace in self.groups.items():

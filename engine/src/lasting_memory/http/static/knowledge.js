@@ -28,6 +28,7 @@ export function Knowledge({ session, switches, below, onFile }) {
     ${isOwn && me.memory_writes === "background" && html`<p class="note">${BACKGROUND}</p>`}
     ${isOwn && html`<${Problem} text=${memory.problem} /><${News} memory=${memory} />
       <${Groups} session=${session} onFile=${onFile} />
+      ${memory.shared.map((folder) => html`<${Shared} key=${folder.path} folder=${folder} />`)}
       <${Decisions} session=${session} switches=${switches} below=${below} />`}
   </section>`;
 }
@@ -78,6 +79,18 @@ function Groups({ session, onFile }) {
     ${isEmpty && html`<p class="quiet">Nothing yet. Tell it something to remember.</p>`}
     ${query && html`<p class="quiet" role="status">${plural(wanted.length, "title")} found</p>`}
     <ul class="groups" aria-label="Memory">${wanted.map(entry)}</ul>`;
+}
+
+const WRITES = { allow: "Its members' agents write here.", interrupt: "Agents write here once an operator approves.", deny: "Agents only read it." };
+
+/** What a group of this person's shares: to read. */
+function Shared({ folder: { path, claim, group, writes, groups } }) {
+  const entry = ({ path: of, title, lines = [] }) => html`<li key=${of}><h4>${title}</h4>
+    <ul class="facts">${lines.map(({ heading, text }) => html`<li><p class="fact">${heading ?? text}</p></li>`)}</ul></li>`;
+  return html`<section aria-label=${`Shared with ${group}`}>
+    <h3>Shared with ${group}</h3>
+    <p class="quiet">${path}, for everybody whose ${claim} is ${group}. ${WRITES[writes]}</p>
+    <ul class="groups">${groups.map(entry)}</ul></section>`;
 }
 
 function Decisions({ session, switches, below }) {

@@ -14,7 +14,7 @@ const isOf = (line, text) => {
 export function watched(client, changed) {
   // `changes` are by path, the newest first: { path, revision, before, author, at, deleted, diff }; `isEarlier`: one of them was
   // made before this visit.
-  const memory = { groups: null, usage: null, changes: new Map(), isEarlier: false, problem: "", version: 0 };
+  const memory = { groups: null, shared: [], usage: null, changes: new Map(), isEarlier: false, problem: "", version: 0 };
   const quiet = new Map(); // by path: the newest revision that was made here, and need not be pointed out
   let known = null; // revisions by path
   let arrived = null; // when, by the server's clock
@@ -40,10 +40,10 @@ export function watched(client, changed) {
   }
 
   async function compare() {
-    const { groups, usage } = await client.json("GET", "/memory/facts");
+    const { groups, usage, shared } = await client.json("GET", "/memory/facts");
     const now = new Map(groups.map((group) => [group.path, group.revision ?? 0]));
     const isSame = known?.size === now.size && [...now].every(([path, revision]) => known.get(path) === revision);
-    Object.assign(memory, { groups, usage });
+    Object.assign(memory, { groups, usage, shared });
     if (!isSame) await compareChanges();
     known = now; // only now: what could not be looked up is looked up the next time
   }
