@@ -19,8 +19,7 @@ from langchain_core.tools import tool
 from langgraph.store.base import BaseStore
 
 from lasting_memory.agent.models import build_model, whole_answers
-from lasting_memory.agent.offline_model import OfflineModel, answer, consolidate
-from lasting_memory.agent.offline_sentences import MAX_CHARS
+from lasting_memory.agent.offline_model import MAX_CHARS, OfflineModel, answer, consolidate
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
@@ -54,7 +53,9 @@ TABLE: list[Row] = [
     ("", "Remember: the gate code changes on Mondays", "I will remember that: the gate", ["the gate code changes on Mondays"]),
     ("", "Don\u2019t forget that my dog is called Rex!", "my dog is called Rex", ["my dog is called Rex"]),
     ("", "Could you please keep in mind that I don't eat fish?", "I don't eat fish", ["I don't eat fish"]),
-    ("", "Remember:\n- I like tea\n- I like jazz", "I like jazz", ["I like tea", "I like jazz"]),
+    ("", "Remember:\n- I like tea", "I like tea", ["I like tea"]),
+    ("", "I live in Rome. Actually, I live in Bern.", "you live in Bern", ["I live in Bern"]),
+    ("", "Ich wohne in Rom. Nein, ich wohne in Bern.", "dass du in Bern wohnst", ["ich wohne in Bern"]),
     ("", "My name is Anna.", "Nice to meet you, Anna.", ["name: Anna"]),
     ("", "Hi! I'm Anna. I live in Lisbon.", "you live in Lisbon", ["name: Anna", "I live in Lisbon"]),
     ("", "I just moved to Porto", "you live in Porto", ["I just moved to Porto"]),

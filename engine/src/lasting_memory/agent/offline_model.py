@@ -5,56 +5,63 @@ drives the real tools. What to say once a tool has answered goes with the call, 
 run that waited for an approval still knows it.
 """
 
-import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import yaml
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
-from langchain_core.tools import BaseTool
 
-from lasting_memory.agent.offline_sentences import (
-    ASKED,
-    DATA,
-    END,
-    FACTS,
-    INTENTS,
-    MAX_CHARS,
-    RULES,
-    SAID,
-    TEXTS,
-    TOPIC,
-    Heard,
-    content,
-    first,
-    has,
-    plain,
-    restored,
-    sentences_of,
-    told_in,
-    turned,
-)
 from lasting_memory.controls import PAUSED
 from lasting_memory.deployment import PROFILE_PATH
 
-PREFERENCES = "/memories/preferences.md"
-_WORD_SECONDS = 0.005  # between two words, so that one sees them come
-_DONE = re.compile(r"Added to|Saved|Successfully")  # how the tools begin that wrote
-_TALK = re.compile(r"\n\n(?=\d{4}-\d\d-\d\d thread_id=)")
-_TURN = re.compile(r"^ +\d+\. user: (.+)", re.MULTILINE)  # what a person said; an agent's turns may have its name
+# Characters of a message that are matched: a pattern's time grows with them.
+MAX_CHARS = 4_000
+_DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("offline.yaml").read_text("utf-8"))
 
 
-class Line(NamedTuple):
-    """Something remembered: its file, the file as shown, the line there, and the same without its mark of a list."""
+def _compiled(pattern: str) -> re.Pattern[str]:
+    slots = re.sub(r"\{([A-Za-z]+)\}", lambda slot: f"(?P<{slot[1].lower()}>{_DATA['slots'][slot[1]]})", pattern)
+    return re.compile(slots.replace("'", "['\u2019]"), re.IGNORECASE)
 
-    path: str
-    file: str
-    line: str
-    text: str
+
+def _table(of: dict[str, Any], do: str = "") -> list[Any]:
+    """What to do ("said", "topic" or "ask" for a fact, or the intent itself), the fact or intent, the language, the pattern."""
+    listed = [(name, each[do] if do else each, lang) for name, each in of.items() for lang in ("en", "de")]
+    return [(do or each.get("do", name), name, lang, _compiled(one)) for name, each, lang in listed for one in each[lang]]
+
+
+_FACTS, _RULES = _DATA["facts"], {name: _compiled(of) for name, of in _DATA["rules"].items()}
+_SAID, _TOPIC, _ASK = (_table(_FACTS, do) for do in ("said", "topic", "ask"))
+_ASKED, _QUESTIONS, _STATED = (_table(_DATA[name]) for name in ("intents", "questions", "statements"))
+
+
+class Heard(NamedTuple):
+    """What a pattern made of a sentence: see `_table`, and the slots, with the sentence as `said`.
+
+    Of what is remembered the slots have its place too: `path`, the `file` as shown, the `line` there; or, of a field of the
+    profile, what the `rest` of the file is without it.
+    """
+
+    do: str
+    name: str
+    lang: str
+    slots: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        """What there is one of at a time: a fact, or else a sentence."""
+        one = self.name in _FACTS and "many" not in _FACTS[self.name]
+        return f"{self.name}: {plain(self.slots.get('thing', ''))}" if one else plain(self.slots["said"])
+
+    def text(self, what: str, lang: str) -> str:
+        """The fact, told as `what`. Names of things fit their own language only."""
+        return str(_FACTS[self.name][what][self.lang if self.slots.get("thing") else lang]).format_map(self.slots)
 
 
 class OfflineModel(BaseChatModel):
@@ -66,240 +73,130 @@ class OfflineModel(BaseChatModel):
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Any:
         # Bound, not copied with a field: `whole_answers` has wrapped this instance's methods.
-        names = [tool.name for tool in tools if isinstance(tool, BaseTool)]
-        return self.bind(tools=[{"type": "function", "function": {"name": name}} for name in names])
+        return self.bind(tools=[tool.name for tool in tools if hasattr(tool, "name")])
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
-        tools = {str(tool["function"]["name"]) for tool in kwargs.get("tools") or ()}
-        return ChatResult(generations=[ChatGeneration(message=answer(messages, tools))])
+        return ChatResult(generations=[ChatGeneration(message=answer(messages, kwargs.get("tools", [])))])
 
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         """Word by word; the last chunk has the tool calls."""
-        tools = {str(tool["function"]["name"]) for tool in kwargs.get("tools") or ()}
-        message = answer(messages, tools)
+        message = answer(messages, kwargs.get("tools", []))
         for word in re.findall(r"\s*\S+\s*", message.text):
             yield ChatGenerationChunk(message=AIMessageChunk(content=word))
-        parts: Any = [{**call, "args": json.dumps(call["args"]), "index": at} for at, call in enumerate(message.tool_calls)]
-        end = AIMessageChunk(
-            content="", tool_call_chunks=parts, additional_kwargs=message.additional_kwargs, chunk_position="last"
-        )
-        yield ChatGenerationChunk(message=end)
-
-    async def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        for chunk in await asyncio.to_thread(lambda: [*self._stream(messages, *args, **kwargs)]):
-            yield chunk
-            await asyncio.sleep(_WORD_SECONDS)
+        end = message.model_dump(include={"tool_calls", "additional_kwargs"})
+        yield ChatGenerationChunk(message=AIMessageChunk(content="", chunk_position="last", **end))
 
 
-def answer(messages: Sequence[BaseMessage], tools: set[str]) -> AIMessage:
+def answer(messages: Sequence[BaseMessage], tools: Iterable[str]) -> AIMessage:
     """The next message of a conversation, or of a consolidation."""
     prompt = "\n".join(message.text for message in messages if isinstance(message, SystemMessage))
     asked = max((at for at, message in enumerate(messages) if isinstance(message, HumanMessage)), default=0)
     results = {message.tool_call_id: str(message.text) for message in messages[asked:] if isinstance(message, ToolMessage)}
     if "search_recent_conversations" in tools:
         return consolidate(prompt, [*results.values()])
-    turn = Turn(prompt, tools, str(messages[asked].text))
+    turn, own = Turn(prompt, {*tools}, str(messages[asked].text)), [one for one in messages if isinstance(one, AIMessage)]
     if results:
-        told = [message.additional_kwargs.get("then") for message in messages[asked:] if isinstance(message, AIMessage)]
-        return AIMessage(turn.answer(next(filter(None, told), []), results))
+        return AIMessage(turn.answer(own[-1].additional_kwargs.get("then", []), results))
     turn.read()
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered. Whoever has had something
     # remembered has been told. A temporary conversation does not know who has.
-    if not (turn.lines or turn.profile or turn.closed == "temporary" or any(isinstance(one, AIMessage) for one in messages)):
+    if not (turn.known or turn.closed == "temporary" or own):
         turn.say("stand_in")
-    if turn.calls:
-        return AIMessage("", tool_calls=turn.calls, additional_kwargs={"then": turn.then})
-    return AIMessage(turn.answer(turn.then, {}))
+    text = "" if turn.calls else turn.answer(turn.then, {})
+    return AIMessage(text, tool_calls=turn.calls, additional_kwargs={"then": turn.then} if turn.calls else {})
 
 
 class Turn:
     """One message of a person: what is said to it, and the tool calls that it takes."""
 
     def __init__(self, prompt: str, tools: set[str], text: str) -> None:
-        self.prompt, self.tools, self.asked = prompt, tools, text
-        self.lang = "de" if RULES["german"].search(text[:MAX_CHARS]) else "en"
-        self.lines, self.profile = _remembered(prompt)
+        self.tools, self.asked, self.lang = tools, text, "de" if _RULES["german"].search(text[:MAX_CHARS]) else "en"
+        self.blocks = dict(re.findall(r"<(memory|policies|skills|temporary)>(.*?)</\1>", prompt, re.DOTALL))
+        self.known = _remembered(self.blocks.get("memory", ""), self.lang)
         self.calls, self.then = list[dict[str, Any]](), list[dict[str, Any]]()
         paused = "paused" in prompt.partition("</memory>")[2].partition("\n<")[0]
-        temporary = "<temporary>" in prompt and "<memory>" not in prompt
+        temporary = "temporary" in self.blocks and "memory" not in self.blocks
         # Why nothing can be written, or "".
         self.closed = "temporary" if temporary else "paused" if paused else "" if "append_memory" in tools else "read_only"
 
     def text(self, name: str, **slots: str) -> str:
-        return str(TEXTS[name][self.lang]).format_map(slots)
+        return str(_DATA["answers"][name][self.lang]).format_map(slots)
 
-    def say(self, name: str, call: str = "", text: str = "", **slots: str) -> None:
-        """Say this, once the call has answered."""
-        said = {"text": text or self.text(name, **slots), "call": call, "name": name, "lang": self.lang}
-        self.then.append({**said, "what": slots.get("what", "")})
-
-    def call(self, tool: str, **args: Any) -> str:
-        self.calls.append({"name": tool, "args": args, "id": f"offline-{uuid4()}", "type": "tool_call"})
-        return str(self.calls[-1]["id"])
+    def say(self, name: str, tool: str = "", args: dict[str, Any] | None = None, text: str = "", **slots: str) -> None:
+        """Say this, once the tool has answered."""
+        call = {"name": tool, "args": args or {}, "id": f"offline-{uuid4()}", "type": "tool_call"}
+        self.calls += [call] if tool else []
+        said = {"text": text or self.text(name, **slots), "name": name, "lang": self.lang, "what": slots.get("what", "")}
+        self.then.append({**said, "tool": tool, "call": call["id"]})
 
     def read(self) -> None:
-        """Take the message sentence by sentence."""
-        sentences, keep = sentences_of(self.asked) if len(self.asked) <= MAX_CHARS else [], False
-        for sentence in sentences:
-            heard = first(INTENTS, sentence)
-            if keep:
-                self.save(sentence, first(SAID, sentence))
-            elif not (keep := bool(heard and heard.name == "remember_next")):
-                self.take(sentence, heard)
+        """Take the message sentence by sentence; of a fact that it has twice, the last."""
+        for act in {(act.do, act.key): act for act in hear(self.asked)}.values():
+            self.lang, do = act.lang, self.closed if act.do in _DATA["closed"].get(self.closed, []) else act.do
+            getattr(self, _DATA["does"].get(do, ""), lambda _, do=do: self.say(do))(act)
         if not self.then:
-            self.say("what_to_remember" if sentences or not self.asked.strip() else "too_long", most=f"{MAX_CHARS:,}")
-        small = {"greeting", "thanks", "passing", "not_understood", "how_are_you", "fine"}
-        self.then = [one for one in self.then if one["name"] not in small] or self.then[:1]
+            self.say("too_long" if len(self.asked) > MAX_CHARS else "what_to_remember", most=f"{MAX_CHARS:,}")
 
-    def take(self, sentence: str, heard: Heard | None) -> None:
-        """Take a sentence: an intent, a question about what is remembered, or else facts and statements."""
-        if heard and heard.name not in {"stated", "passing"}:
-            self.lang = heard.lang
-            self.act(heard)
-        elif asked := first(ASKED, sentence):
-            self.lang = asked.lang
-            self.tell(asked)
-        elif sentence.endswith("?") or RULES["question"].match(sentence):
-            lines = _matching(self.lines, sentence) if RULES["first_person"].search(sentence) else []
-            none = "no_fact" if RULES["possessive"].search(sentence) and not self.closed else "unknown"
-            self.say("you_said" if lines else none, lines=self.quoted(lines))
-        else:
-            for clause in RULES["clauses"].split(sentence):
-                correction, stated = bool(RULES["corrected"].match(clause)), first(INTENTS, turned(clause))
-                if fact := first(SAID, clause) or first(SAID, turned(clause)):
-                    stated = fact
-                self.lang = stated.lang if stated else self.lang
-                if fact or (stated and stated.name == "stated" and correction):
-                    self.save(turned(clause), fact, "corrected" if correction else "saved")
-                else:
-                    name = stated.name if stated and stated.name in {"stated", "passing"} else "not_understood"
-                    self.say((self.closed or "noted") if name == "stated" else name)
+    def show(self, act: Heard) -> None:
+        """List what is remembered, or a block of the prompt."""
+        own = [of.text("answer", self.lang) if of.slots["path"] == PROFILE_PATH else of.slots["said"] for of in self.known]
+        found = [f"- {text}" for text in own] if act.do == "known" else _RULES[act.do].findall(self.blocks.get(act.do, ""))
+        self.say(act.do if found else f"no_{act.do}", lines="\n".join(found))
 
-    def act(self, heard: Heard) -> None:
-        """Do what is asked for."""
-        what = heard.slots.get("what") or heard.slots.get("thing") or ""
-        match heard.name:
-            case "remember" | "forget" if plain(what) in ("", *DATA["vague"]):
-                self.say(f"what_to_{heard.name}")
-            case "remember":
-                self.save(restored(what), first(SAID, restored(what)))
-            case "forget":
-                self.forget(restored(what))
-            case "recall" | "about" as name:
-                self.look_up(name, what)
-            case "known":
-                self.listed("known", [*self.own(), *(line.text for line in self.lines)])
-            case "policies":
-                rules = re.sub(r"^## /policies/\S+\n+", "", _block(self.prompt, "policies"), flags=re.MULTILINE)
-                rules = re.sub(r"\n{3,}", "\n\n", rules)
-                self.say("no_policies" if rules.startswith("(") or not rules else "policies", lines=rules)
-            case "skills":
-                self.listed("skills", re.findall(r"^- (\*\*.+)", _block(self.prompt, "skills"), re.MULTILINE))
-            case name:
-                self.say(name, who=f", {self.profile['name']}" if self.profile.get("name") else "")
+    def look_up(self, act: Heard) -> None:
+        """Tell a fact, or quote what is remembered, or else search."""
+        tool, none = _DATA["searches"][act.do]
+        what = act.slots.get("what") or act.slots.get("thing") or ("" if act.do == "ask" else act.slots["said"])
+        other, lines = _FACTS.get(act.name, {}).get("or"), self.matching(what)
+        facts = [of for of in self.known if of.key == act.key] or [of for of in self.known if of.name == other]
+        name = "told" if facts else "you_said" if lines else "no_search" if tool and tool not in self.tools else none
+        said = facts[-1].text("answer", self.lang) if facts else ""
+        tool = tool if tool in self.tools and (name == none or act.do == "recall") else ""
+        self.say(name, tool, {"query": what}, said=said, lines=self.text("between").join(lines), what=what)
 
-    def look_up(self, name: str, what: str) -> None:
-        """Search past conversations, or memory: what the prompt shows of it, then the rest."""
-        if self.closed == "temporary":
-            self.say("temporary")
-        elif name == "recall" and "search_past_conversations" not in self.tools:
-            self.say("no_search")
-        elif name == "recall":
-            self.say("not_talked", self.call("search_past_conversations", query=what), what=what)
-        elif lines := _matching(self.lines, what):
-            self.say("you_said", lines=self.quoted(lines))
-        else:
-            self.say("nothing_about", self.call("search_memories", query=what), what=what)
-
-    def own(self) -> list[str]:
-        """The profile, as sentences."""
-        fields = {fact.field: fact.text("answer", self.lang) for fact in self.facts() if "profile" in fact.slots}
-        return [fields.get(name) or f"{name}: {value}" for name, value in self.profile.items()]
-
-    def listed(self, name: str, lines: Sequence[str]) -> None:
-        none = "temporary" if self.closed == "temporary" else f"no_{name}"
-        self.say(name if lines else none, lines="\n".join(f"- {line}" for line in lines))
-
-    def save(self, what: str, fact: Heard | None, name: str = "saved") -> None:
+    def save(self, act: Heard) -> None:
         """Have something written: into the profile, in place of the line that it corrects, or as a new line."""
-        what, field = what.rstrip(END), fact.field if fact and "save_profile" in self.tools else ""
-        value = fact.slots[fact.name] if fact and field else ""
-        alike = [line for line in self.lines if (of := first(SAID, line.text)) and fact and of.key == fact.key]
-        begins = [line for line in self.lines if plain(line.text).split()[:2] == plain(what).split()[:2]]
-        before = alike or (begins if name == "corrected" and len(begins) == 1 else [])
-        if self.closed:
-            return self.say(self.closed)
-        if plain(what) in {plain(line.text) for line in self.lines} or (field and self.profile.get(field) == value):
-            return self.say("already", said=what)
-        if field:
-            call = self.call("save_profile", profile={field: value})
-        elif before:
-            call = self.edit(before[-1], before[-1].line.replace(before[-1].text, what))
+        what, field = act.slots["said"], _FACTS[act.name].get("field") if "save_profile" in self.tools else None
+        begins = plain(what).split()[:2] if act.name == "correction" else []
+        alike = [of for of in self.known if plain(of.slots["said"]).split()[:2] == begins]
+        before = [of for of in self.known if of.key == act.key] or (alike if len(alike) == 1 else [])
+        if plain(act.text("line", self.lang)) in [plain(of.text("line", self.lang)) for of in before]:
+            self.say("already", said=what)
+        elif field:
+            self.say("saved", "save_profile", {"profile": {field: act.slots[field]}}, act.text("saved", self.lang))
         else:
-            call = self.call("append_memory", path=PREFERENCES, text=f"- {what}")
-        return self.say(name, call, fact.text("saved") if fact else "", said=what)
+            args = _edit(before[-1].slots, what) if before else {"path": _DATA["file"], "text": f"- {what}"}
+            self.say("saved", "edit_file" if before else "append_memory", args, act.text("saved", self.lang))
 
-    def edit(self, at: Line, new: str = "") -> str:
-        """Replace a line, or take it out with a line break."""
-        around = (f"\n{at.line}", f"{at.line}\n")
-        old = next((one for one in around if f"{at.file}\n".count(one) == 1), at.line)
-        return self.call("edit_file", file_path=at.path, old_string=old, new_string=old.replace(at.line, new) if new else "")
-
-    def forget(self, what: str) -> None:
+    def forget(self, act: Heard) -> None:
         """Take out the one line that is meant, or the field of the profile."""
-        meant = [heard for heard in (first(TOPIC, what), first(SAID, what)) if heard]
-        fields = [
-            one.field for one in meant if one.slots.get(one.name, self.profile.get(one.field)) == self.profile.get(one.field)
-        ]
-        exact = [line for line in self.lines if plain(line.text) == plain(what)]
-        alike = [line for line in self.lines if (of := first(SAID, line.text)) and meant and of.key == meant[0].key]
-        lines = (
-            exact
-            or (alike if first(TOPIC, what) else [])
-            or [line for line in self.lines if has(line.text, RULES["determiner"].sub("", what))]
-        )
-        if self.closed:
-            self.say(self.closed)
-        elif field := next((field for field in fields if field in self.profile), ""):
-            shown = next(text for path, text in _sections(self.prompt) if path == PROFILE_PATH)
-            rest = json.dumps({name: of for name, of in self.profile.items() if name != field}, ensure_ascii=False, indent=2)
-            self.say("forgotten", self.call("edit_file", file_path=PROFILE_PATH, old_string=shown, new_string=rest), said=what)
-        elif len(lines) == 1:
-            self.say("forgotten", self.edit(lines[0]), said=lines[0].text)
+        what, (words, topic) = act.slots["what"], _meant(act.slots["what"])
+        told = plain(_fact(what, self.lang).text("line", self.lang))
+        exact = [of for of in self.known if plain(of.text("line", self.lang)) == told or of.key == topic]
+        meant = exact or [of for of in self.known if has(of.slots["said"], words)]
+        lines = self.text("between").join(of.slots["said"] for of in meant)
+        if len(meant) == 1:
+            self.say("forgotten", "edit_file", _edit(meant[0].slots), said=lines)
         else:
-            self.say("several" if lines else "not_known", lines=self.quoted([line.text for line in lines]), said=what)
+            self.say("several" if meant else "not_known", lines=lines, said=what)
 
-    def tell(self, asked: Heard) -> None:
-        """Answer a question about a fact."""
-        found = [fact for fact in self.facts() if fact.key == asked.key]
-        found = found or [fact for fact in self.facts() if fact.name == FACTS[asked.name].get("or")]
-        lines = _matching(self.lines, asked.slots.get("thing", ""))
-        if found:
-            self.say("told", said=found[-1].text("answer", self.lang))
-        else:
-            none = "temporary" if self.closed == "temporary" else "no_fact"
-            self.say("you_said" if lines else none, lines=self.quoted(lines))
-
-    def facts(self) -> list[Heard]:
-        """What is remembered, as facts; those of the profile first."""
-        fields = {str(of["field"]): name for name, of in FACTS.items() if "field" in of}
-        own = [Heard(fields[of], self.lang, {fields[of]: v, "profile": of}) for of, v in self.profile.items() if of in fields]
-        return own + [fact for line in self.lines if (fact := first(SAID, line.text))]
-
-    def quoted(self, texts: Sequence[str]) -> str:
-        return ", ".join(self.text("quoted", said=text) for text in texts)
+    def matching(self, asked: str) -> list[str]:
+        """What is remembered with the most words of a question, if these are half of its words."""
+        words = content(asked)
+        scores = {of.slots["said"]: len(words & content(of.slots["said"])) for of in self.known}
+        best = max([*scores.values(), (len(words) + 1) // 2, 1])
+        return [text for text, score in scores.items() if score == best][:5]
 
     def answer(self, then: Sequence[dict[str, str]], results: dict[str, str]) -> str:
-        """What to say once the calls have answered. Nothing is said to be written that was refused."""
+        """What to say once the tools have answered. Nothing is said to be written that was refused."""
         texts = dict[str, None]()
         for one in then:
             result, text, self.lang = results.get(one["call"], ""), one["text"], one["lang"]
-            if one["name"] == "not_talked":
+            if one["tool"] == "search_past_conversations":
                 text = self.talked(one["what"], result) or text
-            elif one["name"] == "nothing_about":
-                found = re.findall(r"^(/memories/\S+)\n(.+)", result, re.MULTILINE)
-                text = self.text("found", lines="\n\n".join(map(": ".join, found))) if found else text
-            elif one["call"] and not _DONE.match(result):
+            elif one["tool"] == "search_memories" and (found := _RULES["found"].findall(result)):
+                text = self.text("found", lines="\n\n".join(map(": ".join, found)))
+            elif one["tool"] and not _RULES["done"].match(result):
                 reason = result.removeprefix("Error: ")[:300] or "..."
                 text = self.text("paused" if PAUSED in result else "refused", reason=reason)
             texts[text] = None
@@ -307,61 +204,95 @@ class Turn:
 
     def talked(self, what: str, result: str) -> str:
         """What the person said in the conversations found, but questions, and what they have since taken back."""
-        talks = sorted(_TALK.split(result), key=lambda talk: talk[:10])
-        told = told_in(((talk[:10], said) for talk in talks for said in _TURN.findall(talk)), everything=True)
-        present = {fact.key: line.text for line in self.lines if (fact := first(SAID, line.text))}
-        asked = {*content(what)} - {*content(DATA["times"][0])}
-        said = [
-            (date, text)
-            for key, (date, text) in told.items()
-            if (not asked or asked & {*content(text)}) and plain(present.get(key, text)) == plain(text)
-        ]
-        lines = [line for line in _matching(self.lines, what) if line not in [text for _, text in said]]
-        parts = [self.text("talked", date=date, said=self.quoted([text])) for date, text in said[-5:]]
-        return "\n\n".join(parts + ([self.text("remembered_too", lines=self.quoted(lines))] if lines else []))
+        talks = sorted(_RULES["talks"].split(result), key=lambda talk: talk[:10])
+        told = told_in((talk[:10], said) for talk in talks for said in _RULES["turn"].findall(talk)).values()
+        asked = content(what) - content(_DATA["times"])
+        said = [(on, text) for on, text, _ in told if not asked or asked & content(text)][-5:]
+        return "\n\n".join(self.text("talked", date=on, said=text) for on, text in said)
 
 
 def consolidate(prompt: str, results: list[str]) -> AIMessage:
     """Read the new conversations, then add their facts that memory lacks and that nobody took back."""
-    turn = Turn(prompt, {"append_memory"}, "")
-    if not results:
-        turn.call("search_recent_conversations")
-    elif len(results) == 1:
-        told = told_in(("", said) for said in re.findall(r"^user: (.+)", results[0], re.MULTILINE))
-        known = {plain(line.text) for line in turn.lines} | {fact.key for fact in turn.facts()}
-        new = {plain(text): f"- {text}" for key, (_, text) in told.items() if not {key, plain(text)} & known}
-        if new:
-            turn.call("append_memory", path=PREFERENCES, text="\n".join(new.values()))
-    return AIMessage("" if turn.calls else "Done." if results[1:] else "Nothing new.", tool_calls=turn.calls)
+    turn, said = Turn(prompt, set(), ""), (said for result in results[:1] for said in _RULES["read_turn"].findall(result))
+    told, known = told_in(("", of) for of in said), {of.key for of in turn.known}
+    new = "\n".join(f"- {text}" for key, (_, text, kept) in told.items() if kept and key not in known)
+    tool = "append_memory" if new and len(results) == 1 else "" if results else "search_recent_conversations"
+    turn.say("told", tool, {"path": _DATA["file"], "text": new} if results else {}, said="")
+    return AIMessage("" if turn.calls else "Done.", tool_calls=turn.calls)
 
 
-def _matching(lines: Sequence[Line], asked: str) -> list[str]:
-    """What is remembered with the most words of a question, if these are half of its words."""
-    words = {*content(asked)}
-    scores = {line.text: len(words & {*content(line.text)}) for line in lines}
-    best = max([*scores.values(), (len(words) + 1) // 2, 1])
-    return [text for text, score in scores.items() if score == best][:5]
+def told_in(said: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str, bool]]:
+    """What a person told in these texts and did not take back, the last of each fact: date, text, whether it is for memory."""
+    told = dict[str, tuple[str, str, bool]]()
+    for date, act in ((date, act) for date, text in said for act in hear(text)):
+        if act.do == "forget":
+            words, topic = _meant(act.slots["what"])
+            told = {key: of for key, of in told.items() if key != topic and not has(of[1], words)}
+        elif act.do in _DATA["told"]:
+            told[act.key] = date, act.slots["said"], _DATA["told"][act.do]
+    return told
 
 
-def _block(prompt: str, name: str) -> str:
-    """The contents of a block of the prompt, without its introduction."""
-    match = re.search(rf"<{name}>(.*?)</{name}>", prompt, re.DOTALL)
-    return match[1].partition("\n\n")[2].strip() if match else ""
+def hear(text: str) -> list[Heard]:
+    """What each sentence of a message says. Of a message that is too long, nothing."""
+    acts, sentences = list[Heard](), _RULES["sentence"].split(_RULES["greeted"].sub(r"\1, ", text.strip()))
+    for sentence in sentences if len(text) <= MAX_CHARS else []:
+        line = _RULES["verb_last"].sub(r"\1\2 \4 \3\5", " ".join(_RULES["bullet"].sub("", sentence).split()))
+        asks = _ASKED + _ASK + (_QUESTIONS if line.endswith("?") or _RULES["question"].match(line) else [])
+        heard = [act] if (act := first(asks, line)) else [first(_SAID + _STATED, of) for of in _RULES["clauses"].split(line)]
+        acts += [_fact(of.slots["what"], of.lang) if of.do == "remember" else of for of in heard if of]
+    return acts
 
 
-def _sections(prompt: str) -> list[tuple[str, str]]:
-    """The remembered files in the prompt: path and text."""
-    parts = re.split(r"^## (/memories/\S+)$", _block(prompt, "memory"), flags=re.MULTILINE)[1:]
-    return [(path, text.strip()) for path, text in zip(parts[::2], parts[1::2], strict=True)]
+def first(table: list[Any], sentence: str) -> Heard | None:
+    """The first pattern that a sentence matches as it is, without what leads to it, or turned ("Jetzt wohne ich in Rom")."""
+    bare = _RULES["lead"].sub("", _RULES["corrected"].sub("", sentence))
+    forms = [form.rstrip(".!?\u2026 ") for form in (sentence, bare, _RULES["inverted"].sub(r"ich \1 \2", bare))]
+    matches = ((rule, rule[3].fullmatch(form)) for rule in table for form in dict.fromkeys(forms) if len(form) <= MAX_CHARS)
+    return next((Heard._make((*of[:3], {**match.groupdict(""), "said": forms[-1]})) for of, match in matches if match), None)
 
 
-def _remembered(prompt: str) -> tuple[list[Line], dict[str, str]]:
-    """The remembered lines, and the fields of the profile. A heading, and what says what is left out, are no lines."""
-    lines, profile = list[Line](), dict[str, str]()
-    for path, text in _sections(prompt):
-        if path == PROFILE_PATH and text.startswith("{") and text.endswith("}"):
-            profile = {name: str(value) for name, value in json.loads(text).items() if value is not None}
-        else:
-            wanted = [line for line in text.splitlines() if re.search(r"\w", line) and line[0] not in "#["]
-            lines += [Line(path, text, line, re.sub(r"^\s*(?:[-*+]|\d+\.) ", "", line).strip()) for line in wanted]
-    return lines, profile
+def _fact(text: str, lang: str) -> Heard:
+    return first(_SAID, text) or Heard("said", "line", lang, {"said": text})
+
+
+def _meant(what: str) -> tuple[str, str]:
+    """What is to be forgotten: its words, and the key of the fact that they name."""
+    return _RULES["determiner"].sub("", what), topic.key if (topic := first(_TOPIC, what)) else ""
+
+
+def _edit(at: dict[str, str], new: str = "") -> dict[str, str]:
+    """What `edit_file` takes to replace a line, or to take it out with a line break; or the whole, if the `rest` is known."""
+    line, file = at.get("line", at["file"]), at["file"]
+    old = next((one for one in (f"\n{line}", f"{line}\n") if file != line and f"{file}\n".count(one) == 1), line)
+    put = old.replace(line, line.replace(at["said"], new)) if new else ""
+    return {"file_path": at["path"], "old_string": old, "new_string": at.get("rest") or put}
+
+
+def has(line: str, words: str) -> bool:
+    return f" {plain(words)} " in f" {plain(line)} "
+
+
+def plain(text: str) -> str:
+    return " ".join(_DATA["same"].get(word, word) for word in re.findall(r"\w+", text.lower()))
+
+
+def content(text: str) -> set[str]:
+    """The words that a text is about, by their beginnings."""
+    return {word[:5] for word in plain(text).split() if len(word) > 1 and f" {word} " not in f" {_DATA['stop']} "}
+
+
+def _remembered(memory: str, lang: str) -> list[Heard]:
+    """The remembered lines; of the profile, its fields. A heading, and what says what is left out, are no lines."""
+    known, parts = list[Heard](), _RULES["file"].split(memory)[1:]
+    for path, file in zip(parts[::2], map(str.strip, parts[1::2]), strict=True):
+        profile = json.loads(file) if path == PROFILE_PATH and file.startswith("{") and file.endswith("}") else {}
+        for name in (of for of in profile if profile[of] is not None):
+            rest = json.dumps({of: profile[of] for of in profile if of != name}, ensure_ascii=False, indent=2)
+            at = {name: str(profile[name]), "path": path, "file": file, "rest": rest, "said": f"{name}: {profile[name]}"}
+            fact = Heard("said", name if _FACTS.get(name, {}).get("field") else "line", lang, at)
+            known.append(fact._replace(slots={**at, "said": fact.text("line", lang)}))
+        for line in _RULES["line"].finditer("" if profile else file):
+            fact, at = _fact(line[1], lang), {"path": path, "file": file, "line": line[0], "said": line[1].strip()}
+            known.append(fact._replace(slots={**fact.slots, **at}))
+    return sorted(known, key=lambda of: of.slots["path"] != PROFILE_PATH)
