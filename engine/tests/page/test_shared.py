@@ -1,7 +1,8 @@
-"""The page where memory is everybody's, which nobody has files of; and the folder of a group beside one's own."""
+"""The page of deployments unlike the shipped one: memory that is everybody's, a group's folder, a second agent."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -66,3 +67,35 @@ def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browse
         expect(folder.get_by_role("button")).to_have_count(0)
         assert visitor.inaccessible() == []
         visitor.leave()
+
+
+@pytest.fixture(scope="module")
+def two_agents_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    project = tmp_path_factory.mktemp("fork") / "project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
+    config = json.loads((project / "langgraph.json").read_text("utf-8"))
+    config["graphs"]["support"] = config["graphs"]["agent"]
+    (project / "langgraph.json").write_text(json.dumps(config))
+    with DevServer(tmp_path_factory.mktemp("agents"), env={"AGENT_MODEL": ""}, project=project) as server:
+        yield server.url
+
+
+def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(
+    browser: Browser, two_agents_url: str, me: str
+) -> None:
+    visitor = Visitor.arrive(browser, two_agents_url)
+    page = visitor.sign_in(me)
+    visitor.say("Remember that I prefer metric units.")
+    visitor.button("New conversation").click()
+    page.get_by_label("Agent", exact=True).select_option("support")
+    visitor.say("What do you know about me?")
+    expect(page.get_by_role("article").last).to_contain_text("metric")
+    expect(page.get_by_label("Agent", exact=True)).to_be_disabled()
+    talks = page.get_by_role("list", name="Conversations").get_by_role("listitem")
+    expect(talks).to_have_count(2)
+    page.reload()
+    expect(talks).to_have_count(2)
+    talks.first.get_by_role("button").first.click()
+    expect(page.get_by_label("Agent", exact=True)).to_have_value("support")
+    assert visitor.inaccessible() == []
+    visitor.leave()

@@ -100,7 +100,7 @@ const Call = ({ call, result }) => html`<details class="call">
 
 /** Whom the conversation is with, which is chosen before its first message. */
 const Agent = ({ talk }) => html`<label class="switch">Agent
-  <select value=${talk.agent} disabled=${talk.id || talk.messages.size > 0} onChange=${({ target }) => talk.set({ agent: target.value })}>
+  <select aria-label="Agent" value=${talk.agent} disabled=${talk.id || talk.messages.size > 0} onChange=${({ target }) => talk.set({ agent: target.value })}>
     ${talk.agents.map((name) => html`<option value=${name}>${name}</option>`)}
   </select></label>`;
 
