@@ -85,6 +85,9 @@ class Consolidation:
     # Runs at once in one process, beside one that somebody asked for and one dry run: with a sweep and `Limits.busy_threads`,
     # fewer than its workers (N_JOBS_PER_WORKER).
     at_once: int = 2
+    # Days after which the sweep (CONSOLIDATION_SCHEDULE) also tidies the memory of somebody with something new, e.g. 30; its
+    # changes are proposed to them. None: only for who asks for it.
+    tidy_days: float | None = None
 
     def __post_init__(self) -> None:
         _check(self)

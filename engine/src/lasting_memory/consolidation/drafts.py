@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent.blocks import file_text, sections
-from lasting_memory.consolidation.due import Due
+from lasting_memory.consolidation.due import CHARS_PER_TOKEN, Due
 from lasting_memory.consolidation.guard import Changed, changes
 from lasting_memory.consolidation.planning import Owner
 from lasting_memory.consolidation.proposals import files_of
@@ -35,10 +35,14 @@ from lasting_memory.validation import RefusedWrite, content_size
 
 TOOL = "search_recent_conversations"
 NOTHING_NEW = "Nothing is new since the last consolidation."
+# What a batch is made of: what is new in conversations; all of memory; a text that the person brought from another assistant.
+Kind = Literal["conversations", "tidy", "bring"]
+_TASKS: dict[Kind, str] = {kind: f"consolidation_{kind}.md" for kind in ("tidy", "bring")}
 # Topics to shorten at once.
 TOPICS_SHORTENED = 5
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
+_REASON_CHARS = 200
 
 
 @dataclass(slots=True)
@@ -53,9 +57,11 @@ class Draft:
     text: str  # the conversations as the model reads them, with the files about them
     more: bool  # whether other conversations are due
     report: Record
+    kind: Kind = "conversations"
+    source: Sequence[tuple[str, str]] | None = None  # path and text of all that its new lines may say; None: anything
     refused: str = ""  # why the first attempt was refused
     steps: int = 0  # model calls of this attempt
-    given_up: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # by path (`forget_lines`)
+    given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # why, by path and line
     store: BaseStore = field(default_factory=InMemoryStore)
 
     @property
@@ -151,9 +157,8 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
 def task(deployment: Deployment, draft: Draft) -> str:
     """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
-    text = deployment.prompt("consolidation_task.md").replace("{count}", str(len(draft.shown))) + shorten(
-        deployment, draft.base
-    )
+    text = deployment.prompt(_TASKS.get(draft.kind, "consolidation_task.md")).replace("{count}", str(len(draft.shown)))
+    text += "" if draft.source else shorten(deployment, draft.base)
     if not draft.refused:
         return text
     return f"{text}\n{deployment.prompt('consolidation_retry.md').replace('{reason}', draft.refused)}"
@@ -172,7 +177,7 @@ def shorten(deployment: Deployment, files: Mapping[str, Item]) -> str:
 
 
 def shown_text(
-    shown: Sequence[Due],
+    talk: str,
     files: Mapping[str, Item],
     taken: Sequence[Dated],
     said: Sequence[Dated],
@@ -181,12 +186,18 @@ def shown_text(
     limits: Limits,
 ) -> str:
     """The conversations, the topic files with the most words in common, and what the person took back. Blocks."""
-    text = talk = "\n\n".join(item.transcript(rules) for item in shown)
-    texts = [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
+    text, texts = talk, [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
     best = rank(talk, [f"{path} {content}" for path, content in texts])[: rules.topic_files_shown]
     if best:
         text += f"\n\n# Files about the same\n\n{sections([texts[i] for i, _ in best], limits.memory_block_bytes)[0]}"
     return f"{text}\n\n# Taken back\n\n{shown_lines(taken, said)}" if taken else text
+
+
+def whole_memory(files: Mapping[str, Item], taken: Sequence[Dated], *, rules: Consolidation) -> str:
+    """All files as far as they fit into a batch, and what the person took back. Blocks."""
+    paths = {f"/memories{key}": item for key, item in sorted(files.items()) if not key.startswith("/skills/")}
+    text, _ = sections([(path, file_text(path, item)) for path, item in paths.items()], rules.batch_tokens * CHARS_PER_TOKEN)
+    return f"{text}\n\n# Taken back\n\n{shown_lines(taken, ())}" if taken else text
 
 
 def _topics(files: Mapping[str, Item]) -> list[Item]:
@@ -198,13 +209,19 @@ def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
 
     @tool(TOOL)
     async def search_recent_conversations() -> str:
-        """Read again what this person's conversations have had that is new since the last consolidation, oldest first."""
+        """Read again what is new in this person's conversations since the last consolidation, oldest first; or, where your
+        task is about another text, that text.
+        """
         draft = drafts.current()
         return draft.text if draft else NOTHING_NEW
 
     @tool
     async def forget_lines(
-        path: str, lines: list[str], reason: Literal["outdated", "contradicted"], runtime: ToolRuntime[Context, Any]
+        path: str,
+        lines: list[str],
+        reason: Literal["outdated", "contradicted"],
+        runtime: ToolRuntime[Context, Any],
+        because: str = "",
     ) -> str:
         """Say which lines of a memory file are no longer true, before you remove or replace them. This changes no file itself.
 
@@ -213,11 +230,12 @@ def consolidation_tools(drafts: Drafts) -> list[BaseTool]:
             lines: each line as it stands there.
             reason: outdated, where time has passed over them; contradicted, where something newer says otherwise.
             runtime: given by the platform.
+            because: why, in a few words for the person, e.g. "the launch was in May".
         """
         if not path.startswith("/memories/") or ".." in path:
             return f"Error: '{path}' is not memory; use a path under /memories/."
         if draft := drafts.current():
-            draft.given_up[path] += lines
+            draft.given_up[path] |= {line.strip(): because[:_REASON_CHARS] or reason for line in lines}
         return f"Noted {len(lines)} lines; now change {path}."
 
     return [search_recent_conversations, forget_lines]

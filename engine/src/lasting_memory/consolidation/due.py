@@ -25,7 +25,7 @@ _PAGE = 100
 _READ_AT_ONCE = 20
 # Turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
-_CHARS_PER_TOKEN = 4
+CHARS_PER_TOKEN = 4
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 _FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
 
@@ -55,7 +55,7 @@ class Due:
     def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
         """The turns as the model reads them, a line each, under the conversation's date and thread."""
         lines = [
-            f"{turn.speaker}: {_on_one_line(turn.text, rules.batch_tokens * _CHARS_PER_TOKEN)}"
+            f"{turn.speaker}: {_on_one_line(turn.text, rules.batch_tokens * CHARS_PER_TOKEN)}"
             for turn in self.conversation.turns
         ]
         return "\n".join([f"{self.conversation.date} thread_id={self.conversation.thread_id}", *lines])

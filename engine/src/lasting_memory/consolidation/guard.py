@@ -9,7 +9,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, islice
@@ -84,9 +84,9 @@ class Standing:
 
     def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
         """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
-        weight = {word: weights[word] for word in fact} if any(weights[word] for word in fact) else dict.fromkeys(fact, 1.0)
+        weight = _weight(fact, weights)
         needed = self._rules.fact_words_kept * sum(weight.values()) - _ROUNDING
-        numbers = {word for word in fact if any(map(str.isdigit, word))}
+        numbers = _numbers(fact)
         places = sorted((self._by_word[word] for word in fact if word in self._by_word), key=len)
         for key in islice(dict.fromkeys(chain.from_iterable(places)), _CANDIDATES):
             stems = self.words[key]
@@ -110,6 +110,15 @@ class Standing:
                 if len(by_word[word]) < _CANDIDATES:
                     by_word[word].append(key)
         return by_word
+
+
+def _weight(words: Collection[str], weights: Mapping[str, float]) -> Mapping[str, float]:
+    """The weight of each of these words; all alike, if none has any."""
+    return {word: weights[word] for word in words} if any(weights[word] for word in words) else dict.fromkeys(words, 1.0)
+
+
+def _numbers(words: Iterable[str]) -> set[str]:
+    return {word for word in words if any(map(str.isdigit, word))}
 
 
 def language_of(facts: Mapping[Key, str]) -> str:
@@ -159,6 +168,50 @@ class Changed:
         """The path as the agent sees it."""
         return f"/memories{self.key}"
 
+    def lines(self) -> list[tuple[str, str]]:
+        """The lines that it takes out ("-") and puts in ("+"), in order, without blank ones. None of JSON, which has fields."""
+        is_json = self.key.endswith(".json")
+        return [] if is_json else [(sign, text) for sign, text, _ in self._walk() if sign != " " and text.strip()]
+
+    def only(self, chosen: Mapping[int, str | None]) -> tuple["Changed", "Changed"]:
+        """This change with some of its `lines`, by number, and the change that follows it with those that have another text.
+
+        Raises `RefusedWrite` for what is no number of a line, or takes no text.
+        """
+        lines = self.lines()
+        if odd := [number for number in chosen if number >= len(lines)]:
+            raise RefusedWrite(f"{self.path} has {len(lines)} changed lines to choose from, and no number {odd[0]}.")
+        if odd := [number for number, text in chosen.items() if text is not None and lines[number][0] == "-"]:
+            raise RefusedWrite(f"Line {odd[0]} of {self.path} is taken out; it has no other text.")
+        before, after = list[str](), list[str]()
+        for sign, text, number in self._walk():
+            if sign == " " or (sign == "+") == (number in chosen or (number < 0 and bool(chosen))):
+                given = chosen.get(number) if sign == "+" and text.strip() else None
+                before += [text] if given is None else []
+                after.append(given or text)
+        texts = "\n".join(before), "\n".join(after)
+        first = replace(self, after=texts[0], deleted=self.deleted and not texts[0])
+        return first, Changed(self.key, *texts)
+
+    def _walk(self) -> Iterator[tuple[str, str, int]]:
+        """All lines of both texts in order: kept (" "), taken out and put in; and the number of the changed line that each goes
+        with: a blank line's is that of the next line that changes with it, or of the last one.
+        """
+        old, new, at = self.before.split("\n"), self.after.split("\n"), 0
+        rows, ahead, number = list[tuple[str, str]](), " ", -1
+        for _, i, i_end, j, j_end in [*journal.edits(old, new), ("", len(old), len(old), 0, 0)]:
+            rows += [(" ", line) for line in old[at:i]]
+            rows += [("-", line) for line in old[i:i_end]] + [("+", line) for line in new[j:j_end]]
+            at = i_end
+        leads = list[bool]()
+        for sign, text in reversed(rows):
+            leads.append(ahead == sign)
+            ahead = sign if text.strip() or sign == " " else ahead
+        for (sign, text), is_leading in zip(rows, reversed(leads), strict=True):
+            is_line = sign != " " and bool(text.strip())
+            number += is_line
+            yield sign, text, number + (is_leading and not is_line)
+
     def merged(self, file: FileData | None, author: Author, deployment: Deployment) -> FileData | None:
         """A file with this change and others' changes since the batch began. Raises `RefusedWrite` as `before_write`."""
         if file and file["encoding"] != "utf-8":
@@ -186,6 +239,23 @@ def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Chang
     return changed
 
 
+def differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dict[Key, str]]:
+    """The facts that only the first text has, and those that only the second has."""
+    if not path.endswith(".json"):
+        old, new = journal.lines_of(before), journal.lines_of(after)
+        changed = journal.edits(old, new)
+        before = "\n".join(line for _, i, i_end, _, _ in changed for line in old[i:i_end])
+        after = "\n".join(line for _, _, _, j, j_end in changed for line in new[j:j_end])
+    removed, added = facts_of([(path, before)]), facts_of([(path, after)])
+    only = removed.keys() ^ added.keys()
+    return {key: removed[key] for key in removed if key in only}, {key: added[key] for key in added if key in only}
+
+
+def added_facts(change: Changed) -> dict[Key, str]:
+    """The facts that a change adds. Blocks."""
+    return differences(change.path, change.before, change.after)[1]
+
+
 def diffs(changed: Iterable[Changed]) -> dict[str, str]:
     """The diff of each file, by path. Blocks."""
     return {each.path: journal.cut(journal.diff(each.before, each.after)) for each in changed}
@@ -205,18 +275,22 @@ def texts(items: Mapping[str, Item]) -> dict[str, str]:
 
 
 def objections(
-    changed: Sequence[Changed], given_up: Mapping[str, Sequence[str]], rules: Consolidation = DEFAULT_CONSOLIDATION
+    changed: Sequence[Changed],
+    given_up: Mapping[str, Collection[str]],
+    rules: Consolidation = DEFAULT_CONSOLIDATION,
+    others: Iterable[tuple[str, str]] = (),
 ) -> str | None:
     """The reason to refuse a batch's changes, or None. A fact may move from one file to another. Blocks.
 
-    `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`).
+    `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`). `others`: files, as path
+    and text, that have not changed, in which a fact may stand as well.
     """
-    after = Standing(facts_of((change.path, change.after) for change in changed), rules=rules)
+    after = Standing(facts_of(chain(((change.path, change.after) for change in changed), others)), rules=rules)
     reasons = (_objection(change, given_up.get(change.path, ()), after, rules.removable_share) for change in changed)
     return next(filter(None, reasons), None)
 
 
-def _objection(changed: Changed, given_up: Sequence[str], after: Standing, removable: float) -> str | None:
+def _objection(changed: Changed, given_up: Collection[str], after: Standing, removable: float) -> str | None:
     if changed.key.startswith("/skills/"):
         return f"{changed.path} is the person's own skill, which consolidation must not change."
     known = {*changed.before.splitlines()}
@@ -232,3 +306,36 @@ def _objection(changed: Changed, given_up: Sequence[str], after: Standing, remov
         f"{changed.path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "
         f"{'; '.join(line[:80] for line in lost[:5])}. Only plain text counts, no line in a comment."
     )
+
+
+def invented(
+    changed: Sequence[Changed], source: Sequence[tuple[str, str]], rules: Consolidation = DEFAULT_CONSOLIDATION
+) -> dict[str, dict[Key, str]]:
+    """By path, the new lines without all of their numbers and names (capitalised, not first in the line) and enough of their
+    words in the source, given as path and text.
+
+    The names of the changed files, and of a profile's fields, count as said. Blocks.
+    """
+    known = facts_of(source)
+    language = language_of(known)
+    weights = weights_of(Standing(known, language).words.values())
+    said = [*chain.from_iterable(source), *(change.path for change in changed)]
+    fields = [_fields(change.after) for change in changed if change.key.endswith(".json")]
+    said += [line.partition(":")[0] for text in fields for line in text.splitlines()]
+    there = {word for text in said for word in (*recall.stems(text, language), *_WORD.findall(_normal(text)))}
+    found = dict[str, dict[Key, str]]()
+    for change in changed:
+        new = added_facts(change)
+        for key, words in Standing(new, language).words.items():
+            weight = _weight(words, weights)
+            kept = sum(of for word, of in weight.items() if word in there)
+            names = {_normal(word) for word in _WORD.findall(_SOURCE.sub("", new[key]))[1:] if word[0].isupper()}
+            if not _numbers(words) | names <= there or kept < rules.fact_words_kept * sum(weight.values()) - _ROUNDING:
+                found.setdefault(change.path, {})[key] = new[key]
+    return found
+
+
+def not_said(lines: Mapping[str, Mapping[Key, str]]) -> str:
+    """The reason to refuse lines that are `invented`, by path."""
+    named = [f"{path}: {line[:80]}" for path, of in lines.items() for line in of.values()]
+    return f"This says what stands nowhere in what you were given: {'; '.join(named[:5])}. Leave it out, or use its words."

@@ -35,8 +35,9 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 logger = logging.getLogger(__name__)
 
-# Why a run was planned: a turn ended, a sweep found something (or a run that there is more), or its person asked.
-Trigger = Literal["idle", "sweep", "asked"]
+# Why a run was planned: a turn ended, a sweep found something (or a run that there is more), its person asked, memory is to be
+# tidied, or its person brought a text, which is the run's input.
+Trigger = Literal["idle", "sweep", "asked", "tidy", "bring"]
 # More runs than wait on one thread.
 _LISTED = 20
 # Planning waits until the turn's checkpoint and answer are out.
@@ -81,14 +82,16 @@ async def start(
     """Queue the owner's consolidation in `seconds`, in place of one that is planned. Returns whether it did.
 
     It does not where a run waits that will do: one that was asked for; for a sweep, any; for a turn, one behind a run that is
-    at work. That is not taken back; `inside` says that it calls this itself.
+    at work. That is not taken back; `inside` says that it calls this itself. A run that tidies is beside the others.
     """
     lock = _PLANNING.setdefault((id(asyncio.get_running_loop()), owner), asyncio.Lock())
     async with lock:  # turns that end at once would each make the owner's first thread
         thread_id, waiting, running = await _runs(owner, client)
-        will_do = trigger == "sweep" or (trigger == "idle" and running)
-        if any(will_do or (run["metadata"] or {}).get("trigger") == "asked" for run in waiting):
+        tidies, will_do = trigger == "tidy", trigger == "sweep" or (trigger == "idle" and running)
+        planned = [(run["metadata"] or {}).get("trigger") for run in waiting]
+        if any(each == "tidy" if tidies else each == "asked" or (will_do and each != "tidy") for each in planned):
             return False
+        behind = inside or running or tidies or "tidy" in planned
         token = creating_run.set(True)
         try:
             await client.runs.create(
@@ -97,7 +100,7 @@ async def start(
                 input={"messages": []},
                 context=owner.context(),
                 metadata={"trigger": trigger, "consolidates": owner.assistant_id or "all"},
-                multitask_strategy="enqueue" if inside or running else "rollback",
+                multitask_strategy="enqueue" if behind else "rollback",
                 durability="exit",  # only the last checkpoint is kept, which holds no conversations
                 if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
                 after_seconds=seconds,
@@ -176,10 +179,24 @@ async def sweep(deployment: Deployment, client: LangGraphClient, store: BaseStor
     for owner in dict.fromkeys([owner for owner, _ in await _all_due(deployment, client, store)]):
         try:
             started += await start(owner, client, seconds=started * APART_SECONDS)
+            if await _tidy_is_due(owner, deployment, store):
+                started += await start(owner, client, "tidy", started * APART_SECONDS)
         except Exception as error:  # one person's failure is not everybody's; their conversations are due again
             logger.warning("No consolidation could be started for one person: %r. The next sweep tries.", error, exc_info=True)
     await store.aput(*namespaces.LAST_SWEEP, {"began": began}, index=False)
     return started
+
+
+async def _tidy_is_due(owner: Owner, deployment: Deployment, store: BaseStore) -> bool:
+    """Whether `Consolidation.tidy_days` have passed since this was last so, or since the owner's first sweep."""
+    if not (days := deployment.consolidation and deployment.consolidation.tidy_days):
+        return False
+    place, key, now = namespaces.reading(owner.actor), f"tidied-{owner.assistant_id or 'all'}", datetime.now(UTC)
+    item = await store.aget(place, key)
+    is_due = item is not None and time_of(item.value.get("at")) <= now - timedelta(days=days)
+    if is_due or item is None:
+        await store.aput(place, key, {"at": now.isoformat()}, index=False)
+    return is_due
 
 
 async def find_backlog(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> dict[str, Any]:

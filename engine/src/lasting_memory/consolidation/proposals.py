@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -15,8 +16,8 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal
-from lasting_memory.consolidation.guard import Changed, diffs
-from lasting_memory.consolidation.taken_back import Dated, added_facts
+from lasting_memory.consolidation.guard import Changed, added_facts, diffs
+from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
@@ -50,6 +51,8 @@ class Proposal:
     threads: list[str]
     decided: list[str] = field(default_factory=list)  # paths
     declined: list[Dated] = field(default_factory=list)
+    kind: str = "conversations"  # what it was made of (`drafts.Kind`)
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)  # why a line goes, by path and line
 
 
 _PROPOSALS = TypeAdapter(Proposal)
@@ -139,11 +142,20 @@ def _read(item: Item) -> Proposal | None:
 
 async def shown_proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[dict[str, Any]]:
     """The undecided proposals as their person sees them, oldest first."""
-    return [
-        {"id": each.id, "at": each.at, "files": await asyncio.to_thread(diffs, each.changes), "threads": each.threads}
-        for each in await proposals(store, actor, files)
-        if each.changes
-    ]
+    return [await asyncio.to_thread(_shown, each) for each in await proposals(store, actor, files) if each.changes]
+
+
+def _shown(proposal: Proposal) -> dict[str, Any]:
+    """A proposal with its changes as diffs and as lines, each with the number by which it is decided. Blocks."""
+    lines = {
+        change.path: [
+            {"line": number, "sign": sign, "text": text, "reason": proposal.reasons.get(change.path, {}).get(text.strip(), "")}
+            for number, (sign, text) in enumerate(change.lines())
+        ]
+        for change in proposal.changes
+    }
+    told = {"id": proposal.id, "at": proposal.at, "kind": proposal.kind, "threads": proposal.threads}
+    return {**told, "files": diffs(proposal.changes), "lines": lines}
 
 
 async def decide(
@@ -154,10 +166,14 @@ async def decide(
     *,
     accept: bool,
     paths: Sequence[str] | None,
+    lines: Mapping[str, Mapping[int, str | None]] = MappingProxyType({}),
     began: Began,
     deployment: Deployment,
 ) -> dict[str, str]:
     """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some accepted ones wait again.
+
+    `lines` are those to accept of these files, by number, with the text that the person writes instead or None; the file's
+    other lines are declined. A revision of the person's own puts in what they wrote.
 
     Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
     """
@@ -169,16 +185,21 @@ async def decide(
         if not proposal.changes or {*(paths or ())} & {*proposal.decided}:
             raise DecidedError(f"Proposal {proposal_id}, or one of these files, was decided already.")
         wanted = [change for change in proposal.changes if paths is None or change.path in paths]
-        if unknown := {*(paths or ())} - {change.path for change in wanted}:
+        if unknown := {*(paths or ()), *lines} - {change.path for change in wanted}:
             raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
-        refused, declined = dict[str, str](), list[Dated]()
+        refused, taken = dict[str, str](), list[Changed]()
         if accept:
-            if reason := await refusal(store, files, wanted, proposal.author, deployment):
+            parts = [change.only(lines[change.path]) for change in wanted if change.path in lines]
+            whole = [change for change in wanted if change.path not in lines]
+            taken = [*whole, *(replace(own, after=theirs.after) for own, theirs in parts)]
+            if reason := await refusal(store, files, taken, proposal.author, deployment):
                 raise RefusedWrite(reason)
-            refused = await apply(store, files, wanted, proposal.author, deployment, began=began)
-        else:
-            lines = await asyncio.to_thread(lambda: [line for change in wanted for line in added_facts(change).values()])
-            declined = [Dated(line, began.at) for line in lines]
+            own = [*whole, *(own for own, _ in parts if own.deleted or own.before != own.after)]
+            refused = await apply(store, files, own, proposal.author, deployment, began=began)
+            edited = [each for _, each in parts if each.before != each.after and each.path not in refused]
+            author = Author("person", actor.user_id)
+            refused |= await apply(store, files, edited, author, deployment, began=began)
+        declined = await asyncio.to_thread(_declined, [each for each in wanted if each.path not in refused], taken, began.at)
         over = {change.path for change in wanted} - refused.keys()
         left = [change for change in proposal.changes if change.path not in over]
         known = [*proposal.declined, *declined]
@@ -187,3 +208,9 @@ async def decide(
         old = [each.id for each in await proposals(store, actor, files) if not each.changes][:-_DECIDED_KEPT]
         await store.abatch([PutOp(namespaces.proposals(actor), each, None) for each in old])
         return refused
+
+
+def _declined(changes: Iterable[Changed], taken: Iterable[Changed], at: str) -> list[Dated]:
+    """The facts that these changes would have added, but for those that are taken. Blocks."""
+    known = {key for change in taken for key in added_facts(change)}
+    return [Dated(line, at) for change in changes for key, line in added_facts(change).items() if key not in known]

@@ -3,6 +3,9 @@
 The run ignores a client's messages, and shows the model a batch as the answer to a tool call. A draft that is refused is tried
 once more; refused again it has changed nothing, and its conversations stay due. If more is due, the next run is
 queued. A dry run ends before the commit. An operator's run that names nobody, such as the cron's, starts everyone's who is due.
+
+A batch may also be all of memory, to be tidied, or a text that the person brought. Its changes are always proposed, and say
+nothing that stands neither in it nor in memory.
 """
 
 import asyncio
@@ -26,7 +29,18 @@ from langgraph_sdk import get_client
 
 from lasting_memory import journal, platform
 from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.drafts import NOTHING_NEW, TOOL, Draft, Drafts, at_end, consolidation_tools, shown_text, task
+from lasting_memory.consolidation.drafts import (
+    NOTHING_NEW,
+    TOOL,
+    Draft,
+    Drafts,
+    Kind,
+    at_end,
+    consolidation_tools,
+    shown_text,
+    task,
+    whole_memory,
+)
 from lasting_memory.consolidation.due import batch, find_due, positions_of, put_positions
 from lasting_memory.consolidation.planning import Owner, Trigger, current_owner, delete_old, start, sweep
 from lasting_memory.consolidation.proposals import (
@@ -59,7 +73,7 @@ UNDECIDED = "The person has too many undecided proposals; new conversations wait
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
 FORGOTTEN = "The person was forgotten; nothing is kept."
 # Seconds until a run that found no slot tries again, at least.
-_LATER: dict[Trigger, int] = {"asked": 3, "sweep": 30}
+_LATER: dict[Trigger, int] = {"asked": 3, "tidy": 3, "sweep": 30}
 
 
 class ConsolidationState(AgentState[Any]):
@@ -90,12 +104,12 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if not identity.on_server(runtime) or self.drafts.current():
             return None  # a script has no conversations on a server, and brings its own messages
         try:
-            draft = await self._begin(runtime)
+            draft = await self._begin(runtime, state)
         except NothingToDoError as answer:
             return {**_ended(state, str(answer)), "jump_to": "end"}
         return await _shown(self._deployment, state, draft)
 
-    async def _begin(self, runtime: Runtime[Any]) -> Draft:
+    async def _begin(self, runtime: Runtime[Any], state: Any) -> Draft:
         dry = identity.run_context(runtime).dry_run
         if identity.names_nobody(self._deployment.settings, runtime):
             raise NothingToDoError(await self._for_everybody(dry=dry))
@@ -103,9 +117,11 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError(SHARED)
         owner, store, client = current_owner(self._deployment, runtime), get_store(), get_client()
         actor, began = owner.actor, journal.began(owner.actor)
-        report = Record(identity.current_run_id() or "", now(), dry_run=dry)
+        planned: Any = (get_config().get("metadata") or {}).get("trigger")  # auth.py lets only this server set it
+        kind: Kind = planned if planned in {"tidy", "bring"} else "conversations"
+        report = Record(identity.current_run_id() or "", now(), dry_run=dry, kind=kind)
         at_end(partial(self._end, store, report, actor, began))
-        await self._check_may_begin(owner, store, began, dry=dry)
+        await self._check_may_begin(owner, store, began, planned, dry=dry)
         files = self._deployment.memory.namespace(actor, owner.assistant_id or self._deployment.default_assistant)
         known = await proposals(store, actor, files)
         if sum(bool(each.changes) for each in known) >= MAX_PROPOSALS:
@@ -113,26 +129,41 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         base = await files_of(store, files)
         for each in known:
             base = await asyncio.to_thread(applied, base, each.changes, each.author, self._deployment, skip=True)
-        due = await find_due(
-            store, client.threads, actor, owner.assistant_id, agents=self._deployment.agents, dry=dry, rules=self._rules
-        )
-        shown = await asyncio.to_thread(batch, due, self._rules.batch_tokens)
-        if not shown:
-            raise NothingToDoError(NOTHING_NEW)
         taken = [*(await _taken_back(store, actor, files, self._deployment)).values()]
-        thread_ids = [item.conversation.thread_id for item in shown]
-        said = await said_since(client.runs, thread_ids, min(each.at for each in taken)) if taken else []
         show = partial(shown_text, rules=self._rules, limits=self._deployment.limits)
-        text = await asyncio.to_thread(show, shown, base, taken, said)
-        more = sum(not item.position.undone for item in due) > sum(item.whole for item in shown)
-        draft = Draft(owner, files, base, shown, said, text, more, report)
+        if kind == "conversations":
+            due = await find_due(
+                store, client.threads, actor, owner.assistant_id, agents=self._deployment.agents, dry=dry, rules=self._rules
+            )
+            shown = await asyncio.to_thread(batch, due, self._rules.batch_tokens)
+            if not shown:
+                raise NothingToDoError(NOTHING_NEW)
+            thread_ids = [item.conversation.thread_id for item in shown]
+            said = await said_since(client.runs, thread_ids, min(each.at for each in taken)) if taken else []
+            talk = "\n\n".join([await asyncio.to_thread(item.transcript, self._rules) for item in shown])
+            text = await asyncio.to_thread(show, talk, base, taken, said)
+            more = sum(not item.position.undone for item in due) > sum(item.whole for item in shown)
+            draft = Draft(owner, files, base, shown, said, text, more, report)
+        else:
+            source = [(f"/memories{key}", text) for key, text in guard.texts(base).items()]
+            if kind == "tidy":
+                if not guard.facts_of(source):
+                    raise NothingToDoError("Nothing is remembered that could be tidied.")
+                text = await asyncio.to_thread(whole_memory, base, taken, rules=self._rules)
+            else:
+                if state.get("consolidating"):
+                    raise NothingToDoError("This was interrupted; send the text again.")
+                text = await asyncio.to_thread(show, brought := str(state["messages"][-1].text), base, taken, [])
+                source.append(("", brought))
+            draft = Draft(owner, files, base, (), (), text, more=False, report=report, kind=kind, source=source)
         await draft.begin()
         self.drafts.begin(draft)
         return draft
 
-    async def _check_may_begin(self, owner: Owner, store: BaseStore, began: journal.Began | None, *, dry: bool) -> None:
+    async def _check_may_begin(
+        self, owner: Owner, store: BaseStore, began: journal.Began | None, planned: Trigger | None, *, dry: bool
+    ) -> None:
         """Raise `NothingToDoError` where the run may not read conversations now; it may have to wait for a slot."""
-        planned = (get_config().get("metadata") or {}).get("trigger")
         if await journal.is_forgotten(store, began):
             raise NothingToDoError(FORGOTTEN)
         if planned:  # an owner's thread is used for years
@@ -141,11 +172,11 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError("Nothing is consolidated in a temporary conversation.")
         if (await controls(store, owner.actor, self._deployment)).paused:
             raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
-        trigger: Trigger = "asked" if planned in {None, "asked"} else "sweep"
-        if self.drafts.take(owner.actor, dry=dry, asked=trigger == "asked"):
+        trigger: Trigger = "asked" if planned in {None, "asked"} else "tidy" if planned == "tidy" else "sweep"
+        if self.drafts.take(owner.actor, dry=dry, asked=trigger == "asked" or planned == "bring"):
             return
-        if dry:
-            raise NothingToDoError("Another dry run is at work; try again when it has ended.")
+        if dry or planned == "bring":
+            raise NothingToDoError(f"Another {'dry run' if dry else 'consolidation'} is at work; try again when it has ended.")
         later = random.randint(_LATER[trigger], 3 * _LATER[trigger])  # noqa: S311  # so that they do not all come back at once
         await start(owner, get_client(), trigger, later, inside=True)
         raise NothingToDoError(f"{self._rules.at_once} consolidations are at work; another run is planned.")
@@ -219,14 +250,17 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         stopped = f"{PAUSED}." if present.paused else too_long
         changed = await draft.changes()
         brought = await _brought_back(store, draft, changed, self._deployment) if changed else {}
-        kept = await asyncio.to_thread(without, changed, brought)
-        problem = stopped or await asyncio.to_thread(guard.objections, kept, draft.given_up, self._rules)
+        unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, self._rules) if draft.source else {}
+        lines = {path: {*brought.get(path, ()), *unsaid.get(path, ())} for path in {*brought, *unsaid}}
+        kept = await asyncio.to_thread(without, changed, lines)
+        problem = stopped or await asyncio.to_thread(self._objections, draft, kept)
         problem = problem or await refusal(store, draft.files, kept, draft.author, self._deployment)
-        if (problem or brought) and not stopped and not draft.refused:
-            await draft.begin(problem or objection(brought))
+        why_not = " ".join([objection(brought)] * bool(brought) + [guard.not_said(unsaid)] * bool(unsaid))
+        if (problem or why_not) and not stopped and not draft.refused:
+            await draft.begin(problem or why_not)
             return {**await _shown(self._deployment, state, draft), "jump_to": "model"}
-        left_out = f"Left out: {objection(brought)}" if brought else ""
-        finish = self._finish(store, draft, kept, problem, left_out, review=present.review)
+        left_out = f"Left out: {why_not}" if why_not else ""
+        finish = self._finish(store, draft, kept, problem, left_out, review=present.review or draft.source is not None)
         report = await asyncio.shield(finish)  # whoever cancels the run now cancels neither the commit nor the record
         self.drafts.end(report.run_id)
         report.log()
@@ -237,7 +271,16 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
                 logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
         if draft.more and not stopped and not dry:
             await start(owner, get_client(), inside=True)
-        return _ended(state, json.dumps(asdict(report)) if dry else f"{report.conversations} conversations were consolidated.")
+        told = dry or draft.kind == "bring"
+        return _ended(state, json.dumps(asdict(report)) if told else f"{report.conversations} conversations were consolidated.")
+
+    def _objections(self, draft: Draft, changed: list[guard.Changed]) -> str | None:
+        """`guard.objections`. A tidy gives a reason for each line that goes; a text that was brought takes none. Blocks."""
+        if draft.source is None:
+            return guard.objections(changed, draft.given_up, self._rules)
+        others = [(path, text) for path, text in draft.source if path and path not in {change.path for change in changed}]
+        strict = replace(self._rules, removable_share=0)
+        return guard.objections(changed, draft.given_up if draft.kind == "tidy" else {}, strict, others)
 
     async def _finish(
         self, store: BaseStore, draft: Draft, changed: list[guard.Changed], problem: str | None, left_out: str, *, review: bool
@@ -261,7 +304,10 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             done = report.ended("undone", problem)
             positions = {key: replace(at, undone=at.undone + 1) for key, at in known.items()}
         elif done.status == "proposed":
-            proposal = Proposal(f"{report.run_id}-{now()}", now(), draft.files[-1], draft.author, changed, [*known])
+            proposal = Proposal(
+                f"{report.run_id}-{now()}", now(), draft.files[-1], draft.author, changed, [*known],
+                kind=draft.kind, reasons=dict(draft.given_up),
+            )  # fmt: skip
             await propose(store, actor, proposal, began)
         elif refused := await apply(store, draft.files, changed, draft.author, self._deployment, began=began):
             reason = "; ".join(f"{path}: {why}" for path, why in refused.items())

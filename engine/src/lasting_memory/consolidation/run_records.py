@@ -38,6 +38,7 @@ class Record:
     output_tokens: int = 0
     undone: int = 0
     dry_run: bool = False
+    kind: str = "conversations"  # or "tidy", "bring"
     files: dict[str, str] = field(default_factory=dict)
 
     def count_call(self, answer: Iterable[object]) -> None:

@@ -15,8 +15,17 @@ from langgraph_sdk.client import RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import journal
-from lasting_memory.consolidation.guard import Changed, Key, Standing, facts_of, language_of, weights_of
-from lasting_memory.journal import Revision, edits, lines_of
+from lasting_memory.consolidation.guard import (
+    Changed,
+    Key,
+    Standing,
+    added_facts,
+    differences,
+    facts_of,
+    language_of,
+    weights_of,
+)
+from lasting_memory.journal import Revision, edits
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 
 # Authors who act at the person's word. Consolidation merges and shortens, seeds and scripts know nothing of the person.
@@ -53,25 +62,8 @@ def _events(path: str, revisions: Sequence[Revision]) -> Iterator[tuple[str, dic
         older.append("")  # otherwise nobody knows what the oldest one changed
     for revision, before in zip(revisions, older, strict=False):
         if revision.encoding == "utf-8":
-            removed, added = _differences(path, before, revision.content or "")
+            removed, added = differences(path, before, revision.content or "")
             yield revision.at, removed if revision.author.kind in _AT_THEIR_WORD else {}, added
-
-
-def _differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dict[Key, str]]:
-    """The facts that only the first text has, and those that only the second has."""
-    if not path.endswith(".json"):
-        old, new = lines_of(before), lines_of(after)
-        changed = edits(old, new)
-        before = "\n".join(line for _, i, i_end, _, _ in changed for line in old[i:i_end])
-        after = "\n".join(line for _, _, _, j, j_end in changed for line in new[j:j_end])
-    removed, added = facts_of([(path, before)]), facts_of([(path, after)])
-    only = removed.keys() ^ added.keys()
-    return {key: removed[key] for key in removed if key in only}, {key: added[key] for key in added if key in only}
-
-
-def added_facts(change: Changed) -> dict[Key, str]:
-    """The facts that a change adds. Blocks."""
-    return _differences(change.path, change.before, change.after)[1]
 
 
 def returning(

@@ -1,12 +1,12 @@
 """What consolidation adds to a person's own view: its runs, its proposals, and for operators what is due over all people."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import Depends, Query, Request, Response
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIStatusError
-from pydantic import Field
+from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
@@ -20,7 +20,7 @@ from lasting_memory.consolidation import (
     shown_proposals,
     start,
 )
-from lasting_memory.controls import PAUSED, controls
+from lasting_memory.controls import PAUSED, controls, creating_run
 from lasting_memory.http.requests import (
     AboutQuery,
     Answer,
@@ -30,6 +30,7 @@ from lasting_memory.http.requests import (
     OneMemory,
     PersonRequest,
     Sent,
+    alone,
     memory_router,
 )
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
@@ -45,15 +46,34 @@ def _is_on(request: Request) -> None:
 
 
 router = memory_router(Depends(_is_on))
+# Characters of a text that a person brings: what one batch takes.
+MAX_BROUGHT_CHARS = 50_000
 
 
 class RunQuery(OneMemory):
     dry_run: bool = False
+    tidy: bool = False
+
+
+class Text(Sent):
+    text: Annotated[str, Field(pattern=r"\S", max_length=MAX_BROUGHT_CHARS)]
+
+
+class Line(Sent):
+    line: Annotated[int, Field(ge=0, description="its number in `lines`")]
+    text: Annotated[str, Field(pattern=r"^[^\r\n]*\S[^\r\n]*$", max_length=10_000)] | None = None
 
 
 class Decision(Sent):
     accept: bool
     files: Annotated[list[str], Field(min_length=1)] | None = None
+    lines: dict[str, list[Line]] | None = None
+
+    @model_validator(mode="after")
+    def _lines_are_accepted(self) -> Self:
+        if self.lines and not self.accept:
+            raise ValueError("lines are for accept: true; what they leave out is declined")
+        return self
 
 
 @router.post("/memory/consolidate", status_code=202)
@@ -61,37 +81,66 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     """Consolidate your conversations now.
 
     Queues a run; GET /memory/consolidations tells when it is done. With dry_run=true it waits for a run that applies nothing,
-    and answers (200) with what would change. 409: memory is paused, or shared here. 502: the dry run failed.
+    and answers (200) with what would change. With tidy=true it is all of your memory that is put in order, also when nothing is
+    new; what that would change is a proposal. 409: memory is paused, or shared here. 502: the dry run failed.
     """
-    caller.check_not_shared()
-    if (await controls(caller.store, caller.actor, caller.deployment)).paused:
-        raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
-    owner = Owner(caller.actor, caller.assistant if caller.deployment.memory.per_assistant else None)
+    owner = await _owner(caller)
     if query.dry_run:
         response.status_code = 200
-        return await _rehearse(caller, owner)
+        return await _waited(caller, owner, {"trigger": "tidy"} if query.tidy else {}, dry_run=True)
     async with platform.acting_as_caller(caller.http), get_client() as client:
-        await start(owner, client, "asked")
+        await start(owner, client, "tidy" if query.tidy else "asked")
     return {"queued": True}
 
 
-async def _rehearse(caller: PersonRequest, owner: Owner) -> Answer:
-    """A dry run's report; `reason` says so if there was nothing to do."""
-    context: Any = {**owner.context(), "dry_run": True}
+@router.post("/memory/bring", dependencies=[alone("text")])
+async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
+    """Bring along what another assistant knows about you: a text, Markdown or JSON.
+
+    Waits for a run, and answers with the `proposal` of what would be added (`GET /memory/proposals`), or null; `reason` says
+    why, or what was left out. Nothing is kept of the text. 409: memory is paused, or shared here. 429: another text of yours is
+    being read. 502: the run failed.
+    """
+    caller.check_own()
+    owner = await _owner(caller)
+    report = await _waited(caller, owner, {"trigger": "bring"}, body.text)
+    known = await shown_proposals(caller.store, caller.actor, caller.namespace)
+    made = [each for each in known if "run_id" in report and each["id"].startswith(report["run_id"])]
+    return {"proposal": made[0] if made else None, "reason": report["reason"]}
+
+
+async def _owner(caller: PersonRequest) -> Owner:
+    """Whose memory a run is about. Raises where there is none of their own, or it is paused."""
+    caller.check_not_shared()
+    if (await controls(caller.store, caller.actor, caller.deployment)).paused:
+        raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
+    return Owner(caller.actor, caller.assistant if caller.deployment.memory.per_assistant else None)
+
+
+async def _waited(
+    caller: PersonRequest, owner: Owner, metadata: dict[str, str], text: str = "", *, dry_run: bool = False
+) -> Answer:
+    """The report of a run whose thread is deleted at its end; `reason` says so if there was nothing to do."""
+    context: Any = {**owner.context(), "dry_run": dry_run}
+    given: Any = {"messages": [{"role": "user", "content": text}] if text else []}
+    token, name = creating_run.set(bool(metadata)), "dry run" if dry_run else "run"
     try:
         async with platform.acting_as_caller(caller.http), get_client() as client:
             values: Any = await client.runs.wait(
-                None, CONSOLIDATION_GRAPH, input={"messages": []}, context=context, on_disconnect="cancel", raise_error=False
-            )
+                None, CONSOLIDATION_GRAPH, input=given, context=context, metadata=metadata, on_disconnect="cancel",
+                raise_error=False,
+            )  # fmt: skip
     except APIStatusError as error:
-        raise HTTPException(error.response.status_code, f"The dry run could not begin: {error.message}") from None
+        raise HTTPException(error.response.status_code, f"The {name} could not begin: {error.message}") from None
+    finally:
+        creating_run.reset(token)
     if not isinstance(values, dict) or not values.get("messages"):
-        raise HTTPException(502, "The dry run failed; see the server's log.")
+        raise HTTPException(502, f"The {name} failed; see the server's log.")
     said = str(values["messages"][-1].get("content"))
     try:
         report: Answer = json.loads(said)
     except ValueError:
-        return {"dry_run": True, "files": {}, "reason": said}
+        return {"dry_run": dry_run, "files": {}, "reason": said}
     return report
 
 
@@ -110,24 +159,30 @@ async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
 async def list_proposals(caller: Caller, query: MemoryQuery) -> Answer:
     """What consolidation would change, and waits for your decision.
 
-    `proposals`, oldest first: id, at, `files` (a diff each, by path), `threads` (ids of the conversations they come from).
+    `proposals`, oldest first: id, at, `kind` (conversations, tidy or bring), `files` (a diff each, by path), `threads` (ids of
+    the conversations they come from), and `lines`: by path the changed lines with line (their number), sign ("-" or "+"), text,
+    and the reason why one goes. Of JSON there are none.
     """
     return {"proposals": await shown_proposals(caller.store, caller.actor, caller.namespace)}
 
 
 @router.post("/memory/proposals/{proposal_id}")
 async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, body: Decision) -> Answer:
-    """Accept or decline a proposal, or some of its files.
+    """Accept or decline a proposal, or some of its files, or lines of these.
 
-    What is accepted is merged with what memory says now; what is declined is not proposed again, unless you say it again.
-    `refused`: by path, why something could not be applied; that still waits. 409: it was decided already.
+    `lines`, by path, are those to accept (`{"line": 0}`), also with a text of yours (`{"line": 0, "text": "- likes leek"}`);
+    the file's other lines are declined. What is accepted is merged with what memory says now; what is declined is not proposed
+    again, unless you say it again. `refused`: by path, why something could not be applied; that still waits. 409: it was
+    decided already.
     """
     caller.check_own()
     store, actor, place, began = caller.store, caller.actor, caller.namespace, caller.began
+    lines = {path: {each.line: each.text for each in chosen} for path, chosen in (body.lines or {}).items()}
     try:
         refused = await decide(
-            store, actor, place, proposal_id, accept=body.accept, paths=body.files, began=began, deployment=caller.deployment
-        )
+            store, actor, place, proposal_id, accept=body.accept, paths=body.files, lines=lines, began=began,
+            deployment=caller.deployment,
+        )  # fmt: skip
     except DecidedError as error:
         raise HTTPException(409, str(error)) from None
     except UnknownProposalError as error:
