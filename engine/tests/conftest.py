@@ -90,7 +90,7 @@ _TOGETHER = {
             "page/test_hostile_text",
             "page/consolidation/test_consolidation",
         ),
-        "interrupting": ("auth/test_approvals", "front_ends/test_javascript"),
+        "interrupting": ("auth/test_approvals", "front_ends/test_javascript", "front_ends/test_pages"),
     }.items()
     for file in files
 }

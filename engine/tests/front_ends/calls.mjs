@@ -1,8 +1,7 @@
 // The calls that front ends make, with the JavaScript client that they use. `node calls.mjs <name> <JSON arguments>` prints what came back.
-import { Client } from "@langchain/langgraph-sdk";
-
 const [name, given] = process.argv.slice(2);
-const { url, token, thread, text, extra } = JSON.parse(given);
+const { sdk, url, token, thread, text, extra } = JSON.parse(given);
+const { Client } = await import(sdk);
 const said = (content) => ({ messages: [{ type: "human", id: crypto.randomUUID(), content }] });
 const client = (options = {}) =>
   new Client({ apiUrl: url, apiKey: null, defaultHeaders: { Authorization: `Bearer ${token}` }, ...options });
@@ -21,6 +20,13 @@ const calls = {
     const { thread_id } = await client().threads.create({});
     const found = await collect(client().runs.stream(thread_id, "agent", options({ onDisconnect: "continue" })));
     return { thread: thread_id, ...found, state: await client().threads.getState(thread_id) };
+  },
+  // A token that is looked up for each request.
+  async onRequest() {
+    const onRequest = (_, init) => ({ ...init, headers: { ...init.headers, authorization: `Bearer ${token}` } });
+    const mine = client({ defaultHeaders: {}, onRequest });
+    const { thread_id } = await mine.threads.create({});
+    return collect(mine.runs.stream(thread_id, "agent", options()));
   },
   // useStream with `reconnectOnMount`: the page was closed, and is opened again.
   async join() {
@@ -56,6 +62,9 @@ const calls = {
   },
   async state() {
     return client().threads.getState(thread);
+  },
+  async titles() {
+    return client().threads.search({ select: ["thread_id"], extract: { title: "values.messages[0].content" } });
   },
   async step() {
     return collect(client().runs.stream(thread, "agent", { input: said(text), interruptBefore: ["tools"] }));

@@ -1,0 +1,147 @@
+"""The React code of docs/front-ends.md, taken from the document, compiled, and rendered in jsdom against a real server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text
+from tests.front_ends.conftest import Node
+
+pytestmark = [pytest.mark.server, pytest.mark.proof]  # npm installs 170 megabytes
+DOCUMENT = Path(__file__).parents[2] / "docs/front-ends.md"
+COMPILE_SECONDS = 120
+# fmt: off
+TSC = [
+    "node", "node_modules/typescript/bin/tsc", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "nodenext",
+    "--noEmitOnError",
+]
+# fmt: on
+SDK = "@langchain/langgraph-sdk/react"
+
+# What surrounds a snippet in the front end, as it was read at the commit that the document names.
+KEPT_THREAD = """
+  const [threadId, setThreadId] = useState(() => sessionStorage.getItem("thread"));
+  const onThreadId = (id: string) => { sessionStorage.setItem("thread", id); setThreadId(id); };
+"""
+TITLES = 'metadata: { graph_id: "agent" }, select: ["thread_id"], extract: { title: "values.messages[0].content" }'
+AGENT_CHAT_UI = """
+import { useMemo, useState } from "react";
+import { Client } from "@langchain/langgraph-sdk";
+import { useStream } from "@langchain/langgraph-sdk/react";
+let token = "";
+const yourToken = () => token;
+%(client)s
+export const listThreads = () => createClient("%(url)s").threads.search({ %(titles)s });
+export function useConversation(given: string) {
+  token = given;
+  %(kept)s
+  %(headers)s
+  return useStream({ apiUrl: "%(url)s", assistantId: "agent", defaultHeaders, threadId, onThreadId, fetchStateHistory: true });
+}
+"""
+DEEP_AGENTS_UI = """
+import { useMemo, useState } from "react";
+import { Client } from "@langchain/langgraph-sdk";
+import { useStream } from "@langchain/langgraph-sdk/react";
+export const listThreads = (apiKey: string) => new Client({ apiUrl: "%(url)s", %(second)s }).threads.search({ %(titles)s });
+export function useConversation(apiKey: string) {
+  %(kept)s
+  const client = useMemo(() => new Client({
+    apiUrl: "%(url)s", apiKey: null, defaultHeaders: { "Content-Type": "application/json", %(header)s },
+  }), [apiKey]);
+  return useStream({ assistantId: "agent", client, threadId, onThreadId, fetchStateHistory: true, reconnectOnMount: true });
+}
+"""
+ASSISTANT_UI = """
+import { createElement, useEffect, useMemo, useState } from "react";
+import { AssistantRuntimeProvider } from "@assistant-ui/react";
+import { useStreamRuntime } from "@assistant-ui/react-langchain";
+import { Client } from "@langchain/langgraph-sdk";
+export function useConversation(token: string) {
+  const apiUrl = "%(url)s";
+  %(headers)s
+  const runtime = useStreamRuntime({
+    assistantId: "agent", apiUrl, defaultHeaders,
+    create: async () => ({ externalId: (await new Client({ apiUrl, defaultHeaders }).threads.create()).thread_id }),
+  });
+  const [, count] = useState(0);
+  useEffect(() => runtime.thread.subscribe(() => count((before) => before + 1)), [runtime]);
+  const { messages, isRunning } = runtime.thread.getState();
+  const submit = ({ messages: [{ content }] }: { messages: { content: string }[] }) => runtime.thread.append(content);
+  return { messages, isLoading: isRunning, submit, provider: createElement(AssistantRuntimeProvider, { key: "it", runtime }) };
+}
+"""
+
+
+def snippets(section: str) -> list[str]:
+    """The code of a section of the document."""
+    (text,) = re.findall(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", DOCUMENT.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```tsx?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    assert old in text, old
+    return text.replace(old, new)
+
+
+def modules(url: str) -> dict[str, str]:
+    """A module with `useConversation` for each front end, by its name."""
+    (headers,) = snippets("For all of them")
+    client, _passthrough = snippets("agent-chat-ui")
+    header, second = snippets("deep-agents-ui")
+    (hook,) = snippets("useStream of `@langchain/react` and `@langchain/langgraph-sdk/react`")
+    hook = replaced(hook, "https://your-deployment", url)
+    of_the_sdk = replaced(replaced(hook, '"@langchain/react"', f'"{SDK}"'), "// reconnectOnMount", "reconnectOnMount")
+    surrounding = {"url": url, "kept": KEPT_THREAD, "titles": TITLES, "headers": headers}
+    return {
+        "react": hook,
+        "sdk": of_the_sdk,
+        "sdk_2": replaced(of_the_sdk, SDK, "langgraph-sdk-2/react"),
+        "agent_chat_ui": AGENT_CHAT_UI % {**surrounding, "client": client},
+        "deep_agents_ui": DEEP_AGENTS_UI % {**surrounding, "header": header, "second": second},
+        "assistant_ui": ASSISTANT_UI % surrounding,
+    }
+
+
+@pytest.fixture(scope="module")
+def compiled(javascript: Path, shared_server: DevServer) -> None:
+    """The modules as JavaScript, once the compiler finds nothing wrong with them."""
+    sources = {javascript / f"{name}.ts": text for name, text in modules(shared_server.url).items()}
+    for path, text in sources.items():
+        path.write_text(text)
+    command = [*TSC, *(path.name for path in sources)]
+    done = subprocess.run(command, cwd=javascript, capture_output=True, text=True, timeout=COMPILE_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("name", ["react", "sdk", "sdk_2", "agent_chat_ui", "deep_agents_ui", "assistant_ui"])
+async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_keep(
+    node: Node, server: DevServer, model: ScriptedAnthropic, alice: str, name: str
+) -> None:
+    model.script("my name", [Text("Hello, Ada.")])
+    model.script("I live", [Text("In Oslo, then.")])
+    model.script("And where", Slow(3, [Text("Still in Oslo.")]))
+    said = [("my name is Ada", "Hello, Ada."), ("I live in Oslo", "In Oslo, then.")]
+    late = ("And where do I live?", "Still in Oslo.")
+    reloads = name != "assistant_ui"  # which begins anew without a thread list of one's own
+    joins = name not in {"assistant_ui", "agent_chat_ui"}
+    turns = [{"text": text, "answer": answer} for text, answer in (*said, late)]
+    given = {"turns": turns[:-1], "reload": reloads, "late": turns[-1] if joins else None}
+    token = dev_token("acme", alice)
+    seen = await node("conversation.mjs", f"./{name}.js", tokens=[token, f"{token}?renewed=yes"], **given)
+    assert "ok" in seen, seen
+
+    shown = [text for turn in said for text in turn]
+    assert seen["ok"]["answered"] == shown
+    assert seen["ok"].get("opened") == (shown if reloads else None)
+    assert seen["ok"].get("joined") == ([*shown, *late] if joins else None)
+    if "listed" in seen["ok"]:
+        assert [thread["extracted"]["title"] for thread in seen["ok"]["listed"]] == ["my name is Ada"]
+    threads = await server.as_user(alice).threads.search()
+    assert len(threads) == 1
