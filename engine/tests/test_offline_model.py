@@ -396,6 +396,23 @@ async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(s
     assert "Acme compliance" not in (await say(server, "alice@example.com", "globex", policies))[0]
 
 
+def test_a_tidy_takes_out_what_stands_twice() -> None:
+    shown = "## /memories/preferences.md\n\n# P\n- Metric units.\n- Tea\n- metric units\n\n"
+    shown += "## /memories/topics/tea.md\n\n- tea!\n- Green"
+    calls = [call["args"] for call in consolidate("", [shown]).tool_calls]
+    assert [(one["file_path"], one["old_string"], one["new_string"]) for one in calls] == [
+        ("/memories/preferences.md", "- Tea\n- metric units", "- Tea"),
+        ("/memories/topics/tea.md", "- tea!\n- Green", "- Green"),
+    ]
+    assert consolidate("", [shown, "Successfully"]).text == "Done."
+
+
+@pytest.mark.parametrize("text", ["About me:\n- Lives in Lyon\n- Likes tea", '{"a": ["Lives in Lyon"], "b": "Likes tea"}'])
+def test_of_a_text_that_was_brought_each_line_is_added(text: str) -> None:
+    (call,) = consolidate("", [f"# What the person brought\n\n{text}\n\n# Taken back\n\n- x"]).tool_calls
+    assert call["args"]["text"] == "- Lives in Lyon\n- Likes tea"
+
+
 @pytest.mark.server
 async def test_consolidation_does_not_bring_back_what_was_forgotten(server: DevServer) -> None:
     who = ("erin@example.com", "acme")

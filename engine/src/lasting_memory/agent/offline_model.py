@@ -212,13 +212,50 @@ class Turn:
 
 
 def consolidate(prompt: str, results: list[str]) -> AIMessage:
-    """Read the new conversations, then add their facts that memory lacks and that nobody took back."""
+    """Read the new conversations, then add their facts that memory lacks and that nobody took back. Of a text that was brought
+    it adds the lines that memory lacks; in memory that is to be tidied it takes out lines that stand there twice.
+    """
     turn, said = Turn(prompt, set(), ""), (said for result in results[:1] for said in _RULES["read_turn"].findall(result))
     told, known = told_in(("", of) for of in said), {of.key for of in turn.known}
-    new = "\n".join(f"- {text}" for key, (_, text, kept) in told.items() if kept and key not in known)
+    lines = [text for key, (_, text, kept) in told.items() if kept and key not in known]
+    if results and (brought := _RULES["brought"].search(results[0])):
+        there = {plain(of.slots["said"]) for of in turn.known}
+        lines = [line for line in dict.fromkeys(_lines_of(brought[1])) if plain(line) not in there]
+    for args in _doubles(results[0]) if len(results) == 1 and results[0].startswith("## /memories/") else []:
+        turn.say("told", "edit_file", args, said="")
+    if turn.calls:
+        return AIMessage("", tool_calls=turn.calls)
+    new = "\n".join(f"- {line}" for line in lines)
     tool = "append_memory" if new and len(results) == 1 else "" if results else "search_recent_conversations"
     turn.say("told", tool, {"path": _DATA["file"], "text": new} if results else {}, said="")
     return AIMessage("" if turn.calls else "Done.", tool_calls=turn.calls)
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    """The lines of a text; of JSON, the texts in it."""
+    try:
+        values = [json.loads(text)]
+    except (ValueError, RecursionError):
+        yield from (line[1].strip() for line in _RULES["line"].finditer(text) if not line[1].rstrip().endswith(":"))
+        return
+    while values:
+        if isinstance(value := values.pop(0), str):
+            yield " ".join(value.split())
+        elif isinstance(value, dict | list):
+            values[:0] = value.values() if isinstance(value, dict) else value
+
+
+def _doubles(memory: str) -> Iterator[dict[str, str]]:
+    """What `edit_file` takes to take out each line that stood before, in the same words."""
+    seen, parts = set[str](), _RULES["file"].split(memory.partition("\n\n# Taken back")[0])[1:]
+    for path, file in zip(parts[::2], map(str.strip, parts[1::2]), strict=True):
+        lines = [] if path.endswith((".json", "/index.md")) else file.split("\n")
+        for at, line in enumerate(lines):
+            words, beside = plain(line), lines[at - 1] if at else "".join(lines[1:2])
+            if words in seen and beside and not line.startswith(("#", "[")):
+                old = f"{beside}\n{line}" if at else f"{line}\n{beside}"
+                yield {"file_path": path, "old_string": old, "new_string": beside}
+            seen |= {words} - {""}
 
 
 def told_in(said: Iterable[tuple[str, str]]) -> dict[str, tuple[str, str, bool]]:

@@ -153,7 +153,8 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             else:
                 if state.get("consolidating"):
                     raise NothingToDoError("This was interrupted; send the text again.")
-                text = await asyncio.to_thread(show, brought := str(state["messages"][-1].text), base, taken, [])
+                brought = str(state["messages"][-1].text)
+                text = await asyncio.to_thread(show, f"# What the person brought\n\n{brought}", base, taken, [])
                 source.append(("", brought))
             draft = Draft(owner, files, base, (), (), text, more=False, report=report, kind=kind, source=source)
         await draft.begin()
