@@ -22,6 +22,8 @@ from lasting_memory.deployment import PROFILE_PATH
 
 # Characters of a message that are matched: a pattern's time grows with them.
 MAX_CHARS = 4_000
+# Lines that a tidy takes out, one a step.
+_MOST_DOUBLES = 30
 _DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("offline.yaml").read_text("utf-8"))
 
 
@@ -221,9 +223,9 @@ def consolidate(prompt: str, results: list[str]) -> AIMessage:
     if results and (brought := _RULES["brought"].search(results[0])):
         there = {plain(of.slots["said"]) for of in turn.known}
         lines = [line for line in dict.fromkeys(_lines_of(brought[1])) if plain(line) not in there]
-    for args in _doubles(results[0]) if len(results) == 1 and results[0].startswith("## /memories/") else []:
+    doubles = list(_doubles(results[0]))[:_MOST_DOUBLES] if results and results[0].startswith("## /memories/") else []
+    for args in doubles[len(results) - 1 :][:1]:  # one after the other: deepagents refuses two changes of a file at once
         turn.say("told", "edit_file", args, said="")
-    if turn.calls:
         return AIMessage("", tool_calls=turn.calls)
     new = "\n".join(f"- {line}" for line in lines)
     tool = "append_memory" if new and len(results) == 1 else "" if results else "search_recent_conversations"

@@ -55,3 +55,45 @@ def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(visit
         expect(badge).to_have_count(0)
     assert "I like fennel" in str(elsewhere.read(PREFERENCES))
     assert "leek" not in str(elsewhere.read(PREFERENCES))
+
+
+def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    elsewhere.write(PREFERENCES, "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n- Short answers!\n")
+    visitor = visit()
+    page = visitor.sign_in(me)
+    visitor.button("Consolidation").click()
+    visitor.button("Tidy").click()
+    expect(page.get_by_text("It waits for you under")).to_be_visible(timeout=30_000)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Proposed changes 1").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("how your memory could be put in order")
+    expect(dialog.get_by_role("heading", name="Preferences")).to_be_visible()
+    assert visitor.inaccessible() == []
+    dialog.get_by_label("-- Metric units.").uncheck()
+    dialog.get_by_role("button", name="Accept", exact=True).click()
+    expect(dialog).to_contain_text("Nothing waits for you any more.")
+    assert elsewhere.read(PREFERENCES) == "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n"
+
+
+def test_what_another_assistant_knows_is_brought_along_and_edited(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    visitor.button("Bring your memory").click()
+    dialog = page.get_by_role("dialog", name="Bring your memory")
+    expect(dialog).to_contain_text("Write down everything that you remember or know about me")
+    dialog.get_by_label("What it knows about you").fill("About me:\n- Plays the cello\n- Lives in Lyon\n- Likes leek")
+    visitor.button("Show what would be added").click()
+    expect(dialog.get_by_role("heading", name="Preferences")).to_be_visible(timeout=30_000)
+    assert "cello" not in str(elsewhere.read(PREFERENCES))
+    assert visitor.inaccessible() == []
+    dialog.get_by_label("+- Likes leek").uncheck()
+    dialog.get_by_role("button", name="Edit - Lives in Lyon").click()
+    dialog.get_by_label("Instead of - Lives in Lyon").fill("- Lives near Lyon")
+    dialog.get_by_role("button", name="Accept", exact=True).click()
+    expect(dialog).to_contain_text("Decided.")
+    memory = str(elsewhere.read(PREFERENCES))
+    assert "- Plays the cello\n- Lives near Lyon\n" in memory
+    assert "leek" not in memory
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("list", name="Memory")).to_contain_text("Lives near Lyon")
