@@ -4,11 +4,13 @@ The server tests of tests/http/test_api.py and tests/postgres/test_servers.py fa
 which only `make dev-postgres` loads, has two more.)
 """
 
+import asyncio
 import logging
 import sys
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
 from functools import cache
+from weakref import WeakValueDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
@@ -26,6 +28,7 @@ SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs
 _IDS = 1_000
 # How many runs go on in each thread, by its id; None in a deployment.
 _GOING: Counter[str] | None = None
+_LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
 
 
 async def delete_checkpoints(client: LangGraphClient, user_id: str, org_id: str) -> int:
@@ -93,6 +96,11 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
 
     entered: AbstractAsyncContextManager[None] = with_user(request.user, request.auth)
     return entered
+
+
+def lock_of(*key: object) -> asyncio.Lock:
+    """This process's lock of that name, while somebody holds it or waits. Other processes have their own."""
+    return _LOCKS.setdefault((asyncio.get_running_loop(), *key), asyncio.Lock())
 
 
 @cache

@@ -221,6 +221,15 @@ def stored_file(item: Item) -> FileData:
     return file
 
 
+def text_of(item: Item) -> str | None:
+    """The text of a stored file; None for one that is not text, and for a value that is no file."""
+    try:
+        file = stored_file(item)
+    except NotAFileError:
+        return None
+    return file["content"] if file["encoding"] == "utf-8" else None
+
+
 def file_bytes(file: FileData) -> bytes:
     """The content of a file as bytes. Raises `ValueError` for invalid base64."""
     return base64.b64decode(file["content"], validate=True) if file["encoding"] == "base64" else file["content"].encode()

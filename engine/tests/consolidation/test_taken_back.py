@@ -205,23 +205,6 @@ def test_a_corrected_line_does_not_come_back_beside_its_correction(after: str, f
     assert brought("- Likes green tea\n", after, TEA) == found
 
 
-@pytest.mark.parametrize(
-    ("line", "talk", "found"),
-    [
-        ("The user likes coffee", "I like tea. I like coffee.", False),
-        ("The user likes coffee", "I like tea and coffee", False),
-        ("The user likes tea a lot", "I like tea. I like coffee.", True),
-        ("The user enjoys tea", "I like tea", True),
-        ("The user enjoys tea", "I enjoy tea", True),
-        ("The user likes short answers", "I like tea. Please keep your answers short", False),
-    ],
-)
-def test_another_fact_in_the_same_form_is_no_return(line: str, talk: str, found: bool) -> None:
-    taken = taken_back([history("- The user likes tea\n", "")], [])
-    brings = returning([Changed("/x.md", "", f"- {line}\n")], {}, taken, [], [talk])
-    assert bool(brings) == found
-
-
 def test_numbers_tell_facts_apart() -> None:
     gone = history("- Train at 9:15 from platform 3\n", "")
     assert brought("", "- Train at 10:15 from platform 3\n", gone) == []

@@ -73,7 +73,7 @@ MEETINGS: dict[str, tuple[str, Change, Change, set[str | None]]] = {
 @pytest.mark.parametrize("name", MEETINGS)
 async def test_what_two_make_of_one_file_is_in_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before, mine, theirs, wanted = MEETINGS[name]
-    monkeypatch.setattr(writing, "file_lock", lambda *_: asyncio.Lock())
+    monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
     store = Meeting()
     await journal.change(store, FILES, PATH, to(before), AUTHOR)
     store.before = lambda: journal.change(store, FILES, PATH, theirs, Author("person", "bob"))
@@ -86,7 +86,7 @@ async def test_what_two_make_of_one_file_is_in_it(name: str, monkeypatch: pytest
 
 
 async def test_a_profile_merges_field_by_field_and_lines_know_who_added_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "file_lock", lambda *_: asyncio.Lock())
+    monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
     store, path = Meeting(), "/profile.json"
     await journal.change(store, FILES, path, to('{"name": "A", "role": "x", "units": "metric"}'), AUTHOR)
     store.before = lambda: journal.change(store, FILES, path, to('{"name": "B", "role": "x"}'), AUTHOR)

@@ -141,7 +141,7 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
     async with connect() as store, asyncio.timeout(60):
         with patch.multiple(
             writing,
-            file_lock=lambda *_: asyncio.Lock(),
+            lock_of=lambda *_: asyncio.Lock(),
             _TRIMS=trims,
             _WAIT=patience,
         ):

@@ -22,10 +22,15 @@ _RUNS_KEPT = 256
 
 
 def shown(text: str) -> str:
-    """File text as a prompt block shows it: without HTML comments, and unable to open or close a block. In linear time."""
+    """File text as a prompt block shows it: without HTML comments, and unable to open or close a block."""
+    return _BRACKET.sub(_escaped, without_comments(text)).strip()
+
+
+def without_comments(text: str) -> str:
+    """Text without HTML comments; each line keeps its number. In linear time."""
     before, *commented = text.split("<!--")
-    text = before + "".join(part.partition("-->")[2] if "-->" in part else f"<!--{part}" for part in commented)
-    return _BRACKET.sub(_escaped, text).strip()
+    parts = (part.partition("-->") for part in commented)
+    return before + "".join("\n" * said.count("\n") + after if end else f"<!--{said}" for said, end, after in parts)
 
 
 def _escaped(bracket: re.Match[str]) -> str:

@@ -24,7 +24,6 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.validation import is_policy
 
-MEMORY_ROUTE = "/memories/"
 # Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
 MAX_POLICY_FILES = 1_000
 
@@ -46,7 +45,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     def __init__(self, deployment: Deployment, files: Sequence[str], drafts: StoreOverride | None = None) -> None:
         super().__init__()
         self._deployment, self._drafts = deployment, drafts
-        self._keys = [_key(path) for path in files]
+        self._keys = [path.removeprefix("/memories") for path in files]
         names = ("policies_block", "memory_block", "paused_block", "temporary_block", "memory_shared", "memory_read_only")
         self._texts = {name: deployment.prompt(f"{name}.md") for name in names}
         self._blocks = PerRun(self._load)
@@ -66,13 +65,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
     async def _load(self) -> tuple[Block, Block]:
         actor = identity.current_actor(self._deployment.settings)
         assistant = identity.current_assistant(self._deployment.default_assistant)
-        return await self._read(get_store(), actor, assistant, preview=False)
+        return await self.read(get_store(), actor, assistant)
 
-    async def preview(self, store: BaseStore, actor: identity.Actor, assistant: str) -> tuple[Block, Block]:
-        """Policies and memory as this person's next run will show them. Writes nothing, and needs no run."""
-        return await self._read(store, actor, assistant, preview=True)
-
-    async def _read(self, store: BaseStore, actor: identity.Actor, assistant: str, *, preview: bool) -> tuple[Block, Block]:
+    async def read(
+        self, store: BaseStore, actor: identity.Actor, assistant: str, *, preview: bool = False
+    ) -> tuple[Block, Block]:
+        """Policies and memory as this run shows them; a `preview` needs no run and writes nothing: as the next one will."""
         memories = self._deployment.memory.namespace(actor, assistant)
         policies = namespaces.policies(actor.org_id)
         temporary = in_temporary_conversation()
@@ -109,8 +107,13 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         today = f"{datetime.now(UTC):%A, %Y-%m-%d}"
         # The files last: what stands in them is never a place to fill.
         text = self._texts["memory_block"].replace("{today}", today).replace("{files}", text or "(Nothing is remembered yet.)")
-        text = f"{self._introduction()}{text}" + (f"\n{self._texts['paused_block']}" if is_paused else "")
-        return Block("memory", text, budget, left_out)
+        # Consolidation writes what agents may not.
+        reads_only = self._deployment.settings.memory_writes == "background" and self._drafts is None
+        if self._deployment.memory.is_shared:
+            text = f"{self._texts['memory_shared']}\n{text}"
+        elif reads_only:
+            text = f"{self._texts['memory_read_only']}\n{text}"
+        return Block("memory", f"{text}\n{self._texts['paused_block']}" if is_paused else text, budget, left_out)
 
     def _policy_block(self, items: Sequence[SearchItem]) -> Block:
         rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)
@@ -122,23 +125,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
         return Block("policies", self._texts["policies_block"].replace("{files}", text), budget, left_out)
 
-    def _introduction(self) -> str:
-        """What this deployment's settings change for an agent. Consolidation writes what agents may not."""
-        settings = self._deployment.settings
-        if self._deployment.memory.is_shared:
-            return self._texts["memory_shared"] + "\n"
-        reads_only = settings.memory_writes == "background" and self._drafts is None
-        return self._texts["memory_read_only"] + "\n" if reads_only else ""
-
 
 def _without_authority(message: AnyMessage) -> AnyMessage:
     """A message of the conversation. A client's "system" message becomes a user's."""
     if isinstance(message, HumanMessage | AIMessage | ToolMessage):
         return message
     return HumanMessage(message.content, id=message.id)
-
-
-def _key(path: str) -> str:
-    if not path.startswith(MEMORY_ROUTE):
-        raise ValueError(f"A prompt cannot show {path!r}; use paths under {MEMORY_ROUTE}.")
-    return "/" + path.removeprefix(MEMORY_ROUTE)

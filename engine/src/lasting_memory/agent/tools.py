@@ -8,7 +8,7 @@ from typing import cast
 from deepagents.backends import CompositeBackend
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool, tool
-from langgraph.store.base import BaseStore, SearchItem
+from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from lasting_memory import platform
@@ -17,7 +17,7 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import DENSE_WEIGHT, fused, nearest, rank
-from lasting_memory.validation import RefusedWrite, stored_file
+from lasting_memory.validation import RefusedWrite, text_of
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
 _RESULTS, _SNIPPET_CHARS, _NEAR = 5, 600, 100
@@ -121,7 +121,7 @@ async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str,
     """Keys and snippets of the best of at most so many files: by BM25, and by the semantic index where there is one."""
     near = await nearest(store, namespace, query, _NEAR) if platform.embedding_model(store) else []
     items = await store.asearch(namespace, limit=most)
-    texts = {item.key: _text(item) for item in items}
+    texts = {item.key: text_of(item) or "" for item in items}
     passages = [(key, part) for key, text in texts.items() for part in text.split("\n\n") if part.strip()]
     words = dict(await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages]))
     # A file's meaning counts for its best passage.
@@ -133,11 +133,3 @@ async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str,
     # Which part of a file is alike in meaning is not known: its beginning is shown.
     shown = [(key, part if place in words else texts[key]) for place in ranked for key, part in [passages[place]]]
     return [(key, text[:_SNIPPET_CHARS]) for key, text in shown]
-
-
-def _text(item: SearchItem) -> str:
-    try:
-        file = stored_file(item)
-    except ValueError:
-        return ""
-    return file["content"] if file["encoding"] == "utf-8" else ""

@@ -21,7 +21,7 @@ from lasting_memory import journal, recall
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people.identity import Author
-from lasting_memory.validation import RefusedWrite, before_write, stored_file
+from lasting_memory.validation import RefusedWrite, before_write, stored_file, text_of
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
 
@@ -263,15 +263,7 @@ def diffs(changed: Iterable[Changed]) -> dict[str, str]:
 
 def texts(items: Mapping[str, Item]) -> dict[str, str]:
     """The text of each file that has text, by key."""
-    found = dict[str, str]()
-    for key, item in items.items():
-        try:
-            file = stored_file(item)
-        except ValueError:
-            continue
-        if file["encoding"] == "utf-8":
-            found[key] = file["content"]
-    return found
+    return {key: text for key, item in items.items() if (text := text_of(item)) is not None}
 
 
 def objections(

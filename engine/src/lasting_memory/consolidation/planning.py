@@ -4,8 +4,6 @@ The platform's queue keeps the runs. All runs of an owner are on one thread, whi
 by metadata that only this server sets. "rollback" takes back the run that was planned before: it has written nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import defaultdict
@@ -14,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
-from weakref import WeakValueDictionary
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
@@ -29,7 +26,7 @@ from lasting_memory.consolidation.due import EARLIEST, changed_since, drop_posit
 from lasting_memory.controls import creating_run, delete_idle, in_temporary_conversation, stays_out
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
-from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
+from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
 from lasting_memory.recall import drop
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
@@ -49,7 +46,6 @@ _PAGE = 1_000
 _BACK = timedelta(days=7)
 # Seconds between the begins of two people's runs, so that workers stay free for conversations.
 APART_SECONDS = 4
-_PLANNING: WeakValueDictionary[tuple[int, Owner], asyncio.Lock] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +80,7 @@ async def start(
     It does not where a run waits that will do: one that was asked for; for a sweep, any; for a turn, one behind a run that is
     at work. That is not taken back; `inside` says that it calls this itself. A run that tidies is beside the others.
     """
-    lock = _PLANNING.setdefault((id(asyncio.get_running_loop()), owner), asyncio.Lock())
-    async with lock:  # turns that end at once would each make the owner's first thread
+    async with lock_of("planning", owner):  # turns that end at once would each make the owner's first thread
         thread_id, waiting, running = await _runs(owner, client)
         tidies, will_do = trigger == "tidy", trigger == "sweep" or (trigger == "idle" and running)
         planned = [(run["metadata"] or {}).get("trigger") for run in waiting]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakValueDictionary
 
 from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
@@ -23,12 +22,12 @@ from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite, content_size
 
 # Undecided proposals of a person, at which consolidation stops proposing; and proposals whose decision is known.
 MAX_PROPOSALS, _DECIDED_KEPT = 20, 200
 _ALL = 1_000
-_DECIDING: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
 
 class UnknownProposalError(RefusedWrite):
@@ -177,7 +176,7 @@ async def decide(
 
     Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
     """
-    async with _DECIDING.setdefault((id(asyncio.get_running_loop()), proposal_id), asyncio.Lock()):  # two tabs of one person
+    async with lock_of("deciding", proposal_id):  # two tabs of one person
         item = await store.aget(namespaces.proposals(actor), proposal_id)
         proposal = await asyncio.to_thread(_read, item) if item else None
         if proposal is None or proposal.memory != files[-1]:

@@ -333,9 +333,8 @@ async def _brought_back(
     """By path, the new lines that bring back what the person took back, also since the run began."""
     taken = await _taken_back(store, draft.owner.actor, draft.files, deployment)
     present = guard.texts(await files_of(store, draft.files)) if taken else {}
-    talk = [turn.text for item in draft.shown for turn in item.conversation.turns]
-    judged = partial(returning, rules=deployment.consolidation or DEFAULT_CONSOLIDATION)
-    return await asyncio.to_thread(judged, changed, present, taken, draft.said, talk)
+    rules = deployment.consolidation or DEFAULT_CONSOLIDATION
+    return await asyncio.to_thread(returning, changed, present, taken, draft.said, rules)
 
 
 async def _shown(deployment: Deployment, state: Any, draft: Draft) -> dict[str, Any]:

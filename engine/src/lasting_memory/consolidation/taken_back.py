@@ -71,20 +71,18 @@ def returning(
     now: Mapping[str, str],
     taken: Mapping[Key, Dated],
     said: Sequence[Dated],
-    talk: Iterable[str] = (),
-    *,
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> dict[str, dict[Key, Dated]]:
     """By path, the new lines that bring back what was taken back, although the person did not say it again later. Blocks.
 
-    `now` has the texts of the present files, by key; `said` what the person said since; `talk` all that was said in the batch.
+    `now` has the texts of the present files, by key; `said` what the person said since.
     """
     present = facts_of((f"/memories{key}", text) for key, text in now.items())
     gone = {key: each for key, each in taken.items() if key not in present}
     new = {change.path: added_facts(change) for change in changes}
     if not gone or not any(new.values()):
         return {}
-    judge = _Judge(gone, present, said, talk, rules)
+    judge = _Judge(gone, present, said, rules)
     found = {path: dict(judge.returning(lines)) for path, lines in new.items()}
     return {path: lines for path, lines in found.items() if lines}
 
@@ -93,12 +91,7 @@ class _Judge:
     """Tells which lines bring back what was taken back, by the words of lines, weighted by how rare they are in memory."""
 
     def __init__(
-        self,
-        gone: Mapping[Key, Dated],
-        present: Mapping[Key, str],
-        said: Sequence[Dated],
-        talk: Iterable[str],
-        rules: Consolidation,
+        self, gone: Mapping[Key, Dated], present: Mapping[Key, str], said: Sequence[Dated], rules: Consolidation
     ) -> None:
         lines = {key: each.text for key, each in gone.items()}
         self._gone, self._language, self._rules = gone, language_of({**present, **lines}), rules
@@ -107,9 +100,8 @@ class _Judge:
             sentences = _sentences(text)
             again |= sentences
             self._said_at |= {key: max(at, self._said_at.get(key, "")) for key in sentences}
-        spoken = {key: line for text in talk for key, line in _sentences(text).items()}
-        standing = [Standing(of, self._language, rules) for of in (lines, present, again, spoken)]
-        self._words, (self._memory, self._said, self._talk) = standing[0].words, standing[1:]
+        taken, self._memory, self._said = (Standing(of, self._language, rules) for of in (lines, present, again))
+        self._words = taken.words
         self._weights = weights_of([*self._words.values(), *self._memory.words.values()])
 
     def returning(self, lines: Mapping[Key, str]) -> Iterator[tuple[Key, Dated]]:
@@ -118,8 +110,7 @@ class _Judge:
         for key, each in self._gone.items():
             for line in written.keeping(self._words[key], self._weights):
                 says = written.words[line]
-                follows = line != key and self._follows_memory(key, says)
-                if not follows and not self._is_said_again(key, says) and not self._is_another_fact(key, says):
+                if not (line != key and self._follows_memory(key, says)) and not self._is_said_again(key, says):
                     yield line, each
 
     def _follows_memory(self, key: Key, says: frozenset[str]) -> bool:
@@ -134,16 +125,6 @@ class _Judge:
         repeats = {*self._said.keeping(gone, self._weights), *self._said.keeping(says, self._weights)}
         repeats |= {sentence for sentence, words in self._said.words.items() if adds and gone - says and adds <= words}
         return any(self._said_at[sentence] > self._gone[key].at for sentence in repeats)
-
-    def _is_another_fact(self, key: Key, says: frozenset[str]) -> bool:
-        """Whether a line of the same form is about another sentence (`likes coffee` for `likes tea`, where both were said)."""
-        lacks, adds = self._words[key] - says, says - self._words[key]
-        if not lacks or not adds or not any(lacks <= words for words in self._talk.words.values()):
-            return False
-        repeated = set(self._talk.keeping(self._words[key], self._weights))
-        return any(
-            adds <= words and (sentence not in repeated or lacks <= words) for sentence, words in self._talk.words.items()
-        )
 
 
 def _sentences(text: str) -> dict[Key, str]:

@@ -19,10 +19,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
+from lasting_memory.consolidation import shown_proposals
 from lasting_memory.deployment import Deployment
 from lasting_memory.http import documents, facts, files, forget, views
 from lasting_memory.http.consolidation import router as consolidation
-from lasting_memory.http.consolidation import shown_proposals
 from lasting_memory.http.dev_guard import DevGuard
 from lasting_memory.http.request_bounds import RequestBounds
 from lasting_memory.http.requests import HANDLERS

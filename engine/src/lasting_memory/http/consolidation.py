@@ -9,17 +9,7 @@ from langgraph_sdk.errors import APIStatusError
 from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
-from lasting_memory import platform
-from lasting_memory.consolidation import (
-    DecidedError,
-    Owner,
-    UnknownProposalError,
-    decide,
-    find_backlog,
-    records,
-    shown_proposals,
-    start,
-)
+from lasting_memory import consolidation, platform
 from lasting_memory.controls import PAUSED, controls, creating_run
 from lasting_memory.http.requests import (
     AboutQuery,
@@ -36,8 +26,6 @@ from lasting_memory.http.requests import (
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.people import identity
 from lasting_memory.settings import CONSOLIDATION_GRAPH
-
-__all__ = ["router", "shown_proposals"]
 
 
 def _is_on(request: Request) -> None:
@@ -89,7 +77,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
         response.status_code = 200
         return await _waited(caller, owner, {"trigger": "tidy"} if query.tidy else {}, dry_run=True)
     async with platform.acting_as_caller(caller.http), get_client() as client:
-        await start(owner, client, "tidy" if query.tidy else "asked")
+        await consolidation.start(owner, client, "tidy" if query.tidy else "asked")
     return {"queued": True}
 
 
@@ -104,21 +92,21 @@ async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     caller.check_own()
     owner = await _owner(caller)
     report = await _waited(caller, owner, {"trigger": "bring"}, body.text)
-    known = await shown_proposals(caller.store, caller.actor, caller.namespace)
+    known = await consolidation.shown_proposals(caller.store, caller.actor, caller.namespace)
     made = [each for each in known if "run_id" in report and each["id"].startswith(report["run_id"])]
     return {"proposal": made[0] if made else None, "reason": report["reason"]}
 
 
-async def _owner(caller: PersonRequest) -> Owner:
+async def _owner(caller: PersonRequest) -> consolidation.Owner:
     """Whose memory a run is about. Raises where there is none of their own, or it is paused."""
     caller.check_not_shared()
     if (await controls(caller.store, caller.actor, caller.deployment)).paused:
         raise HTTPException(409, f"{PAUSED}; resume it first (PUT /memory/controls).")
-    return Owner(caller.actor, caller.assistant if caller.deployment.memory.per_assistant else None)
+    return consolidation.Owner(caller.actor, caller.assistant if caller.deployment.memory.per_assistant else None)
 
 
 async def _waited(
-    caller: PersonRequest, owner: Owner, metadata: dict[str, str], text: str = "", *, dry_run: bool = False
+    caller: PersonRequest, owner: consolidation.Owner, metadata: dict[str, str], text: str = "", *, dry_run: bool = False
 ) -> Answer:
     """The report of a run whose thread is deleted at its end; `reason` says so if there was nothing to do."""
     context: Any = {**owner.context(), "dry_run": dry_run}
@@ -150,9 +138,8 @@ async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
 
     `consolidations`, newest first: what it read and spent, its `status` (done, undone, failed) and `files` (a diff each).
     """
-    return {
-        "consolidations": await records(caller.store, caller.actor, caller.deployment.consolidation or DEFAULT_CONSOLIDATION)
-    }
+    rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
+    return {"consolidations": await consolidation.records(caller.store, caller.actor, rules)}
 
 
 @router.get("/memory/proposals")
@@ -163,7 +150,7 @@ async def list_proposals(caller: Caller, query: MemoryQuery) -> Answer:
     the conversations they come from), and `lines`: by path the changed lines with line (their number), sign ("-" or "+"), text,
     and the reason why one goes. Of JSON there are none.
     """
-    return {"proposals": await shown_proposals(caller.store, caller.actor, caller.namespace)}
+    return {"proposals": await consolidation.shown_proposals(caller.store, caller.actor, caller.namespace)}
 
 
 @router.post("/memory/proposals/{proposal_id}")
@@ -179,13 +166,13 @@ async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, 
     store, actor, place, began = caller.store, caller.actor, caller.namespace, caller.began
     lines = {path: {each.line: each.text for each in chosen} for path, chosen in (body.lines or {}).items()}
     try:
-        refused = await decide(
+        refused = await consolidation.decide(
             store, actor, place, proposal_id, accept=body.accept, paths=body.files, lines=lines, began=began,
             deployment=caller.deployment,
         )  # fmt: skip
-    except DecidedError as error:
+    except consolidation.DecidedError as error:
         raise HTTPException(409, str(error)) from None
-    except UnknownProposalError as error:
+    except consolidation.UnknownProposalError as error:
         raise HTTPException(404, str(error)) from None
     return {"id": proposal_id, "accepted": body.accept, "refused": refused}
 
@@ -198,4 +185,4 @@ async def operations(caller: Caller, query: AboutQuery) -> Answer:
     if caller.http.query_params:
         raise HTTPException(422, "Operations are about everybody; leave user_id and org_id out.")
     async with get_client() as client:
-        return {"due": await find_backlog(caller.deployment, client, caller.store)}
+        return {"due": await consolidation.find_backlog(caller.deployment, client, caller.store)}

@@ -12,6 +12,7 @@ from typing import Annotated
 from langgraph.store.base import Item
 from pydantic import AwareDatetime, BaseModel, Field
 
+from lasting_memory.agent.blocks import without_comments
 from lasting_memory.controls import seen_until, set_seen, usage_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router
@@ -75,7 +76,7 @@ def _group(deployment: Deployment, item: Item, route: str) -> Answer:
     if not name.endswith((".md", ".txt")):
         return group
     title, lines = "", list[Answer]()
-    for number, line in enumerate(lines_of(_without_comments(content))):
+    for number, line in enumerate(lines_of(without_comments(content))):
         if text := line.strip():
             heading = text.lstrip("#").strip() if text.startswith("#") else ""
             if heading and not (title or lines):
@@ -84,16 +85,6 @@ def _group(deployment: Deployment, item: Item, route: str) -> Answer:
                 lines.append({"line": number, "heading": heading} if heading else {"line": number, "text": _said(text)})
     stem = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
     return {**group, "kind": "lines", "title": title or stem[:1].upper() + stem[1:], "lines": lines}
-
-
-def _without_comments(text: str) -> str:
-    """Text without HTML comments, which models are not shown either; each line keeps its number. In linear time."""
-    before, *commented = text.split("<!--")
-    shown = [before]
-    for part in commented:
-        comment, end, after = part.partition("-->")
-        shown.append("\n" * comment.count("\n") + after if end else f"<!--{part}")
-    return "".join(shown)
 
 
 def _said(line: str) -> str:
@@ -194,7 +185,7 @@ def _taken_out(past: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
     shown = {_said(line.strip()) for line in lines_of(past[0].content or "")}
     for new, old in itertools.pairwise(past):
         there = set(lines_of(new.content or ""))
-        for line in lines_of(_without_comments(old.content or "")):
+        for line in lines_of(without_comments(old.content or "")):
             text = _said(line.strip())
             if line not in there and text and not text.startswith("#") and text not in shown:
                 shown.add(text)

@@ -22,7 +22,7 @@ from lasting_memory.http.requests import About, AboutQuery, Answer, Caller, Memo
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import claims_of, is_operator, may_write_policies
 from lasting_memory.people.scopes import NotAMemberError, Scope
-from lasting_memory.validation import is_policy, stored_file
+from lasting_memory.validation import is_policy, text_of
 
 router = memory_router()
 _EXCERPT_CHARS = 240
@@ -66,7 +66,7 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     """
     deployment, actor, assistant = caller.deployment, caller.actor, caller.assistant
     shown = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
-    shown += [*await PromptBlocks(deployment, memory_files(deployment)).preview(caller.store, actor, assistant)]
+    shown += await PromptBlocks(deployment, memory_files(deployment)).read(caller.store, actor, assistant, preview=True)
     if "/skills/" in deployment.routes:
         shown.append(await preview_skills(caller.store, actor, assistant, deployment))
     return {"blocks": [_block(block) for block in shown], "tools": platform.tools_of(deployment.agents[0])}
@@ -92,13 +92,8 @@ async def policies(caller: Caller, query: AboutQuery) -> Answer:
 
 
 def _policy(item: Item) -> Answer:
-    content = None
-    with suppress(ValueError):  # no file
-        file = stored_file(item)
-        content = file["content"] if file["encoding"] == "utf-8" else None
-    size = len((content or "").encode())
-    in_prompt = is_policy(item.key)
-    return {"path": f"/policies{item.key}", "key": item.key, "content": content, "bytes": size, "in_prompt": in_prompt}
+    path, content, in_prompt = f"/policies{item.key}", text_of(item), is_policy(item.key)
+    return {"path": path, "key": item.key, "content": content, "bytes": len((content or "").encode()), "in_prompt": in_prompt}
 
 
 class Search(About):

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
-from weakref import WeakValueDictionary
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
@@ -20,6 +19,7 @@ from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
@@ -40,7 +40,6 @@ _TRIMS, _MERGING_SECONDS = 25, 3
 # An item's path, author, ids and times, beside its text.
 _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
-_LOCKS: WeakValueDictionary[tuple[int, Namespace, str], asyncio.Lock] = WeakValueDictionary()
 logger = logging.getLogger(__name__)
 
 
@@ -112,7 +111,7 @@ async def change(
     """
     file = _File(store, files, path, began)
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
-    async with file_lock(files, path):
+    async with lock_of(files, path):  # nothing depends on it, but who waits has nothing to merge
         for tries in range(_TRIES):
             items, item = await _read(file, limits.max_files if room else None)
             base, adopted, since = await _base(file, item)
@@ -285,8 +284,3 @@ def _size(item: Item) -> int:
 def _bytes(content: object) -> int:
     """Bytes that a text takes in the store, as a file or as a revision."""
     return len(str(content or "").encode(errors="replace")) + _OVERHEAD_BYTES
-
-
-def file_lock(files: Namespace, path: str) -> asyncio.Lock:
-    """A lock for this process's writers of one file. Nothing depends on it, but who waits has nothing to merge."""
-    return _LOCKS.setdefault((id(asyncio.get_running_loop()), files, path), asyncio.Lock())
