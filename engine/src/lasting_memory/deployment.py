@@ -85,11 +85,8 @@ class Deployment:
                 raise SettingsError(f"checks has {check!r}; use a plain function of path, content and author.")
         if self.consolidation is None and self.settings.memory_writes == "background":
             raise SettingsError("MEMORY_WRITES is 'background', and consolidation is None: nothing would write; use both.")
-        if self.consolidation is None and self.limits.conversation_days:
-            days = self.limits.conversation_days
-            raise SettingsError(
-                f"limits: conversation_days is {days}, and consolidation is None: nothing sweeps; leave it out."
-            )
+        if self.consolidation is None and (days := self.limits.conversation_days):
+            raise SettingsError(f"limits: conversation_days is {days}, and consolidation None: nothing sweeps; leave it out.")
         if needed := [name for name, about in getattr(self.profile, "model_fields", {}).items() if about.is_required()]:
             raise SettingsError(f"schemas: the profile's field {needed[0]!r} has no default; give it one, such as None.")
 

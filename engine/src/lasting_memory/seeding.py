@@ -170,9 +170,7 @@ async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace,
 
 
 async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[Change]:
-    """One cron for the deployment, at `CONSOLIDATION_SCHEDULE` of `CONSOLIDATION_TIMEZONE`; none without a schedule, or
-    without consolidation.
-    """
+    """One cron, at `CONSOLIDATION_SCHEDULE` of `CONSOLIDATION_TIMEZONE`; none without a schedule, or without consolidation."""
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     # The assistant of a graph that was taken off stays in the database.

@@ -79,18 +79,14 @@ _MODEL = Field(default=None, description="provider:model, e.g. anthropic:claude-
 
 @dataclass(frozen=True, slots=True, config=ConfigDict(hide_input_in_errors=True))
 class Settings:
-    """The environment: each field is the variable of its name in capitals. The defaults are those of a first local start
-    without any key.
-    """
+    """The environment: each field is the variable of its name in capitals. The defaults are of a start without any key."""
 
     agent_model: _Model | None = _MODEL
     auth_jwks_url: Annotated[str, Predicate(_is_key_set)] | None = Field(
         default=None, description="the https:// address of your identity provider's key set"
     )
     # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
-    auth_jwt_secret: Annotated[str, Field(min_length=32)] | None = Field(
-        default=None, repr=False, description="at least 32 random bytes"
-    )
+    auth_jwt_secret: str | None = Field(default=None, min_length=32, repr=False, description="at least 32 random bytes")
     auth_issuer: str | None = None
     auth_audience: str | None = None
     auth_org_claim: str = "org_id"

@@ -72,7 +72,10 @@ def before_write(deployment: Deployment, path: str, content: str | None, author:
     if content is not None:
         check_content(path, content)
         check_credentials(path, content)
-        check_skill(path, content, author)
+        if author.kind == "consolidation" and path.startswith(OWN_SKILLS):  # every prompt shows them
+            raise RefusedWrite(f"{path} was not written: skills are made with the person; leave it out.")
+        if _SKILL.fullmatch(path):
+            read_skill(path, content)
         if schema := deployment.schemas.get(path):
             check_schema(path, content, schema)
     for check in deployment.checks:
@@ -115,9 +118,7 @@ def check_content(path: str, content: str) -> None:
     if "\x00" in content or _SURROGATE.search(content):
         raise RefusedWrite(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
     if (size := len(content.encode())) > MAX_FILE_BYTES:
-        raise RefusedWrite(
-            f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it by topic."
-        )
+        raise RefusedWrite(f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it.")
 
 
 def check_credentials(path: str, content: str) -> None:
@@ -125,14 +126,6 @@ def check_credentials(path: str, content: str) -> None:
     if match := _CREDENTIAL.search(content):
         kind = list(CREDENTIALS)[(match.lastindex or 1) - 1]
         raise RefusedWrite(f"{path} was not written: it would hold {kind}; leave it out, memory is no place for it.")
-
-
-def check_skill(path: str, content: str, author: Author) -> None:
-    """Raise `RefusedWrite` for a SKILL.md that cannot be read, and for any from consolidation: every prompt shows it."""
-    if author.kind == "consolidation" and path.startswith(OWN_SKILLS):
-        raise RefusedWrite(f"{path} was not written: skills are made with the person; leave it out.")
-    if _SKILL.fullmatch(path):
-        read_skill(path, content)
 
 
 def read_skill(path: str, content: str) -> SkillMetadata:

@@ -54,7 +54,7 @@ class Threads:
 
 
 async def parts_of(store: BaseStore, client: Any, settings: Deployment | None = None) -> list[bytes]:
-    parts = [part async for part in document(store, client, ALICE, settings or deployed(), {})]
+    parts = [part async for part in document(store, client, ALICE, settings or deployed())]
     await client.client.aclose()
     return parts
 

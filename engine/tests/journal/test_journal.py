@@ -183,7 +183,7 @@ async def test_the_longest_deleted_files_go_first_and_can_be_written_again(monke
         for text in ("x", None):
             await journal.change(store, FILES, f"/{number}.md", to(text), AUTHOR, limits=tight)
     await writing.trim(store, FILES, tight)
-    deleted = [path async for path, _ in journal.deleted_files(store, FILES)]
+    deleted = [path for path, revisions in await journal.histories(store, FILES) if revisions]
     assert sorted(deleted) == sorted(f"/{number}.md" for number in range(15 - len(deleted), 15))
     assert 5 < len(deleted) < 10
     again = await journal.change(store, FILES, "/0.md", to("again"), AUTHOR)

@@ -51,16 +51,11 @@ class _Share:
     """A person's remaining share, and what of theirs is under way."""
 
     def __init__(self, limits: Limits) -> None:
-        self._at, self.left, self._limits = monotonic(), float(limits.requests_at_once), limits
+        self.at, self.left = monotonic(), float(limits.requests_at_once)
         self.under_way = Counter[str]()
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
         self.checking = asyncio.Lock()
-
-    def refill(self) -> None:
-        now = monotonic()
-        self.left = min(self._limits.requests_at_once, self.left + (now - self._at) * self._limits.requests_per_second)
-        self._at = now
 
 
 class Admission:
@@ -75,13 +70,13 @@ class Admission:
         self._shares.move_to_end(person)
         if len(self._shares) > PEOPLE:
             self._shares.popitem(last=False)
-        share.refill()
+        now = monotonic()
+        share.left = min(self._limits.requests_at_once, share.left + (now - share.at) * self._limits.requests_per_second)
+        share.at = now
         return share
 
     async def request(self, person: Person, requests: float = 1) -> None:
-        """Return when so many requests may proceed. Raises `HTTPException` 429 after `MAX_REQUEST_WAIT_SECONDS`, if they would
-        wait longer: an early refusal would invite retries.
-        """
+        """Return when so many requests may proceed; 429 after the longest wait: an early refusal would invite retries."""
         share = self._share(person)
         wait = max((requests - share.left) / self._limits.requests_per_second, 0)
         if wait > MAX_REQUEST_WAIT_SECONDS:
@@ -116,9 +111,7 @@ class Admission:
 
     @asynccontextmanager
     async def run(self, person: Person) -> AsyncIterator[set[str]]:
-        """Gives the person's crowded threads to who counts their runs: one after another, so that each is counted before the
-        next.
-        """
+        """Gives the person's crowded threads to who counts their runs: one by one, so that each is counted before the next."""
         share = self._share(person)
         self.charge(person, RUN_IN_REQUESTS)
         await share.checking.acquire()
@@ -137,10 +130,8 @@ def admission(limits: Limits) -> Admission:
 
 
 async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
-    """Return when a run may be created. Consolidation slots bound the runs of this project's own triggers. Raises
-    `HTTPException` 429 if the owner is at a limit of runs or of the day's tokens.
-    """
-    if creating_run.get():
+    """Return when a run may be created. Raises `HTTPException` 429 at a limit of the owner's runs or of the day's tokens."""
+    if creating_run.get():  # of consolidation, whose slots bound it
         return
     if deployment.settings.daily_tokens:
         actor = identity.Actor(owner["user_id"], owner["org_id"])
@@ -160,9 +151,7 @@ async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployme
 
 
 async def _busy_threads(owner: Owner, crowded: set[str], thread_id: str | None) -> dict[str, bool]:
-    """The owner's threads with a run under way or queued, and whether each is consolidation's. Conversations and consolidation
-    are counted separately, so that neither blocks the other.
-    """
+    """The owner's threads with a run under way or queued, and whether each is consolidation's, which is counted apart."""
     client = get_client()
     found = await client.threads.search(
         metadata=dict(owner), status="busy", limit=_BUSY_COUNTED, select=["thread_id", "metadata"]

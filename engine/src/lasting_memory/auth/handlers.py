@@ -233,9 +233,8 @@ class _Handlers:
     async def _delete_temporary(self, user: User) -> None:
         """Delete the person's expired temporary conversations. Nothing of it concerns the request."""
         with suppress(Exception):
-            await delete_temporary(
-                get_client(), self._deployment.limits.temporary_hours, acting(user, None, self._settings, on_server=True)
-            )
+            actor = acting(user, None, self._settings, on_server=True)
+            await delete_temporary(get_client(), self._deployment.limits.temporary_hours, actor)
 
     async def _note_pause(self, owner: Mapping[str, Any], thread: Thread | None) -> bool:
         """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""

@@ -134,9 +134,7 @@ _CONTEXT = TypeAdapter[Any](
 
 
 def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
-    """Rebuild the value of `threads.create_run`: its `metadata`, and `command`, `context` and `config` of its `kwargs`.
-    Raises `HTTPException`: 422, a field is invalid; 403, it is for operators.
-    """
+    """Rebuild `metadata`, and of `kwargs` `command`, `context`, `config`. Raises 422, or 403 for operators' fields."""
     kwargs, config = value["kwargs"], value["kwargs"]["config"]
     command = kwargs.get("command") or {}
     if not operator:
@@ -148,11 +146,12 @@ def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
     if len(kwargs.get("feedback_keys") or ()) > MAX_FEEDBACK_KEYS:
         raise HTTPException(422, f"feedback_keys has more than {MAX_FEEDBACK_KEYS}.")
     _checked(_AFTER, value.get("after_seconds") or 0, "after_seconds")
-    # Without a context in the request the platform passes a copy of `configurable`.
+    # Without a context in the request the platform passes a copy of `configurable`: its other fields are nobody's mistake.
     given = kwargs.get("context") or {}
     told = _CONTEXT_MARK in (config.get("configurable") or {}) and _CONTEXT_MARK not in given
     # Both keys are always set, so that an assistant's context cannot name a person for a run.
-    kwargs["context"] = {**dict.fromkeys(OWNER_KEYS), **_context(given, told=told)}
+    context = {name: of for name, of in given.items() if told or name in _CONTEXT_FIELDS}
+    kwargs["context"] = {**dict.fromkeys(OWNER_KEYS), **_checked(_CONTEXT, context, "context")}
     if command:
         kwargs["command"] = {name: of for name, of in command.items() if name in ("resume", "update", "goto")}
     _become(value["metadata"], _checked(_METADATA, value["metadata"], "metadata"))
@@ -165,17 +164,10 @@ def rebuild_config(config: MutableMapping[str, Any], *, operator: bool) -> None:
 
 
 def rebuild_thread_metadata(metadata: MutableMapping[str, Any], agents: Collection[str], *, new: bool) -> None:
-    """Rebuild a thread's metadata in place. A new thread, which may have a history, may say that it is a conversation with one
-    of these agents, and temporary. Raises `HTTPException` 422 if the metadata is invalid.
-    """
+    """Rebuild metadata in place. A new thread may name one of these agents, and be temporary. Raises `HTTPException` 422."""
     marks: dict[str, Any] = {TEMPORARY: True} if metadata.get(TEMPORARY) is True else {}
     marks |= {"graph_id": graph} if (graph := metadata.get("graph_id")) in agents else {}
     _become(metadata, {**_checked(_METADATA, metadata, "metadata"), **(marks if new else {})})
-
-
-def _context(given: Mapping[str, Any], *, told: bool) -> dict[str, Any]:
-    """The given fields of `identity.Context`. Others are refused, unless nobody `told` them as context."""
-    return dict(_checked(_CONTEXT, {name: of for name, of in given.items() if told or name in _CONTEXT_FIELDS}, "context"))
 
 
 def _checked(kind: TypeAdapter[Any], given: object, *where: str) -> Any:

@@ -164,9 +164,7 @@ class Tokens:
         return {**user, **self._kept(claims)}
 
     def _kept(self, claims: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-        """The claims of groups. A claim that is null is none; one that is no text, or empty, is an error, as for the
-        organization: somebody would silently be without their group, or in another.
-        """
+        """The claims of groups. One that is no text, or empty, is an error: it would silently be no group, or another."""
         kept = {name: claims[name] for name in self._claims if claims.get(name) is not None}
         for name, value in kept.items():
             if not isinstance(value, str):

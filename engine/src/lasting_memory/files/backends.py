@@ -239,7 +239,7 @@ def _check_replacement(path: str, content: str, old: str, new: str, *, replace_a
     size = len(content) + times * (len(new) - len(old))
     if size > max(MAX_FILE_BYTES, len(content)):
         raise RefusedWrite(
-            f"{path} was not written: {size:,} characters, and a file may have {MAX_FILE_BYTES:,} bytes; split it by topic."
+            f"{path} was not written: {size:,} characters, of {MAX_FILE_BYTES:,} bytes at most; split it by topic."
         )
 
 
@@ -263,9 +263,7 @@ class ThreadFiles(StateBackend):
         after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
         totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
         if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
-            raise RefusedWrite(
-                f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
-            )
+            raise RefusedWrite(f"This thread's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some.")
         for path in update:
             check_path(path)
             most = MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else MAX_FILE_BYTES

@@ -19,7 +19,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
-from lasting_memory.consolidation import shown_proposals
 from lasting_memory.deployment import Deployment
 from lasting_memory.http import documents, facts, files, forget, views
 from lasting_memory.http.consolidation import router as consolidation
@@ -76,7 +75,6 @@ def build_http(
         api.router.routes.extend(router.routes)
     api.router.routes.extend(routes)
     api.state.deployment, api.state.store = deployment, store
-    api.state.exported = {"proposals": shown_proposals}
     return api
 
 
@@ -104,6 +102,5 @@ class Page:
     async def index(self, _: Request) -> Response:
         """The page itself, with its parts, and with the way to sign in: the page cannot ask without a token."""
         html = await asyncio.to_thread((FOLDER / "index.html").read_text, "utf-8")
-        return HTMLResponse(
-            html.replace("{sign-in}", self.deployment.settings.sign_in).replace("{parts}", " ".join(self.parts))
-        )
+        html = html.replace("{sign-in}", self.deployment.settings.sign_in)
+        return HTMLResponse(html.replace("{parts}", " ".join(self.parts)))

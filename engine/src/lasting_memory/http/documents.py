@@ -7,7 +7,7 @@ files stay as they are.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal
+from lasting_memory.consolidation import shown_proposals
 from lasting_memory.controls import controls, is_temporary
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.requests import (
@@ -46,8 +47,6 @@ router = memory_router()
 # Conversations, with their messages, and ids that are read at once.
 _PAGE = 20
 _IDS = 1_000
-# What other parts of the project have in one memory, by its name in the document.
-Parts = Mapping[str, Callable[[BaseStore, identity.Actor, Namespace], Awaitable[list[dict[str, Any]]]]]
 
 
 @router.get("/memory/export", dependencies=[alone("export")])
@@ -58,13 +57,13 @@ async def export(caller: Caller, query: AboutQuery) -> Response:
     with revisions, unreadable (what is no file), conversations with values. 429: another export of yours is under way.
     """
 
-    parts = document(caller.store, get_client(), caller.actor, caller.deployment, caller.http.app.state.exported)
+    parts = document(caller.store, get_client(), caller.actor, caller.deployment)
     attached = {"content-disposition": 'attachment; filename="memory.json"'}
     return StreamingResponse(parts, media_type="application/json", headers=attached)
 
 
 async def document(
-    store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment, parts: Parts
+    store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment
 ) -> AsyncIterator[bytes]:
     """The document in parts, with one file's history or `_PAGE` conversations in memory at a time."""
     by_assistant, own = deployment.memory.per_assistant, await memory_namespaces(store, actor, deployment)
@@ -75,9 +74,8 @@ async def document(
         **asdict(actor),
         "left_out": ["temporary conversations"],
         "controls": asdict(await controls(store, actor, deployment)),
+        "proposals": [{**each, **of[place]} for place in own for each in await shown_proposals(store, actor, place)],
     }
-    for name, shown in parts.items():
-        told[name] = [{**entry, **of[place]} for place in own for entry in await shown(store, actor, place)]
     yield json.dumps(told)[:-1].encode()
     unreadable = list[Answer]()
     lists = {
@@ -113,8 +111,11 @@ async def _files(
 
 async def _deleted_files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], limits: Limits) -> AsyncIterator[bytes]:
     for place, assistant in of.items():
-        async for key, known in journal.deleted_files(store, place, limits):
-            yield await asyncio.to_thread(_json, {"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(known)})
+        known = await journal.histories(store, place, limits)
+        there = {item.key for item in await journal.all_items(store, place)}
+        for key, revisions in known:
+            if revisions and key not in there:
+                yield await asyncio.to_thread(_json, {"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(revisions)})
 
 
 def _json(value: Answer) -> bytes:

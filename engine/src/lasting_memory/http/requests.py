@@ -109,9 +109,7 @@ class PersonRequest:
 
     @property
     def groups(self) -> dict[str, Namespace]:
-        """Namespaces of the caller's groups whose files are read over HTTP, by route. A request about somebody else has none:
-        nobody has claims that no token of theirs holds.
-        """
+        """Namespaces of the caller's groups that are read over HTTP, by route; none for an operator who asks about another."""
         claims = {} if self.author.kind == "operator" else identity.claims_of(self.http.user)
         scopes = {route: self.deployment.scope(route) for route in self.deployment.routes}
         return {
@@ -171,9 +169,8 @@ async def _caller(request: Request) -> PersonRequest:
     named = {name: request.query_params[name] for name in About.model_fields if name in request.query_params}
     if named and not identity.is_operator(user, deployment.settings):
         raise HTTPException(403, "user_id and org_id are for operators; leave them out, and the request is about you.")
-    actor = identity.acting(
-        user, identity.Context(named.get("user_id"), named.get("org_id")), deployment.settings, on_server=True
-    )
+    context = identity.Context(named.get("user_id"), named.get("org_id"))
+    actor = identity.acting(user, context, deployment.settings, on_server=True)
     identity.check_person(actor)
     author = identity.Author("operator" if named else "person", user.identity)
     store = await request.app.state.store()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
@@ -228,17 +228,6 @@ async def histories(store: BaseStore, files: Namespace, limits: Limits = DEFAULT
     return [(path, Log.of(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
 
 
-async def deleted_files(
-    store: BaseStore, files: Namespace, limits: Limits = DEFAULTS
-) -> AsyncIterator[tuple[str, list[Revision]]]:
-    """Path and revisions, newest first, of each deleted file of a namespace."""
-    known = await histories(store, files, limits)
-    there = {item.key for item in await all_items(store, files)}
-    for path, revisions in known:
-        if path not in there and revisions:
-            yield path, revisions
-
-
 async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
     """All items of a namespace and those below, sorted by key."""
     items: list[Item] = []
@@ -250,9 +239,7 @@ async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
 
 
 async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
-    """Delete revisions beyond those kept of a file; and, where files and revisions take more than `stored_bytes`, old
-    ones, those of deleted files first. Oldest first, so none has a gap.
-    """
+    """Delete revisions beyond those kept of a file, and beyond `stored_bytes`: deleted files' first, oldest first."""
     logs = defaultdict[Namespace, list[Item]](list)
     for item in reversed(await all_items(store, namespaces.journals(files))):
         logs[item.namespace].append(item)

@@ -99,9 +99,7 @@ class Scope:
         return settings.shared_writes
 
     def may_read(self, namespace: Namespace, actor: Actor, claims: Mapping[str, str] = _NOBODYS) -> bool:
-        """Whether the store API may show this namespace to an end user: their own memory, their organization's policies, their
-        group's files.
-        """
+        """Whether the store API shows this to an end user: their memory, their organization's policies, their group's files."""
         if self.root == "skills" or (self.root == "memories" and self.is_shared) or not self.over_http:
             return False
         try:

