@@ -26,11 +26,13 @@ def shown(text: str) -> str:
     return _BRACKET.sub(_escaped, without_comments(text)).strip()
 
 
-def without_comments(text: str) -> str:
-    """Text without HTML comments; each line keeps its number. In linear time."""
+def without_comments(text: str, *, line_breaks: bool = False) -> str:
+    """Text without HTML comments, or with the line breaks in them, so that each line keeps its number. In linear time."""
     before, *commented = text.split("<!--")
     parts = (part.partition("-->") for part in commented)
-    return before + "".join("\n" * said.count("\n") + after if end else f"<!--{said}" for said, end, after in parts)
+    return before + "".join(
+        "\n" * (line_breaks * said.count("\n")) + after if end else f"<!--{said}" for said, end, after in parts
+    )
 
 
 def _escaped(bracket: re.Match[str]) -> str:

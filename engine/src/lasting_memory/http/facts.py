@@ -76,7 +76,7 @@ def _group(deployment: Deployment, item: Item, route: str) -> Answer:
     if not name.endswith((".md", ".txt")):
         return group
     title, lines = "", list[Answer]()
-    for number, line in enumerate(lines_of(without_comments(content))):
+    for number, line in enumerate(lines_of(without_comments(content, line_breaks=True))):
         if text := line.strip():
             heading = text.lstrip("#").strip() if text.startswith("#") else ""
             if heading and not (title or lines):
@@ -185,7 +185,7 @@ def _taken_out(past: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
     shown = {_said(line.strip()) for line in lines_of(past[0].content or "")}
     for new, old in itertools.pairwise(past):
         there = set(lines_of(new.content or ""))
-        for line in lines_of(without_comments(old.content or "")):
+        for line in lines_of(without_comments(old.content or "", line_breaks=True)):
             text = _said(line.strip())
             if line not in there and text and not text.startswith("#") and text not in shown:
                 shown.add(text)
