@@ -73,21 +73,16 @@ def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
     Without a name it is the offline one, on `langgraph dev`. Raises `SettingsError` if there is no model, the provider is
     unknown, or its package or key is missing.
     """
-    return whole_answers(named_model(d, consolidating=consolidating), d.limits)
-
-
-def named_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:
-    """The chat model of `build_model`, as its provider's package makes it. Raises as `build_model`."""
     name, variable = d.settings.agent_model, "AGENT_MODEL"
     if consolidating and d.settings.consolidation_model:
         name, variable = d.settings.consolidation_model, "CONSOLIDATION_MODEL"
     if name is None and d.offline_model and d.settings.local_dev:
-        return OfflineModel()
+        return whole_answers(OfflineModel(), d.limits)
     fix = "use provider:model, e.g. anthropic:claude-sonnet-4-6, with the provider's key in .env."
     if name is None:
         raise SettingsError(f"{variable} is empty; {fix}")
     try:
-        return init_chat_model(name)
+        return whole_answers(init_chat_model(name), d.limits)
     except Exception as error:  # noqa: BLE001  # a provider's client raises any error if its key is missing
         reason = " ".join(str(error.errors()[0]["msg"] if isinstance(error, ValidationError) else error).split())[:200]
         if isinstance(error, ImportError):
@@ -178,8 +173,8 @@ if __name__ == "__main__":  # `make dev` checks the deployment of the current di
         own: Deployment = import_module("deployment").DEPLOYMENT
         checked = replace(own, settings=replace(own.settings, local_dev=True))
         checked.check_graphs()
-        named_model(checked)
+        build_model(checked)
         if checked.consolidation:
-            named_model(checked, consolidating=True)
+            build_model(checked, consolidating=True)
     except SettingsError as error:
         sys.exit(str(error))

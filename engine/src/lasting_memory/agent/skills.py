@@ -39,13 +39,7 @@ def skills(d: Deployment, tools: SkillTools | None = None) -> "FreshSkills | Non
 
     Raises `TypeError` or `ValueError` for what are no tools, or two of one name.
     """
-    return _build(d, build_backend(d), tools) if "/skills/" in d.routes else None
-
-
-def _build(deployment: Deployment, backend: BackendProtocol, tools: SkillTools | None = None) -> "FreshSkills":
-    sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
-    block, budget = deployment.prompt("skills_block.md"), deployment.limits.skills_block_bytes
-    return FreshSkills(backend=backend, sources=sources, block=block, budget=budget, tools=tools)
+    return FreshSkills(d, build_backend(d), tools) if "/skills/" in d.routes else None
 
 
 async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deployment: Deployment) -> Block:
@@ -58,7 +52,7 @@ async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deploym
         route: ScopedFiles(deployment=deployment, namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now
         for route, place in places.items()
     }
-    return await _build(deployment, CompositeBackend(default=StateBackend(), routes=routes)).preview()
+    return await FreshSkills(deployment, CompositeBackend(default=StateBackend(), routes=routes)).preview()
 
 
 class FreshSkills(SkillsMiddleware[Any, Any]):
@@ -74,11 +68,10 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
     before_model = AgentMiddleware.before_model
     abefore_model = AgentMiddleware.abefore_model
 
-    def __init__(
-        self, *, backend: BackendProtocol, sources: Sequence[str], block: str, budget: int, tools: SkillTools | None = None
-    ) -> None:
-        super().__init__(backend=backend, sources=list(sources), system_prompt=block, tools=tools)
-        self._block, self._budget = block, budget
+    def __init__(self, deployment: Deployment, backend: BackendProtocol, tools: SkillTools | None = None) -> None:
+        self._block, self._budget = deployment.prompt("skills_block.md"), deployment.limits.skills_block_bytes
+        sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
+        super().__init__(backend=backend, sources=sources, system_prompt=self._block, tools=tools)
         self._loaded = PerRun(self._load)
 
     async def preview(self) -> Block:

@@ -47,10 +47,10 @@ def build_gate(writes: SharedWrites, deployment: Deployment, *, remembers: bool 
     return refusal
 
 
-def build_routes(
+def build_backend(
     deployment: Deployment, *, consolidating: bool = False, drafts: StoreOverride | None = None
-) -> dict[str, BackendProtocol]:
-    """The routes into the store, for `agent` or, with the store of drafts, for `consolidation_agent`."""
+) -> CompositeBackend:
+    """The filesystem of `agent`, or, with the store of drafts, of `consolidation_agent`."""
 
     def actor(runtime: Runtime[Any] | None = None) -> identity.Actor:
         return identity.current_actor(deployment.settings, runtime)
@@ -62,26 +62,18 @@ def build_routes(
         return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
 
     def route_of(path: str, scope: Scope) -> ScopedFiles:
+        writes = scope.rule(deployment.settings, consolidating=consolidating)
         return ScopedFiles(
             deployment=deployment,
             namespace=lambda run: scope.namespace(actor(run), assistant(run), identity.claims_of(identity.run_user(run))),
-            gate=build_gate(
-                scope.rule(deployment.settings, consolidating=consolidating), deployment, remembers=scope.remembers
-            ),
+            gate=build_gate(writes, deployment, remembers=scope.remembers),
             route=path.rstrip("/"),
             author=lambda: identity.current_author(deployment.settings, consolidating=consolidating),
             began=lambda: journal.began(actor()),
             override=memory_store if path == "/memories/" else None,
         )
 
-    return {path: route_of(path, deployment.scope(path)) for path in deployment.routes}
-
-
-def build_backend(
-    deployment: Deployment, *, consolidating: bool = False, drafts: StoreOverride | None = None
-) -> CompositeBackend:
-    """The filesystem of `agent`, or of `consolidation_agent`."""
-    routes = build_routes(deployment, consolidating=consolidating, drafts=drafts)
+    routes: dict[str, BackendProtocol] = {path: route_of(path, deployment.scope(path)) for path in deployment.routes}
     return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
 
 

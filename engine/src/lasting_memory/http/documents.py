@@ -81,7 +81,7 @@ async def document(
     lists = {
         "files": _files(store, of, unreadable, deployment.limits),
         "deleted_files": _deleted_files(store, of, deployment.limits),
-        "conversations": conversations(client, actor, deployment.agents, _PAGE),
+        "conversations": conversations(client, actor, deployment.agents),
     }
     for name, entries in lists.items():
         yield f', "{name}": ['.encode()
@@ -126,18 +126,16 @@ def _revisions(history: Sequence[journal.Revision]) -> list[Answer]:
     return [{**revision_summary(revision), "content": revision.content} for revision in history]
 
 
-async def conversations(
-    client: LangGraphClient, actor: identity.Actor, agents: Collection[str], page: int
-) -> AsyncIterator[bytes]:
-    """A person's conversations with these agents except temporary ones, `page` at a time: JSON objects and commas."""
+async def conversations(client: LangGraphClient, actor: identity.Actor, agents: Collection[str]) -> AsyncIterator[bytes]:
+    """A person's conversations with these agents except temporary ones, `_PAGE` at a time: JSON objects and commas."""
     for metadata in owned_by(actor, agents):
         threads = list[Any]()  # ids first: pages of a changing list would skip some
         listed: dict[str, Any] = {"metadata": metadata, "sort_by": "thread_id", "sort_order": "asc", "limit": _IDS}
         while some := await client.threads.search(**listed, offset=len(threads), select=["thread_id", "metadata"]):
             threads += some
         ids = [str(thread["thread_id"]) for thread in threads if not is_temporary(thread)]
-        for start in range(0, len(ids), page):
-            if objects := await _threads(client, metadata, ids[start : start + page]):
+        for start in range(0, len(ids), _PAGE):
+            if objects := await _threads(client, metadata, ids[start : start + _PAGE]):
                 yield objects
 
 
