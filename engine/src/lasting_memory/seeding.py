@@ -26,20 +26,11 @@ from deepagents.backends.utils import create_file_data
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory import validation
+from lasting_memory import settings, validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, IdentityError
 from lasting_memory.recall import MODEL
-from lasting_memory.settings import (
-    CONSOLIDATION_GRAPH,
-    SettingsError,
-    check_server,
-    dev_address,
-    load_settings,
-    local_environ,
-    unanswered,
-)
 
 PARTS = ("policies", "skills", "memories", "cron")
 EMBEDDINGS = "embeddings"
@@ -141,7 +132,7 @@ async def wanted(
     client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool
 ) -> dict[namespaces.Namespace, Files]:
     """What the namespaces of these parts shall hold. Raises `SeedError` for a file that cannot be seeded."""
-    agents = [assistant for assistant, graph in (await _assistants(client)).items() if graph != CONSOLIDATION_GRAPH]
+    agents = [assistant for assistant, graph in (await _assistants(client)).items() if graph != settings.CONSOLIDATION_GRAPH]
     want, root = dict[namespaces.Namespace, Files](), deployment.folder
     if "policies" in parts:
         there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
@@ -174,7 +165,7 @@ async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     # The assistant of a graph that was taken off stays in the database.
-    consolidates = deployment.consolidation and CONSOLIDATION_GRAPH in (await _assistants(client)).values()
+    consolidates = deployment.consolidation and settings.CONSOLIDATION_GRAPH in (await _assistants(client)).values()
     schedule = deployment.settings.consolidation_schedule if consolidates else None
     timezone = deployment.settings.consolidation_timezone
     kept = [cron for cron in ours if (cron["schedule"], cron.get("timezone") or "UTC") == (schedule, timezone)][:1]
@@ -188,7 +179,7 @@ async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[
     ]
     if schedule and not kept:
         create = partial(client.crons.create, schedule=schedule, timezone=timezone, input={"messages": []}, metadata=CRON_MARK)
-        changes.append((f"cron: created, {schedule} {timezone}", partial(create, CONSOLIDATION_GRAPH)))
+        changes.append((f"cron: created, {schedule} {timezone}", partial(create, settings.CONSOLIDATION_GRAPH)))
     return changes
 
 
@@ -237,21 +228,21 @@ async def _main(deployment: Deployment) -> str | None:
     """The command. Returns the reason in one line if the deployment has not the repository's state."""
     parser = argparse.ArgumentParser(prog="python -m seeds", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("part", nargs="?", choices=[*PARTS, "all", EMBEDDINGS], default="all")
-    parser.add_argument("--url", default=dev_address(), help="the deployment's address (default: the one `make dev` started)")
+    parser.add_argument("--url", default=settings.dev_address(), help="the deployment's address (default: that of `make dev`)")
     parser.add_argument("--prune", action="store_true", help="delete policies and skills the repository no longer has")
     parser.add_argument("--token", action="store_true", help="read an operator's token from standard input")
     args = parser.parse_args()
     sign_in = {"authorization": f"Bearer {sys.stdin.readline().strip()}"} if args.token else {"x-auth-scheme": "langsmith"}
     parts = PARTS if args.part == "all" else (args.part,)
     try:
-        check_server(args.url)
-        deployment = replace(deployment, settings=load_settings(local_environ(deployment.folder)))
+        settings.check_server(args.url)
+        deployment = replace(deployment, settings=settings.load_settings(settings.local_environ(deployment.folder)))
         async with get_client(url=args.url, headers=sign_in) as client:
             changes = await seed(client, parts, deployment, prune=args.prune)
-    except (SeedError, SettingsError, IdentityError) as error:
+    except (SeedError, settings.SettingsError, IdentityError) as error:
         return f"{error} Nothing was written."
     except (httpx.TransportError, httpx.HTTPStatusError) as error:
-        return unanswered(error)
+        return settings.unanswered(error)
     print(f"{len(changes)} changes." if changes else f"Nothing to change: {', '.join(parts)} are as the repository has them.")
     return None
 

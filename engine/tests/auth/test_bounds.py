@@ -27,12 +27,13 @@ from lasting_memory.http.request_bounds import (
     shape,
 )
 from lasting_memory.limits import DEFAULTS
+from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
 from lasting_memory.validation import MAX_INPUT_BYTES
 
-CALLER = ("acme", "alice")
+CALLER = Actor("alice", "acme")
 
 
 class Clock:
@@ -68,8 +69,8 @@ async def test_what_exceeds_a_share_waits_and_others_do_not(clock: Clock) -> Non
     await admission.request(CALLER)
     assert clock.now == pytest.approx(5 + DEFAULTS.requests_at_once / DEFAULTS.requests_per_second, abs=0.1)
     before = clock.now
-    await admission.request(("acme", "bob"))
-    await admission.reading(("acme", "an operator, whom nothing admitted"), 10**12)
+    await admission.request(Actor("bob", "acme"))
+    await admission.reading(Actor("an operator, whom nothing admitted", "acme"), 10**12)
     assert clock.now == before
 
 
@@ -111,7 +112,7 @@ async def test_as_many_people_are_kept_in_mind_as_there_is_room_for(monkeypatch:
     monkeypatch.setattr("lasting_memory.auth.admission.PEOPLE", 10)
     admission = Admission()
     for number in range(100):
-        await admission.request(("acme", f"{number}"))
+        await admission.request(Actor(f"{number}", "acme"))
     assert len(admission._shares) == 10
 
 
@@ -122,7 +123,7 @@ def test_a_person_s_streams_are_counted_until_they_end() -> None:
             streams.enter_context(admission.under_way(CALLER, "stream", DEFAULTS.open_streams))
         with pytest.raises(HTTPException), admission.under_way(CALLER, "stream", DEFAULTS.open_streams):
             pass
-        streams.enter_context(admission.under_way(("acme", "bob"), "stream", DEFAULTS.open_streams))
+        streams.enter_context(admission.under_way(Actor("bob", "acme"), "stream", DEFAULTS.open_streams))
         streams.enter_context(admission.under_way(CALLER, "export"))
         streams.enter_context(admission.under_way(CALLER, "import"))
         with pytest.raises(HTTPException), admission.under_way(CALLER, "export"):

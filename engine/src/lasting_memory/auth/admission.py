@@ -11,6 +11,7 @@ from asyncio import sleep
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict
 from functools import cache
 from time import monotonic
 from typing import Any
@@ -24,7 +25,7 @@ from lasting_memory.agent.usage import budget_refusal
 from lasting_memory.controls import creating_run
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULTS, Limits
-from lasting_memory.people import identity
+from lasting_memory.people.identity import Actor
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 # Bytes, sent or answered, that count as a request; some routes count more (`http/request_bounds.py`).
@@ -40,11 +41,6 @@ _CREATION_SECONDS = 0.05
 # Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has one to consolidate.
 _BUSY_COUNTED = 100
 _RETRY_AFTER = {"Retry-After": "1"}
-
-# `org_id` and identity.
-Person = tuple[str, str]
-# `user_id` and `org_id`, as stamped on threads.
-Owner = Mapping[str, str]
 
 
 class _Share:
@@ -63,9 +59,9 @@ class Admission:
 
     def __init__(self, limits: Limits = DEFAULTS) -> None:
         self._limits = limits
-        self._shares: OrderedDict[Person, _Share] = OrderedDict()
+        self._shares: OrderedDict[Actor, _Share] = OrderedDict()
 
-    def _share(self, person: Person) -> _Share:
+    def _share(self, person: Actor) -> _Share:
         share = self._shares.setdefault(person, _Share(self._limits))
         self._shares.move_to_end(person)
         if len(self._shares) > PEOPLE:
@@ -75,7 +71,7 @@ class Admission:
         share.at = now
         return share
 
-    async def request(self, person: Person, requests: float = 1) -> None:
+    async def request(self, person: Actor, requests: float = 1) -> None:
         """Return when so many requests may proceed; 429 after the longest wait: an early refusal would invite retries."""
         share = self._share(person)
         wait = max((requests - share.left) / self._limits.requests_per_second, 0)
@@ -86,19 +82,19 @@ class Admission:
         if wait > 0:
             await sleep(wait)
 
-    async def reading(self, person: Person, size: int) -> None:
+    async def reading(self, person: Actor, size: int) -> None:
         """Return when so many bytes may be read. Raises as `request`. Who was never admitted, an operator, has no share."""
         if person in self._shares and size:
             await self.request(person, size / BYTES_PER_REQUEST)
 
-    def charge(self, person: Person, requests: float) -> None:
+    def charge(self, person: Actor, requests: float) -> None:
         """Take so many requests, for which the next one waits. At most another whole share is owed."""
         if person in self._shares:
             share = self._share(person)
             share.left = max(share.left - requests, -self._limits.requests_at_once)
 
     @contextmanager
-    def under_way(self, person: Person, what: str, most: int = 1) -> Iterator[None]:
+    def under_way(self, person: Actor, what: str, most: int = 1) -> Iterator[None]:
         """One of at most so many of its kind that the person has under way. Raises `HTTPException` 429 if there are as many."""
         under_way = self._share(person).under_way
         if under_way[what] >= most:
@@ -110,7 +106,7 @@ class Admission:
             under_way[what] -= 1
 
     @asynccontextmanager
-    async def run(self, person: Person) -> AsyncIterator[set[str]]:
+    async def run(self, person: Actor) -> AsyncIterator[set[str]]:
         """Gives the person's crowded threads to who counts their runs: one by one, so that each is counted before the next."""
         share = self._share(person)
         self.charge(person, RUN_IN_REQUESTS)
@@ -129,18 +125,16 @@ def admission(limits: Limits) -> Admission:
     return Admission(limits)
 
 
-async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
+async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
     """Return when a run may be created. Raises `HTTPException` 429 at a limit of the owner's runs or of the day's tokens."""
     if creating_run.get():  # of consolidation, whose slots bound it
         return
-    if deployment.settings.daily_tokens:
-        actor = identity.Actor(owner["user_id"], owner["org_id"])
-        if spent := await budget_refusal(await platform.store(), actor, deployment):
-            raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})
+    if deployment.settings.daily_tokens and (spent := await budget_refusal(await platform.store(), person, deployment)):
+        raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})
     thread_id, runs = value["thread_id"] and str(value["thread_id"]), get_client().runs
     limits = deployment.limits
-    async with admission(limits).run((owner["org_id"], owner["user_id"])) as crowded:
-        busy, most = await _busy_threads(owner, crowded, thread_id), limits.waiting_runs
+    async with admission(limits).run(person) as crowded:
+        busy, most = await _busy_threads(person, crowded, thread_id), limits.waiting_runs
         if thread_id in busy:  # another has no runs that wait, or is not there yet
             with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
                 if len(await runs.list(thread_id, status="pending", limit=most)) >= most:
@@ -150,11 +144,11 @@ async def check_run(owner: Owner, value: Mapping[str, Any], deployment: Deployme
             raise HTTPException(429, f"{most} of your conversations have a run going; wait for one.", _RETRY_AFTER)
 
 
-async def _busy_threads(owner: Owner, crowded: set[str], thread_id: str | None) -> dict[str, bool]:
+async def _busy_threads(person: Actor, crowded: set[str], thread_id: str | None) -> dict[str, bool]:
     """The owner's threads with a run under way or queued, and whether each is consolidation's, which is counted apart."""
     client = get_client()
     found = await client.threads.search(
-        metadata=dict(owner), status="busy", limit=_BUSY_COUNTED, select=["thread_id", "metadata"]
+        metadata=asdict(person), status="busy", limit=_BUSY_COUNTED, select=["thread_id", "metadata"]
     )
     busy = {str(one["thread_id"]): (one["metadata"] or {}).get("graph_id") == CONSOLIDATION_GRAPH for one in found}
     if thread_id in busy:

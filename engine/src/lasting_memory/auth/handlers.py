@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from langgraph_sdk import Auth, get_client
@@ -23,7 +24,7 @@ from lasting_memory.auth.tokens import Tokens
 from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.identity import Context, IdentityError, User, acting, check_person, claim
+from lasting_memory.people.identity import Actor, Context, IdentityError, User, acting, check_person, claim
 from lasting_memory.settings import SettingsError
 from lasting_memory.validation import RefusedWrite, check_policy, check_text
 
@@ -103,20 +104,19 @@ class _Handlers:
         """The user behind a request, once admitted."""
         user = await self._tokens.user(authorization)
         if user["identity"] not in self._settings.operators and identity.OPERATE not in user["permissions"]:
-            await self._admission.request((user["org_id"], user["identity"]))
+            await self._admission.request(Actor(user["identity"], user["org_id"]))
         return user
 
     def _is_operator(self, user: User) -> bool:
         return identity.is_operator(user, self._settings)
 
-    def _owner(self, user: User) -> dict[str, str]:
-        """The owner of this user's new threads, as thread metadata."""
-        actor = acting(user, None, self._settings, on_server=True)
-        return {"user_id": actor.user_id, "org_id": actor.org_id}
+    def _owner(self, user: User) -> Actor:
+        """The owner of this user's new threads."""
+        return acting(user, None, self._settings, on_server=True)
 
     def _own_only(self, user: User) -> dict[str, str] | None:
-        """The filter on threads. Operators see all of them."""
-        return None if self._is_operator(user) else self._owner(user)
+        """The filter on threads, by metadata. Operators see all of them."""
+        return None if self._is_operator(user) else asdict(self._owner(user))
 
     async def deny_by_default(self, ctx: AuthContext, value: Any) -> bool:
         """Only operators may use actions that no other handler is for."""
@@ -128,13 +128,12 @@ class _Handlers:
     async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """A new thread belongs to the person of the token. The client's metadata cannot change that."""
         if not self._is_operator(ctx.user):
-            owner = self._owner(ctx.user)
-            self._admission.charge((owner["org_id"], owner["user_id"]), THREAD_IN_REQUESTS)
+            self._admission.charge(self._owner(ctx.user), THREAD_IN_REQUESTS)
         if value.get("metadata") is None:  # a copy: the platform copies the owner, too
             value["metadata"] = {}
         run_requests.rebuild_thread_metadata(value["metadata"], self._deployment.agents, new=True)
         await self._delete_temporary(ctx.user)
-        value["metadata"].update(self._owner(ctx.user))
+        value["metadata"].update(asdict(self._owner(ctx.user)))
         return self._own_only(ctx.user)
 
     async def use_own_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
@@ -148,7 +147,8 @@ class _Handlers:
         elif "action" not in value:  # a state update or supersteps, of which the platform shows only the thread's id
             self._check_state_write(ctx.user)
             if thread := await _thread_of(value.get("thread_id")):
-                await self._note_pause({**self._owner(ctx.user), **(thread["metadata"] or {})}, thread)
+                metadata = {**asdict(self._owner(ctx.user)), **(thread["metadata"] or {})}
+                await self._note_pause(Actor(metadata["user_id"], metadata["org_id"]), thread)
         return self._own_only(ctx.user)
 
     async def create_run(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
@@ -175,15 +175,15 @@ class _Handlers:
             owner = self._owner(ctx.user)
             consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
             await check_run(owner, value, self._deployment, consolidates=consolidates)
-        value["metadata"].update(owner)
+        value["metadata"].update(asdict(owner))
         if self._deployment.claims:  # for an operator who resumes it
             acts = kwargs["config"]["configurable"]["langgraph_auth_user"] if operator else ctx.user
             value["metadata"][GROUP_CLAIMS] = {**identity.claims_of(acts)}
         if await self._note_pause(owner, thread):
             value["metadata"][HELD_WHILE_PAUSED] = True  # also of the thread that the run creates
-        return None if operator else owner
+        return None if operator else asdict(owner)
 
-    async def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    async def _act_as(self, user: User, thread: Thread | None, kwargs: Mapping[str, Any]) -> Actor:
         """Stamp an operator's run with the operator's claims, and with the owner of a thread that it continues. Returns the
         person that it acts as.
 
@@ -203,14 +203,14 @@ class _Handlers:
         if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
             owner = {key: metadata[key] for key in OWNER_KEYS}
             self._stamp(config, user, thread_owner={**owner, **await self._claims_of_run(thread)})
-            return owner
+            return Actor(**owner)
         self._stamp(config, user)
         try:
             actor = acting(user, Context(context["user_id"], context["org_id"]), self._settings, on_server=True)
             check_person(actor)
         except IdentityError as error:
             raise HTTPException(400, f"The context names nobody that could be: {error}") from None
-        return {"user_id": actor.user_id, "org_id": actor.org_id}
+        return actor
 
     async def _claims_of_run(self, thread: Thread | None) -> dict[str, Any]:
         """The claims with which the last run of a thread began, which one continues."""
@@ -233,13 +233,11 @@ class _Handlers:
     async def _delete_temporary(self, user: User) -> None:
         """Delete the person's expired temporary conversations. Nothing of it concerns the request."""
         with suppress(Exception):
-            actor = acting(user, None, self._settings, on_server=True)
-            await delete_temporary(get_client(), self._deployment.limits.temporary_hours, actor)
+            await delete_temporary(get_client(), self._deployment.limits.temporary_hours, self._owner(user))
 
-    async def _note_pause(self, owner: Mapping[str, Any], thread: Thread | None) -> bool:
+    async def _note_pause(self, owner: Actor, thread: Thread | None) -> bool:
         """Whether the person's memory is paused. Then marks the thread: consolidation skips what was said during the pause."""
-        actor = identity.Actor(owner["user_id"], owner["org_id"])
-        paused = (await controls(await platform.store(), actor, self._deployment)).paused
+        paused = (await controls(await platform.store(), owner, self._deployment)).paused
         if paused and thread:
             await keep_out(thread["thread_id"], thread["metadata"])
         return paused
@@ -271,7 +269,7 @@ class _Handlers:
                 if ctx.action == "put" and (noted := namespaces.noted(namespace)):
                     await (await platform.store()).aput(*noted, {}, index=False)
                 return
-            actor = acting(ctx.user, None, self._settings, on_server=True)
+            actor = self._owner(ctx.user)
             if ctx.action in {"put", "delete"} and namespace == namespaces.policies(actor.org_id):
                 if not identity.may_write_policies(ctx.user, self._settings):
                     raise HTTPException(403, f"Changing policies takes the permission {identity.WRITE_POLICIES}.")

@@ -18,17 +18,8 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from rich.console import Console
 
+from lasting_memory import settings
 from lasting_memory.recall import message_text
-from lasting_memory.settings import (
-    SettingsError,
-    agent_graphs,
-    check_server,
-    dev_address,
-    given_token,
-    load_settings,
-    local_environ,
-    unanswered,
-)
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
@@ -111,14 +102,14 @@ def converse(chat: Chat, runner: asyncio.Runner) -> None:
         except KeyboardInterrupt:
             out.print("\n(stopped)", style="dim")
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
-            out.print(unanswered(error), style="red")
+            out.print(settings.unanswered(error), style="red")
 
 
 def dev_token(identity: str, org: str | None) -> str:
     """A development token of somebody, of DEFAULT_ORG if no organization is given. Raises `SettingsError`."""
-    org = org or load_settings(local_environ()).default_org
+    org = org or settings.load_settings(settings.local_environ()).default_org
     if ":" in org or not org.isascii():  # with a colon it would be another person of another organization
-        raise SettingsError(f"ORG is {org!r}; a development token can only carry an organization in ASCII without a colon.")
+        raise settings.SettingsError(f"ORG is {org!r}; in a development token it is ASCII without a colon.")
     return f"dev:{org}:{quote(identity, safe='')}"
 
 
@@ -127,25 +118,25 @@ def main() -> str | None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--as", dest="identity", help="who to be, e.g. alice@example.com (default: whom TOKEN names)")
     parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
-    parser.add_argument("--url", default=dev_address(), help="the server's address (default: the one `make dev` started)")
+    parser.add_argument("--url", default=settings.dev_address(), help="the server's address (default: that of `make dev`)")
     parser.add_argument("--graph", help="with which agent (default: the first one in langgraph.json)")
     args = parser.parse_args()
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:
-            check_server(args.url)
-            token = dev_token(args.identity, args.org) if args.identity else given_token()
+            settings.check_server(args.url)
+            token = dev_token(args.identity, args.org) if args.identity else settings.given_token()
             if not token:
                 return NOBODY
             client = get_client(url=args.url, api_key=None, headers={"Authorization": f"Bearer {token}"})
             closing.callback(lambda: runner.run(client.aclose()))
             person = runner.run(client.http.get("/memory/me"))
             out.print(f"Talking to {args.url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim")
-            converse(Chat(client, args.graph or agent_graphs(Path())[0]), runner)
+            converse(Chat(client, args.graph or settings.agent_graphs(Path())[0]), runner)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             hint = " AS= makes a development token; give your identity provider's with TOKEN= in place of it."
             refused = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
-            return unanswered(error) + (hint if refused and args.identity else "")
-        except SettingsError as error:
+            return settings.unanswered(error) + (hint if refused and args.identity else "")
+        except settings.SettingsError as error:
             return str(error)
     return None
 

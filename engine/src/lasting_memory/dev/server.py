@@ -19,15 +19,7 @@ from typing import IO, Any
 
 import httpx
 
-from lasting_memory.settings import (
-    DEV_ADDRESS,
-    ENGINE,
-    SettingsError,
-    dev_address,
-    load_settings,
-    local_environ,
-    project_config,
-)
+from lasting_memory import settings
 
 FIRST_PORT, PORTS = 2024, 100
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
@@ -36,7 +28,7 @@ START_SECONDS, STOP_SECONDS = 60, 20
 APP = "lasting_memory.dev.app:app"
 # What `make dev-postgres` adds to langgraph.json. It can be taken off, so nothing here imports it.
 POSTGRES = "lasting_memory.postgres.store"
-ON_POSTGRES = {name: {"path": f"{ENGINE}/postgres/store.py:{name}"} for name in ("store", "checkpointer")}
+ON_POSTGRES = {name: {"path": f"{settings.ENGINE}/postgres/store.py:{name}"} for name in ("store", "checkpointer")}
 # `langgraph dev` waits for every answer before it ends, and so for a model that hangs. This one waits a second.
 SERVER = """import functools, langgraph_api.cli, langgraph_cli.cli
 langgraph_api.cli.run_server = functools.partial(langgraph_api.cli.run_server, timeout_graceful_shutdown=1)
@@ -64,7 +56,7 @@ def only_server() -> IO[str]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        sys.exit(f"A server of this folder runs already, at {dev_address()}; two would overwrite each other's files.")
+        sys.exit(f"A server of this folder runs already, at {settings.dev_address()}; two would overwrite each other's files.")
     return lock
 
 
@@ -77,13 +69,13 @@ def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]
 
 def start(port: int, lock: IO[str], *, postgres: bool) -> subprocess.Popen[bytes]:
     """`langgraph dev` on `port`, which holds the folder's lock, too."""
-    path, deployed = DEV_ADDRESS.parent / "langgraph.json", project_config(Path())
+    path, deployed = settings.DEV_ADDRESS.parent / "langgraph.json", settings.project_config(Path())
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
     command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
     return subprocess.Popen(  # noqa: S603
         [*command, "--n-jobs-per-worker", JOBS],
-        env=local_environ(),
+        env=settings.local_environ(),
         start_new_session=True,
         pass_fds=[lock.fileno()],
     )
@@ -109,12 +101,12 @@ def serve(server: subprocess.Popen[bytes], url: str) -> None:
             if httpx.get(f"{url}/ok", trust_env=False).is_success:
                 break
         time.sleep(0.2)
-    DEV_ADDRESS.write_text(url, "utf-8")
+    settings.DEV_ADDRESS.write_text(url, "utf-8")
     if subprocess.run([sys.executable, "-m", "seeds", "--url", url], check=False).returncode:  # noqa: S603
         sys.exit("The server was not seeded; the reason is above.")
     has_page = httpx.get(f"{url}/app", trust_env=False).is_success
     page = f"Open {url}/app to talk to the agent, and to see what it remembers. " if has_page else ""
-    somebody = TOKEN_PERSON if load_settings(local_environ()).uses_jwt else DEV_PERSON
+    somebody = TOKEN_PERSON if settings.load_settings(settings.local_environ()).uses_jwt else DEV_PERSON
     print(NEXT.format(url=url, page=page, somebody=somebody), flush=True)  # noqa: T201  # a command's answer
     server.wait()
 
@@ -129,7 +121,7 @@ def main() -> None:
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
     try:
         server = start(port, lock, postgres=args.postgres)
-    except SettingsError as error:
+    except settings.SettingsError as error:
         sys.exit(str(error))
     try:
         serve(server, f"http://{HOST}:{port}")

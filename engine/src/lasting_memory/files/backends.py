@@ -3,38 +3,19 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from deepagents.backends import StateBackend, StoreBackend
-from deepagents.backends.protocol import (
-    DeleteResult,
-    EditResult,
-    FileData,
-    FileDownloadResponse,
-    GlobResult,
-    GrepResult,
-    LsResult,
-    ReadResult,
-    WriteResult,
-)
+from deepagents.backends import StateBackend, StoreBackend, protocol
+from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import file_data_to_string, perform_string_replacement
 from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, Item
 
-from lasting_memory import journal
+from lasting_memory import journal, validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import NotAMemberError
-from lasting_memory.validation import (
-    MAX_FILE_BYTES,
-    MAX_INPUT_BYTES,
-    RefusedWrite,
-    before_write,
-    check_path,
-    check_room,
-    file_bytes,
-    stored_file,
-)
+from lasting_memory.validation import RefusedWrite
 
 Gate = Callable[[BaseStore], Awaitable[str | None]]
 StoreOverride = Callable[[], BaseStore | None]
@@ -89,7 +70,7 @@ class ScopedFiles(StoreBackend):
         """Raise `RefusedWrite` for a path that may not be written."""
         if reason := self._unavailable():
             raise RefusedWrite(reason)
-        check_path(path)
+        validation.check_path(path)
         if self._gate and (reason := await self._gate(self._get_store())):
             raise RefusedWrite(f"Permission denied for '{path}': {reason}")
 
@@ -99,28 +80,30 @@ class ScopedFiles(StoreBackend):
 
     write = edit = delete = upload_files = download_files = _refuse
 
-    async def als(self, path: str) -> LsResult:
+    async def als(self, path: str) -> protocol.LsResult:
         reason = self._unavailable()
-        return LsResult(error=f"Error: {reason}") if reason else await super().als(path)
+        return protocol.LsResult(error=f"Error: {reason}") if reason else await super().als(path)
 
-    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
+    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> protocol.ReadResult:
         reason = self._unavailable()
-        return ReadResult(error=f"Error: {reason}") if reason else await super().aread(file_path, offset, limit)
+        return protocol.ReadResult(error=f"Error: {reason}") if reason else await super().aread(file_path, offset, limit)
 
     # A search of everything comes here, too, and has results of other folders.
     async def agrep(
         self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
-    ) -> GrepResult:
-        return GrepResult(matches=[]) if self._unavailable() else await super().agrep(pattern, path, glob, max_count=max_count)
+    ) -> protocol.GrepResult:
+        if self._unavailable():
+            return protocol.GrepResult(matches=[])
+        return await super().agrep(pattern, path, glob, max_count=max_count)
 
-    async def aglob(self, pattern: str, path: str | None = None) -> GlobResult:
-        return GlobResult(matches=[]) if self._unavailable() else await super().aglob(pattern, path)
+    async def aglob(self, pattern: str, path: str | None = None) -> protocol.GlobResult:
+        return protocol.GlobResult(matches=[]) if self._unavailable() else await super().aglob(pattern, path)
 
-    async def awrite(self, file_path: str, content: str) -> WriteResult:
+    async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
         error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
-        return WriteResult(error=error) if error else WriteResult(path=file_path)
+        return protocol.WriteResult(error=error) if error else protocol.WriteResult(path=file_path)
 
-    async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
+    async def aedit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> protocol.EditResult:
         count = 0
 
         def change(before: FileData | None) -> FileData:
@@ -129,9 +112,9 @@ class ScopedFiles(StoreBackend):
             return FileData(content=text, encoding="utf-8")
 
         error = await self._adone(file_path, change)
-        return EditResult(error=error) if error else EditResult(path=file_path, occurrences=count)
+        return protocol.EditResult(error=error) if error else protocol.EditResult(path=file_path, occurrences=count)
 
-    async def adelete(self, file_path: str) -> DeleteResult:
+    async def adelete(self, file_path: str) -> protocol.DeleteResult:
         """Delete the file at a path, or all files of the folder."""
         base = file_path.rstrip("/")
         try:
@@ -141,13 +124,15 @@ class ScopedFiles(StoreBackend):
             for item in wanted:
                 await self.aremove(item)
         except ValueError as error:
-            return DeleteResult(error=f"Error: {error}")
-        return DeleteResult(path=file_path) if wanted else DeleteResult(error=f"Error: File '{file_path}' not found")
+            return protocol.DeleteResult(error=f"Error: {error}")
+        if not wanted:
+            return protocol.DeleteResult(error=f"Error: File '{file_path}' not found")
+        return protocol.DeleteResult(path=file_path)
 
-    async def adownload_files(self, paths: list[str]) -> list[FileDownloadResponse]:
+    async def adownload_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
         if reason := self._unavailable():
-            return [FileDownloadResponse(path=path, error=reason) for path in paths]
+            return [protocol.FileDownloadResponse(path=path, error=reason) for path in paths]
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
@@ -166,11 +151,11 @@ class ScopedFiles(StoreBackend):
 
         def checked(before: FileData | None) -> FileData | None:
             after = change(before)
-            before_write(self._deployment, shown, after and after["content"], author)
+            validation.before_write(self._deployment, shown, after and after["content"], author)
             return after
 
         def room(files: Sequence[Item], file: FileData) -> None:
-            check_room(files, path, len(file["content"].encode()), limits)
+            validation.check_room(files, path, len(file["content"].encode()), limits)
 
         return await journal.change(
             store, namespace, path, checked, author, room=room, expect=expect, began=self._began(), limits=limits
@@ -189,9 +174,9 @@ class ScopedFiles(StoreBackend):
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
         try:
-            stored_file(item)
+            validation.stored_file(item)
         except ValueError:  # no file, and without a history
-            before_write(self._deployment, f"{self._route}{item.key}", None, self._author())
+            validation.before_write(self._deployment, f"{self._route}{item.key}", None, self._author())
             await self._get_store().adelete(item.namespace, item.key)
         else:
             await self.arevise(item.key, lambda _: None)
@@ -200,7 +185,7 @@ class ScopedFiles(StoreBackend):
         return (self._override() if self._override else None) or super()._get_store()
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
-        return stored_file(store_item)
+        return validation.stored_file(store_item)
 
     async def _adone(self, path: str, change: Change) -> str | None:
         """Change a file; the reason of a refusal, or None."""
@@ -211,13 +196,13 @@ class ScopedFiles(StoreBackend):
         return None
 
 
-def _downloaded(path: str, item: object) -> FileDownloadResponse:
+def _downloaded(path: str, item: object) -> protocol.FileDownloadResponse:
     if not isinstance(item, Item):
-        return FileDownloadResponse(path=path, error="file_not_found")
+        return protocol.FileDownloadResponse(path=path, error="file_not_found")
     try:
-        return FileDownloadResponse(path=path, content=file_bytes(stored_file(item)))
+        return protocol.FileDownloadResponse(path=path, content=validation.file_bytes(validation.stored_file(item)))
     except ValueError as error:
-        return FileDownloadResponse(path=path, error=str(error))
+        return protocol.FileDownloadResponse(path=path, error=str(error))
 
 
 def _replaced(path: str, before: FileData | None, old: str, new: str, *, replace_all: bool) -> tuple[str, int]:
@@ -237,9 +222,9 @@ def _check_replacement(path: str, content: str, old: str, new: str, *, replace_a
     """Raise `RefusedWrite` for a replacement that could turn 256 KiB into gigabytes."""
     times = content.count(old) if old and replace_all else 1
     size = len(content) + times * (len(new) - len(old))
-    if size > max(MAX_FILE_BYTES, len(content)):
+    if size > max(validation.MAX_FILE_BYTES, len(content)):
         raise RefusedWrite(
-            f"{path} was not written: {size:,} characters, of {MAX_FILE_BYTES:,} bytes at most; split it by topic."
+            f"{path} was not written: {size:,} characters, of {validation.MAX_FILE_BYTES:,} bytes at most; split it by topic."
         )
 
 
@@ -265,25 +250,25 @@ class ThreadFiles(StateBackend):
         if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
             raise RefusedWrite(f"This thread's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some.")
         for path in update:
-            check_path(path)
-            most = MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else MAX_FILE_BYTES
+            validation.check_path(path)
+            most = validation.MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else validation.MAX_FILE_BYTES
             if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
                 raise RefusedWrite(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
         super()._send_files_update(update)
 
-    def write(self, file_path: str, content: str) -> WriteResult:
+    def write(self, file_path: str, content: str) -> protocol.WriteResult:
         try:
             return super().write(file_path, content)
         except RefusedWrite as error:
-            return WriteResult(error=f"Error: {error}")
+            return protocol.WriteResult(error=f"Error: {error}")
 
-    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> EditResult:
+    def edit(self, file_path: str, old_string: str, new_string: str, replace_all: bool = False) -> protocol.EditResult:
         try:
             if file := self._read_files().get(file_path):
                 _check_replacement(file_path, file_data_to_string(file), old_string, new_string, replace_all=replace_all)
             return super().edit(file_path, old_string, new_string, replace_all)
         except RefusedWrite as error:
-            return EditResult(error=f"Error: {error}")
+            return protocol.EditResult(error=f"Error: {error}")
 
 
 def scratch_size(file: object) -> int:
@@ -294,7 +279,7 @@ def scratch_size(file: object) -> int:
 
 def _is_plain(path: str) -> bool:
     try:
-        check_path(path)
+        validation.check_path(path)
     except RefusedWrite:
         return False
     return True

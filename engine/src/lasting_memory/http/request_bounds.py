@@ -20,10 +20,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lasting_memory.auth.admission import BYTES_PER_REQUEST, Person, admission
+from lasting_memory.auth.admission import BYTES_PER_REQUEST, admission
 from lasting_memory.http.dev_guard import is_in_process
 from lasting_memory.limits import Limits
-from lasting_memory.people.identity import claim
+from lasting_memory.people.identity import Actor, claim
 from lasting_memory.validation import MAX_INPUT_BYTES
 
 # Bytes of a document to import.
@@ -159,12 +159,12 @@ class _Bounded(ExitStack):
         self._refusal: HTTPException | None = None
 
     @property
-    def _person(self) -> Person | None:
+    def _person(self) -> Actor | None:
         """Whose share it takes, once they are signed in. Studio has none."""
         user = self._scope.get("user")
         if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
             return None
-        return org_id, user.identity
+        return Actor(user.identity, org_id)
 
     async def carry_out(self, app: ASGIApp) -> None:
         """Have the app answer the request, or refuse it."""

@@ -184,7 +184,7 @@ def alone(what: str) -> Any:
     """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
 
     async def only(caller: Caller) -> AsyncIterator[None]:
-        with admission(caller.deployment.limits).under_way((caller.actor.org_id, caller.actor.user_id), what):
+        with admission(caller.deployment.limits).under_way(caller.actor, what):
             yield
 
     return Depends(only)
