@@ -8,7 +8,7 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -16,8 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
 import httpx
+from annotated_types import Predicate
 from croniter import croniter
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 ENGINE = Path(__file__).parent
@@ -42,17 +43,6 @@ def is_loopback(name: str) -> bool:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def _that(holds: Callable[[str], object]) -> AfterValidator:
-    """Takes a text for which `holds` is true. What to use instead is the field's description."""
-
-    def check(text: str) -> str:
-        if not holds(text):
-            raise ValueError
-        return text
-
-    return AfterValidator(check)
 
 
 def _fires(cron: str) -> bool:
@@ -92,7 +82,7 @@ class Settings:
     """The environment: each field is the variable of its name in capitals. The defaults are of a start without any key."""
 
     agent_model: _Model | None = _MODEL
-    auth_jwks_url: Annotated[str, _that(_is_key_set)] | None = Field(
+    auth_jwks_url: Annotated[str, Predicate(_is_key_set)] | None = Field(
         default=None, description="the https:// address of your identity provider's key set"
     )
     # HS256 keys shorter than the hash are guessable (RFC 7518, section 3.2).
@@ -101,7 +91,7 @@ class Settings:
     auth_audience: str | None = None
     auth_org_claim: str = "org_id"
     auth_permissions_claim: str = "permissions"
-    default_org: Annotated[str, _that(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] = Field(
+    default_org: Annotated[str, Predicate(lambda text: len(text.encode()) <= _MAX_ORG_BYTES)] = Field(
         default="default", description=f"at most {_MAX_ORG_BYTES} bytes of UTF-8"
     )
     operators: frozenset[str] = frozenset()
@@ -117,15 +107,15 @@ class Settings:
     consolidate_after_seconds: int = Field(
         default=300, ge=0, lt=10**9, description="a whole number of seconds, e.g. 300, or 0 to turn it off"
     )
-    consolidation_schedule: Annotated[str, _that(_fires)] | None = Field(
+    consolidation_schedule: Annotated[str, Predicate(_fires)] | None = Field(
         default=None, description="five cron fields, e.g. 0 3 * * *, or leave it empty for none"
     )
-    consolidation_timezone: Annotated[str, _that(_is_timezone)] = Field(
+    consolidation_timezone: Annotated[str, Predicate(_is_timezone)] = Field(
         default="UTC", description="an IANA name, e.g. Europe/Berlin, or leave it empty for UTC"
     )
     consolidation_review: Literal["off", "on"] = "off"
     # Of Postgres for development, which can be taken off.
-    memory_postgres_uri: Annotated[str, _that(_is_postgres)] | None = Field(
+    memory_postgres_uri: Annotated[str, Predicate(_is_postgres)] | None = Field(
         default=None, repr=False, description="postgresql://user:password@host:5432/database"
     )
     # The platform sets the rest; `.env` cannot. Whether this is `langgraph dev`, and reachable from other machines
