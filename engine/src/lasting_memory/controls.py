@@ -7,7 +7,7 @@ copies a thread's metadata to its runs, and to copies of the thread.
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -131,7 +131,7 @@ async def delete_temporary(
 ) -> int:
     """Delete temporary conversations, the actor's or all, so many hours after their last turn. Returns their number."""
     before = (now or datetime.now(UTC)) - timedelta(hours=hours)
-    wanted: dict[str, Any] = {TEMPORARY: True} | ({"user_id": actor.user_id, "org_id": actor.org_id} if actor else {})
+    wanted: dict[str, Any] = {TEMPORARY: True} | (asdict(actor) if actor else {})
     return len(await delete_idle(client, wanted, before))
 
 

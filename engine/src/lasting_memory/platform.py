@@ -26,8 +26,9 @@ logger = logging.getLogger("memory")
 SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
 
 _IDS = 1_000
-# How many runs go on in each thread, by its id; None in a deployment.
-_GOING: Counter[str] | None = None
+# How many runs go on in each thread, whoever's, by its id; None where the platform's own status of a thread says whether one
+# does. `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
+runs_going: Counter[str] | None = None
 _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
 
 
@@ -128,21 +129,6 @@ def log_no_queries() -> None:
 
     for handler in logging.getLogger().handlers:
         handler.addFilter(without_query)
-
-
-def count_runs_going() -> Counter[str]:
-    """How many runs go on in each thread, by its id; for `langgraph dev`, which counts them here from now on."""
-    global _GOING  # noqa: PLW0603  # None in a deployment
-    _GOING = Counter() if _GOING is None else _GOING
-    return _GOING
-
-
-def threads_going() -> set[str] | None:
-    """The threads in which a run goes on, whoever's; None where the platform's own status of a thread says it.
-
-    `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
-    """
-    return None if _GOING is None else {thread_id for thread_id, runs in _GOING.items() if runs > 0}
 
 
 async def drop_checkpoints() -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
@@ -57,8 +57,7 @@ class Owner:
 
     def context(self) -> dict[str, str]:
         """A context that names this owner. It counts in operators' runs; other people's runs are always their own."""
-        named = {"user_id": self.actor.user_id, "org_id": self.actor.org_id}
-        return named | ({"assistant_id": self.assistant_id} if self.assistant_id else {})
+        return asdict(self.actor) | ({"assistant_id": self.assistant_id} if self.assistant_id else {})
 
 
 def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -> Owner:
@@ -107,7 +106,7 @@ async def start(
 
 async def _runs(owner: Owner, client: LangGraphClient) -> tuple[str, list[Run], list[Run]]:
     """Id of the owner's consolidation thread, which its first run creates, and its pending and running runs."""
-    metadata = {"user_id": owner.actor.user_id, "org_id": owner.actor.org_id, "consolidates": owner.assistant_id or "all"}
+    metadata = {**asdict(owner.actor), "consolidates": owner.assistant_id or "all"}
     known = await client.threads.search(
         metadata=metadata, limit=1, sort_by="created_at", sort_order="asc", select=["thread_id"]
     )

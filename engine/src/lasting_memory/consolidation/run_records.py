@@ -3,13 +3,11 @@
 import json
 import logging
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from langgraph.store.base import BaseStore, PutOp, SearchItem
-from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
@@ -60,9 +58,6 @@ class Record:
         logger.info("consolidation %s", json.dumps(told))
 
 
-_RECORDS = TypeAdapter(Record)
-
-
 def now() -> str:
     return datetime.now(UTC).isoformat()
 
@@ -78,12 +73,9 @@ async def keep(store: BaseStore, actor: identity.Actor, record: Record, rules: C
 async def records(
     store: BaseStore, actor: identity.Actor, rules: Consolidation = DEFAULT_CONSOLIDATION
 ) -> list[dict[str, Any]]:
-    """A person's last records that can be read, newest first."""
-    kept = list[dict[str, Any]]()
-    for item in (await _newest_first(store, actor, rules))[: rules.records_kept]:
-        with suppress(ValidationError):
-            kept.append(asdict(_RECORDS.validate_python(item.value)))
-    return kept
+    """A person's last records, newest first."""
+    newest = (await _newest_first(store, actor, rules))[: rules.records_kept]
+    return [{**asdict(Record("", "")), **item.value} for item in newest]
 
 
 async def _newest_first(store: BaseStore, actor: identity.Actor, rules: Consolidation) -> list[SearchItem]:

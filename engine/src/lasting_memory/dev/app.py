@@ -5,6 +5,7 @@ Plain `langgraph dev` works without this, with the errors that the functions des
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,7 +35,8 @@ def _know_which_runs_go_on() -> None:
     """It calls a thread idle while a cancelled run goes on in it, and forgetting would not wait. And if nobody streams a run
     that is rolled back, it deletes the run at once, as if it had not begun; its thread stayed busy for ever.
     """
-    enter, going = ops.Runs.enter, platform.count_runs_going()
+    enter, going = ops.Runs.enter, Counter[str]()
+    platform.runs_going = going
 
     @asynccontextmanager
     async def enter_counted(run_id: Any, thread_id: Any, *args: Any) -> AsyncIterator[Any]:

@@ -82,10 +82,11 @@ async def _stop_runs(client: LangGraphClient, actor: identity.Actor, deadline: f
 
 async def _busy(client: LangGraphClient, actor: identity.Actor) -> tuple[set[str], set[str]]:
     """The person's threads that the platform calls busy, and those in which a run goes on."""
-    busy, going = await _own(client, actor, status="busy"), platform.threads_going()
-    if going is None:
+    busy = await _own(client, actor, status="busy")
+    if platform.runs_going is None:
         return busy, busy
-    return busy, await _own(client, actor, ids=list(going)) if going else set()
+    going = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
+    return busy, await _own(client, actor, ids=going) if going else set()
 
 
 async def _own(client: LangGraphClient, actor: identity.Actor, **wanted: Any) -> set[str]:
