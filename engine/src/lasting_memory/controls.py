@@ -166,8 +166,6 @@ async def delete_idle(
 # --- The used share of a memory's quota
 
 NEARLY_FULL = 0.8
-# UTF-8 bytes of memory beyond which consolidation merges and shortens the oldest topics.
-SHORTEN_ABOVE_BYTES = 262_144
 
 
 def usage_of(files: Sequence[Item], limits: Limits) -> dict[str, int]:

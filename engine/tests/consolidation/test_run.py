@@ -13,17 +13,16 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langchain_core.messages import HumanMessage
 from langchain_core.utils.uuid import uuid7
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import records
-from lasting_memory.consolidation.drafts import shorten
 from lasting_memory.consolidation.graph import build_consolidation_agent
 from lasting_memory.consolidation.guard import Changed
 from lasting_memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
-from lasting_memory.controls import SHORTEN_ABOVE_BYTES, usage_of
+from lasting_memory.controls import usage_of
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author
@@ -345,23 +344,6 @@ async def test_of_two_runs_at_once_one_is_committed(run: Runs, store: BaseStore,
     await run("r1", [talk("t", "dill")])
     assert await text(store) == "- dill\n"
     assert sorted(record["status"] for record in await records(store, ALICE)) == ["done", "undone"]
-
-
-def topic(key: str, size: int, at: str) -> Item:
-    now = datetime.now(UTC)
-    return Item(value={"content": "x" * size, "modified_at": at}, key=key, namespace=FILES, created_at=now, updated_at=now)
-
-
-def test_consolidation_is_asked_to_shorten_the_oldest_topics() -> None:
-    """Consolidation is asked to shorten the oldest topics where memory is over its budget."""
-    topics = [topic(f"/topics/{n}.md", SHORTEN_ABOVE_BYTES // 8, f"2026-01-0{n}") for n in (7, 3, 5, 1, 2, 4, 6)]
-    files = {item.key: item for item in [*topics, topic("/topics/index.md", 10, "2025"), topic("/preferences.md", 10, "2025")]}
-    assert shorten(deployed(), files) == ""
-    files["/topics/8.md"] = topic("/topics/8.md", SHORTEN_ABOVE_BYTES // 4, "2026-01-08")
-    asked = shorten(deployed(), files)
-    assert ", ".join(f"/memories/topics/{n}.md" for n in range(1, 6)) in asked
-    assert "topics/6.md" not in asked
-    assert "{" not in asked
 
 
 async def test_as_many_proposals_wait_as_may(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:

@@ -25,21 +25,18 @@ from lasting_memory.consolidation.planning import Owner
 from lasting_memory.consolidation.proposals import files_of
 from lasting_memory.consolidation.run_records import Record
 from lasting_memory.consolidation.taken_back import Dated, shown_lines
-from lasting_memory.controls import SHORTEN_ABOVE_BYTES
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context
 from lasting_memory.recall import rank
-from lasting_memory.validation import RefusedWrite, content_size
+from lasting_memory.validation import RefusedWrite
 
 TOOL = "search_recent_conversations"
 NOTHING_NEW = "Nothing is new since the last consolidation."
 # What a batch is made of: what is new in conversations; all of memory; a text that the person brought from another assistant.
 Kind = Literal["conversations", "tidy", "bring"]
 _TASKS: dict[Kind, str] = {kind: f"consolidation_{kind}.md" for kind in ("tidy", "bring")}
-# Topics to shorten at once.
-TOPICS_SHORTENED = 5
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
 _REASON_CHARS = 200
@@ -158,22 +155,9 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 def task(deployment: Deployment, draft: Draft) -> str:
     """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
     text = deployment.prompt(_TASKS.get(draft.kind, "consolidation_task.md")).replace("{count}", str(len(draft.shown)))
-    text += "" if draft.source else shorten(deployment, draft.base)
     if not draft.refused:
         return text
     return f"{text}\n{deployment.prompt('consolidation_retry.md').replace('{reason}', draft.refused)}"
-
-
-def shorten(deployment: Deployment, files: Mapping[str, Item]) -> str:
-    """The request to shorten memory that is over its budget, or "". Blocks."""
-    size = sum(map(content_size, files.values()))
-    if size <= SHORTEN_ABOVE_BYTES:
-        return ""
-    oldest = sorted(_topics(files), key=lambda item: str(item.value.get("modified_at", "")))[:TOPICS_SHORTENED]
-    named = ", ".join(f"/memories{item.key}" for item in oldest)
-    text = deployment.prompt("consolidation_shorten.md")
-    text = text.replace("{bytes}", f"{size:,}").replace("{budget}", f"{SHORTEN_ABOVE_BYTES:,}")
-    return f"\n{text.replace('{topics}', named)}"
 
 
 def shown_text(
@@ -186,7 +170,8 @@ def shown_text(
     limits: Limits,
 ) -> str:
     """The conversations, the topic files with the most words in common, and what the person took back. Blocks."""
-    text, texts = talk, [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in _topics(files)]
+    topics = [item for key, item in files.items() if key.startswith("/topics/") and key != "/topics/index.md"]
+    text, texts = talk, [(f"/memories{item.key}", file_text(f"/memories{item.key}", item)) for item in topics]
     best = rank(talk, [f"{path} {content}" for path, content in texts])[: rules.topic_files_shown]
     if best:
         text += f"\n\n# Files about the same\n\n{sections([texts[i] for i, _ in best], limits.memory_block_bytes)[0]}"
@@ -198,10 +183,6 @@ def whole_memory(files: Mapping[str, Item], taken: Sequence[Dated], *, rules: Co
     paths = {f"/memories{key}": item for key, item in sorted(files.items()) if not key.startswith("/skills/")}
     text, _ = sections([(path, file_text(path, item)) for path, item in paths.items()], rules.batch_tokens * CHARS_PER_TOKEN)
     return f"{text}\n\n# Taken back\n\n{shown_lines(taken, ())}" if taken else text
-
-
-def _topics(files: Mapping[str, Item]) -> list[Item]:
-    return [item for key, item in files.items() if key.startswith("/topics/") and key != "/topics/index.md"]
 
 
 def consolidation_tools(drafts: Drafts) -> list[BaseTool]:

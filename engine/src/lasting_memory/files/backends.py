@@ -248,7 +248,9 @@ class ThreadFiles(StateBackend):
         after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
         totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
         if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
-            raise RefusedWrite(f"This thread's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some.")
+            raise RefusedWrite(
+                f"This conversation's files would have {totals[1]:,} bytes of {MAX_SCRATCH_BYTES:,}; delete some."
+            )
         for path in update:
             validation.check_path(path)
             most = validation.MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else validation.MAX_FILE_BYTES
