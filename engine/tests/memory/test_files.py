@@ -203,8 +203,7 @@ async def test_a_client_s_files_under_a_route_are_not_seen(graph: BuildGraph, mo
 async def test_files_of_a_conversation_are_bounded_each_and_all_together(
     graph: BuildGraph, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (files_module, validation):
-        monkeypatch.setattr(module, "MAX_FILE_BYTES", 1_000)
+    monkeypatch.setattr(validation, "MAX_FILE_BYTES", 1_000)
     monkeypatch.setattr(files_module, "MAX_SCRATCH_BYTES", 4_200)
 
     def write(path: str, content: str) -> list[ToolCall]:
