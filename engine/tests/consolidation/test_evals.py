@@ -198,6 +198,19 @@ def test_the_summary_says_what_passed_by_kind_what_it_cost_and_what_is_different
     assert [line[0] for line in map(str.split, table(now, {}))] == ["kind", "update", "drop", "all"]
 
 
+@pytest.mark.server
+async def test_memory_is_tidied_and_judged(server: DevServer, model: ScriptedAnthropic) -> None:
+    case = BY_NAME["what stands twice, in the wrong place, or is over"]
+    over = ToolCall("forget_lines", {"path": "/memories/topics/home.md", "reason": "outdated", "because": "2021 is over",
+        "lines": ["- The viewing of the flat is on 3 March 2021"]})  # fmt: skip
+    double = ToolCall("forget_lines", {"path": "/memories/preferences.md", "reason": "outdated", "because": "said above",
+        "lines": ["- Keep answers short"]})  # fmt: skip
+    files = [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in case.right.items()]
+    model.script("Tidy this person's memory", [over, double, *files], [Text("done")])
+    outcome = await run_case(server, case)
+    assert case.problems(outcome.files, outcome.threads) == []
+
+
 # --- `make eval` ------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from lasting_memory.agent.blocks import shown
 
-Category = Literal["keep", "update", "drop", "never_store", "taken_back", "search"]
+Category = Literal["keep", "update", "drop", "never_store", "taken_back", "search", "tidy"]
 _OURS = Path(__file__).parent / "cases.yaml"
 Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
@@ -38,7 +38,7 @@ def filled(text: str, threads: Sequence[Thread]) -> str:
     """A text with the day and the thread ids of a run in place of `{today}` and `{thread:0}`."""
     for number, thread in enumerate(threads):
         text = text.replace(f"{{thread:{number}}}", thread.thread_id)
-    return text.replace("{today}", threads[-1].day)
+    return text.replace("{today}", threads[-1].day if threads else "")
 
 
 class Check(BaseModel):
@@ -134,7 +134,7 @@ class Case(BaseModel):
 
     name: str
     category: Category
-    conversations: Annotated[list[Turns], Field(min_length=1)]
+    conversations: list[Turns] = []
     memory: dict[str, str] = {}
     person: list[Act] = []
     policies: str | None = None
@@ -146,6 +146,8 @@ class Case(BaseModel):
     def _has_an_answer_if_it_asks(self) -> Case:
         if not self.question and {check.place for check in self.expect} & {"answer", "searches"}:
             raise ValueError(f"{self.name} expects an answer; give it a question")
+        if not self.conversations and self.category != "tidy":
+            raise ValueError(f"{self.name} has no conversations; give it some, or the category tidy")
         return self
 
     def problems(self, now: Files, threads: Sequence[Thread]) -> list[str]:

@@ -4,6 +4,7 @@ page would; then consolidation over all of it, and the files back.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
 
 PERSON = "person@example.com"
 _LOG_LINES = 30
+_TIDY_SECONDS = 600
 _LOOKS = ("search_past_conversations", "read_conversation")
 COSTS = ("model_calls", "input_tokens", "output_tokens")
 
@@ -61,6 +63,8 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
         for act in case.person:
             if act.after == number:
                 await _do(server, client, act, threads, org)
+    if case.category == "tidy":
+        await _tidy(server, client)
     found = await _ask(client, case.question) if case.question else await _consolidate(server, client)
     items = (await operator.store.search_items(namespace, limit=DEFAULTS.max_files))["items"]
     runs = (await _call(client, "GET", "/memory/consolidations"))["consolidations"]
@@ -77,6 +81,19 @@ async def _ask(client: LangGraphClient, question: str) -> dict[str, str]:
     calls = [call for message in values["messages"] for call in message.get("tool_calls") or []]
     searches = [f"{call['name']} {json.dumps(call['args'], ensure_ascii=False)}" for call in calls if call["name"] in _LOOKS]
     return {"answer": message_text(values["messages"][-1]["content"]), "searches": "\n".join(searches)}
+
+
+async def _tidy(server: DevServer, client: LangGraphClient) -> None:
+    """Have memory tidied, and accept what that proposes."""
+    await _call(client, "POST", "/memory/consolidate", {"tidy": "true"})
+    async with asyncio.timeout(_TIDY_SECONDS):
+        while not (done := (await _call(client, "GET", "/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110  # the server's
+            await asyncio.sleep(1)
+    if done[0]["status"] == "failed":
+        log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
+        raise RuntimeError(f"The tidy failed ({done[0]['reason']}). The end of the server's log:\n{log}")
+    for proposal in (await _call(client, "GET", "/memory/proposals"))["proposals"]:
+        await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": True})
 
 
 async def _consolidate(server: DevServer, client: LangGraphClient) -> dict[str, str]:
