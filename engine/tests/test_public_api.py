@@ -55,7 +55,7 @@ Middleware = AgentMiddleware[Any, Any, Any]
 SIGNATURES = {
     "Author": "(kind, user_id=..., run_id=..., thread_id=...)",
     "Consolidation": "(*, batch_tokens=..., topic_files_shown=..., max_steps=..., removable_share=..., fact_words_kept=..., "
-    "records_kept=..., at_once=...)",
+    "records_kept=..., at_once=..., tidy_days=...)",
     "Context": "(user_id=..., org_id=..., assistant_id=..., dry_run=...)",
     "Deployment": "(folder, settings=..., schemas=..., checks=..., routes=..., limits=..., consolidation=..., "
     "offline_model=...)",
