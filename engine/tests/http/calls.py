@@ -42,6 +42,8 @@ ROUTES = [
     ("POST", "/memory/undo", {}),
     ("GET", "/memory/export", {}),
     ("POST", "/memory/import", {}),
+    ("POST", "/memory/bring", {}),
+    ("POST", "/memory/consolidate", {"tidy": "true"}),
     ("DELETE", "/memory", {}),
 ]
 

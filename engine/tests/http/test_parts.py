@@ -167,6 +167,8 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(fork: DevServer,
     async with fork.person(alice) as person, fork.person("x", headers={}) as nobody:
         assert (await person.http.get("/memory/me")).json()["agents"] == ["helpdesk", "support"]
         assert (await person.http.get("/memory/consolidations")).status_code == 404
+        none = await person.http.post("/memory/bring", json={"text": "- likes leek"})
+        assert (none.status_code, "consolidation is None" in none.json()["detail"]) == (404, True)
         assert (await person.http.get("/app")).status_code == 404
         # Its own route: the same sign-in, the same bounds.
         assert (await person.http.get("/hello")).json() == {"user": alice, "sent": 0}

@@ -73,7 +73,8 @@ async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, b
 
 def body_for(method: str, path: str) -> dict[str, Any] | None:
     bodies: dict[str, Any] = {"/memory/file": {"content": "mallory's"}, "/memory/undo": {**NOTES, "revision": 1}}
-    return {**bodies, "/memory/import": exported()}.get(path) if method in {"PUT", "POST"} else None
+    bodies |= {"/memory/import": exported(), "/memory/bring": {"text": "- likes leek"}}
+    return bodies.get(path) if method in {"PUT", "POST"} else None
 
 
 @pytest.mark.parametrize("route", ROUTES)
