@@ -13,17 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.scopes import ROUTES, Namespace, Scope, check_routes
-from lasting_memory.settings import (
-    CONSOLIDATION_GRAPH,
-    ENGINE,
-    Settings,
-    SettingsError,
-    agent_graphs,
-    load_settings,
-    registered_graphs,
-)
+from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, agent_graphs, load_settings, registered_graphs
 
 PROFILE_PATH = "/memories/profile.json"
+_ENGINE = Path(__file__).parent
 
 # Takes a file's path as the agent sees it, its new text (None: it is deleted) and who writes it. Raises `RefusedWrite`, whose
 # message says what to do instead. It may be called more than once for a write, and in several threads.
@@ -48,7 +41,7 @@ class Profile(BaseModel):
 @cache  # requests read prompts, too, in the event loop
 def _prompt(folder: Path, name: str) -> str:
     own = folder / "prompts" / name
-    return (own if own.is_file() else ENGINE / "prompts" / name).read_text("utf-8")
+    return (own if own.is_file() else _ENGINE / "prompts" / name).read_text("utf-8")
 
 
 @dataclass(frozen=True, eq=False)

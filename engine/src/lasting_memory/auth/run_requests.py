@@ -15,19 +15,7 @@ from typing import Annotated, Any, get_type_hints
 from uuid import UUID
 
 from langgraph_sdk import Auth
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-    with_config,
-)
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from lasting_memory import controls
@@ -54,9 +42,9 @@ RESERVED_PREFIXES = ("__", "langgraph_", "lc_", "ls_")
 # The platform's mark of a run whose request had a context. It strips the mark from clients' input.
 _CONTEXT_MARK = "__context_provided__"
 
-Text = Annotated[str, StringConstraints(strict=True, max_length=MAX_METADATA_CHARS, pattern=r"^[^\x00]*$")]
+Text = Annotated[str, Field(strict=True, max_length=MAX_METADATA_CHARS, pattern=r"^[^\x00]*$")]
 Id = Annotated[UUID, AfterValidator(str)]
-Number = StrictInt | StrictFloat
+Number = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True)]
 Scalar = Text | StrictBool | Number | None
 Texts = Annotated[list[Text], Field(max_length=MAX_METADATA_KEYS)]
 
@@ -119,7 +107,7 @@ OPERATORS_CONFIGURABLE: Mapping[str, Any] = {
 CONFIG: Mapping[str, Any] = {
     "tags": Texts,
     "metadata": Metadata,
-    "recursion_limit": Annotated[StrictInt, Field(ge=1, le=MAX_RECURSION_LIMIT)],
+    "recursion_limit": Annotated[int, Field(strict=True, ge=1, le=MAX_RECURSION_LIMIT)],
 }
 _CONFIGS = {
     operator: TypeAdapter[Any](_only({**CONFIG, "configurable": _only(of)}))

@@ -54,10 +54,8 @@ class Due:
 
     def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
         """The turns as the model reads them, a line each, under the conversation's date and thread."""
-        lines = [
-            f"{turn.speaker}: {_on_one_line(turn.text, rules.batch_tokens * CHARS_PER_TOKEN)}"
-            for turn in self.conversation.turns
-        ]
+        longest = rules.batch_tokens * CHARS_PER_TOKEN
+        lines = [f"{turn.speaker}: {_on_one_line(turn.text, longest)}" for turn in self.conversation.turns]
         return "\n".join([f"{self.conversation.date} thread_id={self.conversation.thread_id}", *lines])
 
 
