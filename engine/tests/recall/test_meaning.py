@@ -100,7 +100,8 @@ async def test_a_search_waits_for_embeddings_for_a_moment_only_and_they_go_on_be
     monkeypatch.setattr(retrieval, "EMBED_SECONDS", 0.05)
     embedding = Embedding()
     embedding.may_go_on.clear()
-    results = await search(embedding.store, threads, ALICE, "belt", 5, agents=["agent"])
+    async with asyncio.timeout(5):
+        results = await search(embedding.store, threads, ALICE, "belt", 5, agents=["agent"])
     assert [item.conversation.thread_id for item in results.matches] == ["car"]
     assert results.outstanding == 3
     assert "[3 older conversations are not indexed yet; search again]" in results_text("belt", results)
