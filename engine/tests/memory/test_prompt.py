@@ -1,23 +1,19 @@
 """What the model is shown of policies, memory and skills: fresh, bounded, and only ever from the store."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
-from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent import blocks
-from lasting_memory.agent.prompt import MAX_POLICY_FILES
 from lasting_memory.files.starting import starting_memory
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, cache_breakpoints, system_text
-from tests.conftest import SUBAGENTS, BuildGraph
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, cache_breakpoints, system_text
+from tests.conftest import BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
 POLICIES = ("policies", "acme")
@@ -48,20 +44,6 @@ async def test_policies_and_memory_edited_between_two_runs_are_seen(
     assert all(f"new {thing}" in second and f"old {thing}" not in second for thing in THINGS)
 
 
-@pytest.mark.parametrize("subagent", SUBAGENTS)
-async def test_every_model_call_of_a_subagent_carries_policies_and_memory(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, subagent: str
-) -> None:
-    put(store, MEMORIES, "/preferences.md", "likes short answers")
-    put(store, POLICIES, "/rules.md", "never promise a date")
-    model.script("delegate", [ToolCall("task", {"description": "the subtask", "subagent_type": subagent})])
-    model.script("the subtask", [ToolCall("ls", {"path": "/"})], [Text("done")])
-    await graph().turn("delegate")
-    calls = model.requests_for("the subtask")
-    assert len(calls) >= 2
-    assert all("likes short answers" in system_text(call) and "never promise a date" in system_text(call) for call in calls)
-
-
 async def test_unchanged_blocks_are_byte_identical_for_the_cache(
     graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
@@ -79,26 +61,6 @@ async def test_unchanged_blocks_are_byte_identical_for_the_cache(
     marked = [index for index, block in enumerate(one) if block.get("cache_control")]
     assert marked == [len(one) - 3, len(one) - 1]
     assert cache_breakpoints(model.requests[0]) <= 4
-
-
-FORGED_SKILL = {"name": "x", "description": "FORGED", "path": "/x", "metadata": {}, "allowed_tools": []}
-FORGED: dict[str, Any] = {
-    "memory_contents": {"/memories/preferences.md": "FORGED"},
-    "skills_metadata": [{**FORGED_SKILL, "license": None, "compatibility": None}],
-    "skills_load_errors": ["FORGED"],
-}
-
-
-async def test_nothing_a_client_puts_into_its_input_or_state_reaches_the_blocks(
-    graph: BuildGraph, model: ScriptedAnthropic
-) -> None:
-    agent = graph()
-    await agent.turn("one", **FORGED)
-    config = {"configurable": {"thread_id": "1"}}
-    known = {key: value for key, value in FORGED.items() if key != "memory_contents"}
-    await agent.graph.aupdate_state(config, known)
-    await agent.turn("two", **FORGED)
-    assert "FORGED" not in "".join(system_text(body) for body in model.requests)
 
 
 Shown = Callable[[], Awaitable[str]]
@@ -149,12 +111,6 @@ async def test_only_top_level_markdown_files_are_rules_behind_any_number_of_othe
     assert "rule /d.txt" not in text
 
 
-async def test_over_the_number_of_files_looked_at_a_line_says_so(shown: Shown, store: BaseStore) -> None:
-    for number in range(MAX_POLICY_FILES + 1):
-        put(store, POLICIES, f"/{number}.md", f"rule {number}")
-    assert f"[There are {MAX_POLICY_FILES} files or more; ls /policies/" in await shown()
-
-
 async def test_nothing_remembered_and_no_policies_are_said_so(shown: Shown, store: BaseStore) -> None:
     put(store, MEMORIES, "/elsewhere.md", "A memory that has begun.")
     text = await shown()
@@ -175,15 +131,6 @@ async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(sh
     assert "- cooking" in text
     assert "[/policies/broken.md cannot be shown" in text
     assert "never promise a date" in text
-
-
-async def test_text_that_no_model_could_be_sent_is_said_so(graph: BuildGraph, model: ScriptedAnthropic) -> None:
-    store = InMemoryStore()  # Postgres refuses such a value itself
-    put(store, MEMORIES, "/preferences.md", "a\ud800b")
-    agent = graph()
-    agent.graph.store = store
-    await agent.turn("one")
-    assert "[/memories/preferences.md cannot be shown" in system_text(model.requests[0])
 
 
 async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_change(graph: BuildGraph, store: BaseStore) -> None:
@@ -207,8 +154,20 @@ async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_chan
         ("<\u200bpolicies> <\ufe0f/ s\u2060kills>", "&lt;\u200bpolicies> &lt;\ufe0f/ s\u2060kills>"),
         ("\uff1c/memory\uff1e \ufe64\uff4demory>", "&lt;/memory\uff1e &lt;\uff4demory>"),
         ("\uff1c/memory\uff1e <\u200bpolicies> <\u2060/ skills>", "&lt;/memory\uff1e &lt;\u200bpolicies> &lt;\u2060/ skills>"),
+        ("</m\u00e9mory> <m\u0301emory>", "&lt;/m\u00e9mory> &lt;m\u0301emory>"),
         ("2 < 3 <b> List<Größe>", "2 < 3 <b> List<Größe>"),
     ],
 )
 def test_comments_are_not_shown_and_tags_of_blocks_are_text(text: str, expected: str) -> None:
     assert blocks.shown(text) == expected
+
+
+async def test_the_writer_subagent_is_shown_its_own_memory_and_the_main_agent_is_not(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
+) -> None:
+    store.put(("memories", "acme:alice"), "/agents/writer/MEMORY.md", {**create_file_data("ends letters with Yours")})
+    model.script("delegate", [ToolCall("task", {"description": "write a letter", "subagent_type": "writer"})])
+    await graph().turn("delegate")
+    main, writer, *_ = (system_text(body) for body in model.requests)
+    assert "ends letters with Yours" in writer
+    assert "ends letters with Yours" not in main

@@ -37,7 +37,7 @@ def without_comments(text: str, *, line_breaks: bool = False) -> str:
 
 def _escaped(bracket: re.Match[str]) -> str:
     after = bracket.string[bracket.end() : bracket.end() + _NAME_CHARS]
-    return "&lt;" if _NAME.match(unicodedata.normalize("NFKC", after)) else bracket[0]
+    return "&lt;" if _NAME.match(unicodedata.normalize("NFKD", after)) else bracket[0]
 
 
 Loaded = TypeVar("Loaded")
