@@ -1,7 +1,5 @@
 """Fixtures: the scripted model server, and the real `langgraph dev` in front of it, shared by a test session."""
 
-from __future__ import annotations
-
 import gc
 import os
 import socket
@@ -30,7 +28,7 @@ from agent import build_agent
 from lasting_memory import build_consolidation_agent
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Context
-from lasting_memory.testing import postgres
+from lasting_memory.testing import dev_server, postgres
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
@@ -45,6 +43,8 @@ def stores(*marks: pytest.MarkDecorator) -> list[object]:
     return ["memory", pytest.param("postgres", marks=[pytest.mark.postgres, *marks])]
 
 
+dev_server.queue_seconds = 0.05  # a tenth of what a turn waits on the platform's own
+
 # How long one example takes says nothing on a busy machine.
 hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
@@ -52,11 +52,7 @@ hypothesis.settings.load_profile("project")
 
 def model_env(model: ScriptedAnthropic) -> dict[str, str]:
     """Environment by which the real Anthropic client talks to the scripted server."""
-    return {
-        "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
-        "ANTHROPIC_BASE_URL": model.url,
-        "ANTHROPIC_API_KEY": "test",
-    }
+    return {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "test"}
 
 
 # What these claim does not depend on the kind of store: `make test` tries it on one, `make proof` on both.
@@ -64,7 +60,6 @@ _ON_ONE_STORE = {
     Path(__file__).parent / path
     for path in (
         "test_agent.py",
-        "test_writer.py",
         "auth/test_approvals.py",
         "http/test_requests.py",
         "http/test_views.py",
@@ -85,11 +80,7 @@ _TOGETHER = {
     f"tests/{file}.py": group
     for group, files in {
         "offline": ("page/test_person", "page/test_two_tabs", "test_offline_model"),
-        "offline, too": (
-            "page/test_controls",
-            "page/test_hostile_text",
-            "page/consolidation/test_consolidation",
-        ),
+        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/consolidation/test_consolidation"),
         "interrupting": ("auth/test_approvals", "front_ends/test_javascript", "front_ends/test_pages"),
     }.items()
     for file in files

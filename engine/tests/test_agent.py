@@ -1,28 +1,24 @@
 """The agent's own tools and wiring: asserted on the store and on what the model was shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
 from deepagents.backends.utils import create_file_data
-from langchain_anthropic import ChatAnthropic
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from langgraph.store.base import BaseStore, IndexConfig
 from langgraph.store.memory import InMemoryStore
-from pydantic import SecretStr
 
 from lasting_memory import file_system, memory_tools, middleware
 from lasting_memory.deployment import Deployment, Profile
-from lasting_memory.people.identity import Context, IdentityError
+from lasting_memory.people.identity import Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from tests.conftest import BUILDERS, BuildGraph, Graph, built_agent
+from tests.conftest import BuildGraph, Graph, built_agent
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -40,13 +36,6 @@ async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(
     told = {each["name"]: each["description"] for each in model.requests[0]["tools"]}
     assert {name: told[name] for name in said} == said
     assert told["search_memories"].startswith("Search the files under /memories/")
-
-
-def test_a_description_of_no_memory_tool_is_refused_where_the_graph_is_built() -> None:
-    with pytest.raises(ValueError, match="'append_memories'; use append_memory, save_profile, search_memories"):
-        memory_tools(deployed(), descriptions={"append_memories": "Remember."})
-    without = memory_tools(deployed(memory_writes="background"), descriptions={"append_memory": "Remember."})
-    assert [each.name for each in without] == ["search_memories"]
 
 
 def content(store: BaseStore, key: str) -> str:
@@ -122,15 +111,6 @@ async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_i
     assert "Nothing" in await indexed.call("search_memories", query="submarines")
 
 
-async def test_without_an_identity_a_run_is_an_error_and_the_model_is_not_called(
-    graph: BuildGraph, model: ScriptedAnthropic
-) -> None:
-    agent = graph()
-    with pytest.raises(IdentityError, match="No user is named"):
-        await agent.turn("one", user="")
-    assert not model.requests
-
-
 BOTH = {"append_memory", "save_profile"}
 READ_ONLY, SHARED = "you read `/memories/` and do not write it", "everybody who talks to you shares it"
 OFFERED: list[tuple[Deployment, set[str], str]] = [
@@ -153,31 +133,10 @@ async def test_tools_that_write_are_offered_where_they_may_and_the_prompt_says_s
     assert [part for part in (READ_ONLY, SHARED) if part in text] == [said] * bool(said)
 
 
-async def test_calls_made_at_once_in_one_message_lose_nothing(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
-    facts = [f"- fact {number}" for number in range(8)]
-    calls = [ToolCall("append_memory", {"path": "/memories/topics/a.md", "text": fact}) for fact in facts]
-    saves = [ToolCall("save_profile", {"profile": profile}) for profile in ({"name": "Alice"}, {"role": "pilot"})]
-    model.script("remember all of it", [*calls, *saves], [Text("done")])
-    await graph().turn("remember all of it")
-    assert sorted(content(store, "/topics/a.md").splitlines()) == facts
-    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", role="pilot")
-
-
 async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
     store.put(("memories", f"{AGENT}:acme"), "/profile.json", {**create_file_data('{"name": "Alice"}')})
     await graph(deployed(memory_scope="assistant")).turn("hello")
     assert "Alice" not in system_text(model.requests[0])
-
-
-@pytest.mark.parametrize("name", BUILDERS)
-def test_traces_carry_the_scope_and_say_which_runs_consolidate(graph: BuildGraph, name: str) -> None:
-    config = graph(build=BUILDERS[name]).graph.config
-    if name == "consolidation_agent":
-        assert {"memory_scope": "user", "consolidation": True}.items() <= config["metadata"].items()
-    assert config["metadata"]["ls_integration"] == "deepagents", "deepagents' own metadata and limits stay"
-    assert config["recursion_limit"] > 1_000
 
 
 async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(graph: BuildGraph, model: ScriptedAnthropic) -> None:
@@ -192,12 +151,3 @@ async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(graph: Bui
     said = {"messages": [{"role": "user", "content": "delegate"}]}
     await graph().graph.ainvoke(said, config, context=Context(user_id="alice", org_id="acme"))
     assert Traced.scopes == ["user"] * 3
-
-
-@pytest.mark.parametrize("build", BUILDERS.values())
-def test_a_script_that_does_not_await_the_graph_is_told_to(model: ScriptedAnthropic, build: Any) -> None:
-    called = build(deployed(), ChatAnthropic(model="claude-sonnet-4-6", base_url=model.url, api_key=SecretStr("test")))
-    called.store = InMemoryStore()
-    with pytest.raises((NotImplementedError, TypeError), match="ainvoke"):
-        called.invoke({"messages": [{"role": "user", "content": "hello"}]}, context=Context(user_id="alice"))
-    assert model.requests == []

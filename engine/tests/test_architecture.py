@@ -1,7 +1,5 @@
 """The house, where the import contracts of pyproject.toml cannot see it."""
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A fork's contract: green whatever a fork may change, red where a promise is broken."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

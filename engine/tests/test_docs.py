@@ -1,7 +1,5 @@
 """What the engine's documents say is there: settings, floors, links, modules."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -4,8 +4,6 @@ Hypothesis makes the requests from the server's own document, with another perso
 verdict comes from what attackers are answered, what the model is shown, and what the victim has before and after.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re
@@ -23,12 +21,12 @@ from hypothesis import HealthCheck, Phase, given, seed
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text
+from tests.auth.world import World, filled
 
 pytestmark = pytest.mark.server
 
@@ -111,17 +109,6 @@ class Case:
             name: value if isinstance(value, str) else json.dumps(value) for name, value in filled(self.query, names).items()
         }
         return method, str(httpx.URL(path, params=query)), filled(self.body, names)
-
-
-def filled(template: Any, names: dict[str, Any]) -> Any:
-    """The template with <name> replaced, in any depth; a text that is nothing else may become a list."""
-    if isinstance(template, dict):
-        return {key: filled(value, names) for key, value in template.items()}
-    if isinstance(template, list):
-        return [filled(value, names) for value in template]
-    if not isinstance(template, str):
-        return template
-    return names.get(template) or re.sub(r"<[\w .]+>", lambda name: str(names.get(name[0], name[0])), template)
 
 
 class Requests:
@@ -245,64 +232,28 @@ def _put(body: Any, where: str, hers: dict[str, Any]) -> Any:
     return {**body, step: _put(inner, rest, hers)} if step else {**body, **hers}
 
 
-class Victim:
-    """Somebody with a conversation, memory, policies and an assistant with a skill, as `names`, and what must not be shown."""
-
-    def __init__(self, server: DevServer) -> None:
-        mark = uuid.uuid4().hex[:8]
-        self.server, self.person = server, server.person(f"alice-{mark}@example.com", f"acme-{mark}")
-        self.operator = server.person("", headers=OPERATOR)
-        self.marks = {kind: f"{kind}-{uuid.uuid4().hex}" for kind in ("said", "kept", "skill", "rule")}
-        self.names: dict[str, Any] = {}
-
-    async def settle_in(self) -> None:
-        self.names = await settled(self.person, self.marks["said"], self.marks["kept"])
-        assistant = await self.operator.made("POST", "/assistants", {"graph_id": "agent", "name": "hers"})
-        self.names |= {"<assistant>": assistant["assistant_id"]}
-        skill = f"---\nname: hers\ndescription: {self.marks['skill']}\n---\n"
-        items = {namespaces.skills(assistant["assistant_id"]): skill, namespaces.policies(self.person.org): self.marks["rule"]}
-        for (kind, whose), content in items.items():
-            key = "/hers/SKILL.md" if kind == "skills" else "/rule.md"
-            value = {"content": content, "encoding": "utf-8"}
-            await self.operator.made("PUT", "/store/items", {"namespace": [kind, whose], "key": key, "value": value})
-        # Another conversation, which no request names.
-        hidden = await settled(self.person, self.marks["said"], self.marks["kept"])
-        self.secrets = [*(self.marks[kind] for kind in ("said", "kept", "skill")), hidden["<thread>"], hidden["<run>"]]
-
-    def secrets_from(self, attacker: Person) -> list[str]:
-        """Her organization's rules are her colleagues', too."""
-        return [*self.secrets, *[self.marks["rule"]] * (attacker.org != self.person.org)]
-
-    def spelled(self) -> dict[str, Any]:
-        hers = {f"<her {name[1:-1]}>": value for name, value in self.names.items()}
-        return {**hers, "<her THREAD>": self.names["<thread>"].upper().replace("-", "")}
-
-    async def everything(self) -> dict[str, Any]:
-        """All that she has, as an operator sees it."""
-        mine = {"metadata": {"user_id": self.person.name, "org_id": self.person.org}, "limit": 100}
-        views = {"threads": await self.operator.made("POST", "/threads/search", mine)}
-        for thread in [thread["thread_id"] for thread in views["threads"]]:
-            for part in ("history?limit=100", "runs?limit=100"):
-                views[f"{thread} {part}"] = await self.operator.made("GET", f"/threads/{thread}/{part}")
-        for namespace in (self.names["<memory>"], ["policies", self.person.org], ["skills", self.names["<assistant>"]]):
-            items = await self.operator.made("POST", "/store/items/search", {"namespace_prefix": namespace, "limit": 100})
-            views[str(namespace)] = sorted(map(json.dumps, items["items"]))
-        views["assistant"] = await self.operator.made("GET", f"/assistants/{self.names['<assistant>']}")
-        return views
+async def settled(world: World) -> list[str]:
+    """What is secret of somebody who has memory, an assistant with a skill, and two conversations; requests name the second."""
+    await world.furnish()
+    await world.make("assistant")
+    skill = f"---\nname: hers\ndescription: {world.names['skill']}\n---\n"
+    item = {"namespace": world.names["skills"], "key": "/hers/SKILL.md", "value": {"content": skill, "encoding": "utf-8"}}
+    await world.api("studio", "PUT", "/store/items", item)
+    await world.make("finished")
+    hidden = {**world.names}
+    await world.make("finished")
+    return [*world.secrets, world.names["skill"], hidden["thread"], hidden["run"]]
 
 
-async def settled(person: Person, said: str, kept: str) -> dict[str, Any]:
-    """A conversation that has ended and a memory, and their names."""
-    thread = await person.thread(note=said)
-    await person.turn(thread, said)
-    run = (await person.made("GET", f"/threads/{thread}/runs"))[0]["run_id"]
+async def own(person: Person) -> dict[str, Any]:
+    """The names of an attacker's own conversation and memory."""
+    thread = await person.thread()
+    await person.turn(thread, "mine")
+    (run,) = await person.made("GET", f"/threads/{thread}/runs")
     state = await person.made("GET", f"/threads/{thread}/state")
-    await person.write(kept, "/memories/kept.md")
     memory = list(deployed().memory.namespace(Actor(person.name, person.org), AGENT))
-    return {
-        "<name>": person.name, "<org>": person.org, "<thread>": thread, "<run>": run, "<memory>": memory,
-        "<memory.>": ".".join(memory), "<checkpoint>": state["checkpoint"]["checkpoint_id"],
-    }  # fmt: skip
+    checkpoint = state["checkpoint"]["checkpoint_id"]
+    return {"thread": thread, "run": run["run_id"], "memory": memory, "memory.": ".".join(memory), "checkpoint": checkpoint}
 
 
 @dataclass
@@ -333,28 +284,34 @@ class Trial:
 
 def echo(body: Body) -> Reply:
     """A model that says which marks it was shown."""
-    return [Text(" ".join(["shown", *re.findall(r"\b(?:said|kept|rule|skill)-[0-9a-f]{32}\b", json.dumps(body))]))]
+    return [Text(" ".join(["shown", *re.findall(r"\b(?:said|kept|plan|rule|skill)-[0-9a-f]{32}\b", json.dumps(body))]))]
 
 
 @pytest.mark.parametrize(("times", "number"), [(2, 1), pytest.param(25, 2, marks=pytest.mark.proof)])
 async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes_on(
     server: DevServer, model: ScriptedAnthropic, times: int, number: int
 ) -> None:
-    victim = Victim(server)
-    await victim.settle_in()
-    before, shown = await victim.everything(), len(model.requests)
+    operator = server.person("", headers=OPERATOR)
+    victim = World(server, operator.http)
+    secrets, rule = await settled(victim), victim.names["rule"]
+    before, shown = await victim.owned(), len(model.requests)
     model.script(lambda _: True, *[echo] * 100_000)
-    requests = Requests(await victim.operator.made("GET", "/openapi.json"))
+    requests = Requests(await operator.made("GET", "/openapi.json"))
     assert sum("requestBody" in operation for operation in requests.operations.values()) > 30, "no bodies are described"
+
+    def of(attacker: Person) -> list[str]:
+        """Her organization's rules are her colleagues', too."""
+        return [*secrets, *[rule] * (attacker.org != victim.org)]
 
     # Colleagues, and namesakes in another organization, for whom her organization's rules are secret, too.
     cases, anew = requests.make(times, number), httpx.Limits(max_keepalive_connections=0)
     attackers = []
     for one in range(-(-len(cases) // CASES_OF_ONE)):
-        who = (f"mallory{one}", victim.person.org) if one % 2 else (victim.person.name, f"globex{one}-{uuid.uuid4().hex[:8]}")
+        who = (f"mallory{one}", victim.org) if one % 2 else (victim.owner, f"globex{one}-{uuid.uuid4().hex[:8]}")
         attackers.append(server.person(*who, limits=anew))
-    own = await asyncio.gather(*(settled(attacker, "mine", "mine") for attacker in attackers))
-    names = [{**victim.spelled(), **mine} for mine in own]
+    hers = {f"her {name}": value for name, value in victim.names.items()}
+    hers |= {"her name": victim.owner, "her THREAD": victim.names["thread"].upper().replace("-", "")}
+    names = [{**hers, **mine} for mine in await asyncio.gather(*map(own, attackers))]
     turns = [(case, n % len(attackers)) for n, case in enumerate(cases)]
     trials = [Trial(case, attackers[one], case.spelled(names[one])) for case, one in turns]
     room = asyncio.Semaphore(AT_ONCE)
@@ -362,7 +319,7 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
 
     whose = {(attacker.name, attacker.org) for attacker in attackers}
     for _ in range(END_SECONDS):
-        busy = await victim.operator.made("POST", "/threads/search", {"status": "busy", "limit": 1000})
+        busy = await operator.made("POST", "/threads/search", {"status": "busy", "limit": 1000})
         going = [one for one in busy if (one["metadata"].get("user_id"), one["metadata"].get("org_id")) in whose]
         if not going:
             break
@@ -372,13 +329,13 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
         known = PLATFORM_ERRORS.get(trial.case.route)
         if trial.status == 0 or (trial.status >= 500 and not (known and known(trial.request[2]))):
             wrong.append(f"status {trial.status}: {trial.request}: {trial.text[:300]}")
-        wrong += [f"{of} is shown: {trial.request}" for of in victim.secrets_from(trial.attacker) if of in trial.text]
+        wrong += [f"{secret} is shown: {trial.request}" for secret in of(trial.attacker) if secret in trial.text]
     for attacker in attackers:
         threads = json.dumps(await attacker.made("POST", "/threads/search", {"limit": 1000}))
-        wrong += [f"{of} is in a thread of {attacker.name}'s" for of in victim.secrets_from(attacker) if of in threads]
+        wrong += [f"{secret} is in a thread of {attacker.name}'s" for secret in of(attacker) if secret in threads]
     prompts = json.dumps(model.requests[shown:])
-    wrong += [f"{mark} is shown to the model" for mark in victim.secrets if mark in prompts]
-    after = await victim.everything()
+    wrong += [f"{mark} is shown to the model" for mark in secrets if mark in prompts]
+    after = await victim.owned()
     wrong += [f"{name} of hers changed" for name in before | after if before.get(name) != after.get(name)]
     if wrong:
         pytest.fail("\n".join(wrong[:20]), pytrace=False)

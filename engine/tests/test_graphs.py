@@ -1,7 +1,5 @@
 """More than one agent graph: each is an agent to memory, skills, recall, consolidation, export and seeds, whatever its name."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace

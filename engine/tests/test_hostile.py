@@ -1,7 +1,5 @@
 """Texts, threads and patterns made to be slow or to fail: what one person wrote stops neither the server nor later runs."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

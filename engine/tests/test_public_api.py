@@ -1,7 +1,5 @@
 """The names, arguments and types that projects are written against."""
 
-from __future__ import annotations
-
 import inspect
 import subprocess
 import sys

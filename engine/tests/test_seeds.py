@@ -1,7 +1,5 @@
 """`python -m seeds`: what it puts into a deployment, once, and what it refuses to."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys
@@ -61,7 +59,6 @@ async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
 async def test_policies_and_skills_are_put_where_the_agent_reads_them(
     server: DevServer, repository: Path, model: ScriptedAnthropic
 ) -> None:
-    """Policies and skills are put where the agent reads them, and a second run changes nothing."""
     client = server.as_operator()
     second = (await client.assistants.create("agent", name="second"))["assistant_id"]
     assert await seed(repository, client)

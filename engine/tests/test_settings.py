@@ -1,20 +1,20 @@
 """Every variable: its default, what it refuses and how it says so."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, asdict, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.chat_models import base
 from langgraph_cli.deploy import RESERVED_ENV_VARS
 
+from lasting_memory.agent.models import build_model
 from lasting_memory.settings import VARIABLES, Settings, SettingsError, load_settings
-from lasting_memory.testing.deployed import PROJECT
+from lasting_memory.testing.deployed import PROJECT, deployed
 
 SECRET = "correct-horse-battery-staple-correct-horse"
 JWKS_URL = "https://idp.example/keys"
@@ -179,12 +179,33 @@ def test_only_the_variant_local_dev_is_local_development(variant: str, local: bo
     assert load_settings({"LANGSMITH_LANGGRAPH_API_VARIANT": variant}).local_dev is local
 
 
-def test_settings_cannot_be_changed_after_the_start() -> None:
-    settings = load_settings({})
-    with pytest.raises(FrozenInstanceError):
-        settings.memory_scope = "assistant"  # type: ignore[misc]
-
-
 def test_no_variable_is_one_that_langgraph_deploy_drops() -> None:
     assert "POSTGRES_URI" in RESERVED_ENV_VARS  # the list is still what we take it for
     assert RESERVED_ENV_VARS.isdisjoint(VARIABLES)
+
+
+# --- The chat model that they name
+
+
+def test_no_name_anywhere_but_on_langgraph_dev_is_an_error_naming_the_setting() -> None:
+    with pytest.raises(SettingsError, match="AGENT_MODEL is empty; use provider:model"):
+        build_model(deployed())
+
+
+@pytest.mark.parametrize(("provider", "kind"), [("anthropic", "ChatAnthropic"), ("google_genai", "ChatGoogleGenerativeAI")])
+def test_named_providers_give_their_own_client(provider: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "test")
+    assert type(build_model(deployed(agent_model=f"{provider}:some-model"))).__name__ == kind
+
+
+@pytest.mark.parametrize("provider", ["openai", "ollama"])
+def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, f"langchain_{provider}", None)
+    base._get_chat_model_creator.cache_clear()  # of a test before, which had the provider
+    with pytest.raises(SettingsError, match=f"CONSOLIDATION_MODEL is '{provider}:x'.* EXTRA={provider}"):
+        build_model(deployed(consolidation_model=f"{provider}:x"), consolidating=True)
+
+
+def test_an_unknown_provider_is_an_error_naming_the_setting() -> None:
+    with pytest.raises(SettingsError, match="AGENT_MODEL is 'nobody:x'"):
+        build_model(deployed(agent_model="nobody:x"))

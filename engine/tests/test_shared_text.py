@@ -1,7 +1,5 @@
 """What docs/security.md says of text that several people's agents are shown: who changes it, and what an operator approves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -23,7 +21,6 @@ SHARED = {"memory": NOTE, "skills": TEACH}
 async def test_what_one_writes_into_shared_text_all_are_shown_in_its_block(
     graph: BuildGraph, model: ScriptedAnthropic, block: str
 ) -> None:
-    """What one person writes into shared text, everybody is shown in its block."""
     shared = graph(deployed(memory_scope="assistant", shared_writes="allow"))
     model.script("write", [SHARED[block]], [Text("done")])
     await shared.turn("write", user="mallory")
@@ -42,7 +39,6 @@ async def test_where_it_is_denied_nobody_s_agent_writes_it(
 
 
 async def test_an_approval_shows_the_tool_and_its_arguments(graph: BuildGraph, model: ScriptedAnthropic) -> None:
-    """An approval shows the tool and its arguments, and not the file as it is."""
     shared = graph(deployed(shared_writes="interrupt"))
     model.script("teach", [TEACH])
     config: RunnableConfig = {"configurable": {"thread_id": "1"}}

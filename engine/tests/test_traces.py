@@ -1,7 +1,5 @@
 """What is sent to LangSmith where tracing is on: memory in inputs, none of it in metadata, and nothing where that is hidden."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """The versions in use are above the published fixes that this library depends on."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 
 import pytest

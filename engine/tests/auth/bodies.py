@@ -1,7 +1,5 @@
 """The requests that rows of the authorization matrix send, and the refusals that are inside an answer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}

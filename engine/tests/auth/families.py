@@ -1,21 +1,12 @@
 """Rows of the authorization matrix that come in families: a namespace of the store API, `/memory`, the agent protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 from lasting_memory.testing.people import AGENT
-from tests.auth.bodies import (
-    NO_CONTEXT,
-    NO_CONTEXT_EVENT,
-    NO_TASK,
-    NO_TASK_THERE,
-    a2a_message,
-    rpc,
-)
+from tests.auth.bodies import NO_CONTEXT, NO_CONTEXT_EVENT, NO_TASK, NO_TASK_THERE, a2a_message, rpc
 from tests.auth.rules import (
     NO_TEAM,
     OUR_POLICIES,

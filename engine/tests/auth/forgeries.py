@@ -1,7 +1,5 @@
 """What a client may try to say about itself, by where it says it, on every route that starts a run."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

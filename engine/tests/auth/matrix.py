@@ -4,8 +4,6 @@
 table into docs/security.md, between its two markers.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from lasting_memory.testing.people import AGENT

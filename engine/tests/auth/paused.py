@@ -1,7 +1,5 @@
 """A thread whose run waits for an approval, and what its owner and operators may try with it."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -113,9 +111,6 @@ Attempt = Callable[[Paused], Awaitable[httpx.Response]]
 # fmt: off
 ATTEMPTS: dict[str, tuple[int, Attempt]] = {
     "wait": (403, lambda it: it.run(command={"resume": APPROVE})),
-    "wait, by the interrupt's id": (403, lambda it: it.run(command={"resume": {it.interrupt: APPROVE}})),
-    "stream": (403, lambda it: it.post("/threads/<thread>/runs/stream", {
-        "assistant_id": "agent", "command": {"resume": APPROVE}})),
     "event-stream command": (200, lambda it: it.post("/threads/<thread>/commands", respond(it))),
     "resume as if an operator": (403, lambda it: it.run(
         command={"resume": APPROVE}, config={"configurable": internals(it)})),
@@ -152,9 +147,9 @@ async def by_a2a(it: Paused, resume: Any, how: str) -> httpx.Response:
     return await it.post(f"/a2a/{AGENT}", a2a(it, parts, task, **more), caller="root")
 
 
-async def resumed(it: Paused, resume: Any, route: str = "runs/wait", **more: Any) -> httpx.Response:
-    body = {"assistant_id": "agent", "command": {"resume": resume}, **more}
-    return await it.post(f"/threads/<thread>/{route}", body, caller="root")
+async def resumed(it: Paused, resume: Any) -> httpx.Response:
+    body = {"assistant_id": "agent", "command": {"resume": resume}}
+    return await it.post("/threads/<thread>/runs/wait", body, caller="root")
 
 
 async def started_with(it: Paused, given: Any) -> httpx.Response:
@@ -169,10 +164,6 @@ Given = Callable[[Paused], Awaitable[httpx.Response]]
 # fmt: off
 UNNAMED: dict[str, tuple[int, Given]] = {
     "wait": (422, lambda it: resumed(it, APPROVE)),
-    "with a goto": (422, lambda it: it.post("/threads/<thread>/runs/wait", {
-        "assistant_id": "agent", "command": {"resume": APPROVE, "goto": "tools"}}, caller="root")),
-    "nothing": (422, lambda it: resumed(it, False)),
-    "a list": (422, lambda it: resumed(it, [it.interrupt])),
     "another interrupt": (200, lambda it: resumed(it, {OTHER_ID: APPROVE})),
     "a decision beside the interrupt": (422, lambda it: resumed(it, {**it.approval, **APPROVE})),
     "event-stream run": (200, lambda it: started_with(it, APPROVE)),
@@ -181,8 +172,6 @@ UNNAMED: dict[str, tuple[int, Given]] = {
 }
 NAMED: dict[str, Given] = {
     "wait": lambda it: resumed(it, it.approval),
-    "stream": lambda it: resumed(it, it.approval, "runs/stream"),
-    "as if not strict": lambda it: resumed(it, it.approval, config={"configurable": {"__pregel_strict_resume": False}}),
     "event-stream command": lambda it: it.post("/threads/<thread>/commands", respond(it), caller="root"),
     "event-stream run": lambda it: started_with(it, it.approval),
     "A2A command": lambda it: by_a2a(it, it.approval, "command"),

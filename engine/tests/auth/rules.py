@@ -1,7 +1,5 @@
 """How the authorization matrix says who may do what: callers, outcomes, and a row."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

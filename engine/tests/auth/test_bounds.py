@@ -1,14 +1,12 @@
 """One person's share of a server, and what every server refuses before it works on a request."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
@@ -114,22 +112,6 @@ async def test_as_many_people_are_kept_in_mind_as_there_is_room_for(monkeypatch:
     for number in range(100):
         await admission.request(Actor(f"{number}", "acme"))
     assert len(admission._shares) == 10
-
-
-def test_a_person_s_streams_are_counted_until_they_end() -> None:
-    admission = Admission()
-    with ExitStack() as streams:
-        for _ in range(DEFAULTS.open_streams):
-            streams.enter_context(admission.under_way(CALLER, "stream", DEFAULTS.open_streams))
-        with pytest.raises(HTTPException), admission.under_way(CALLER, "stream", DEFAULTS.open_streams):
-            pass
-        streams.enter_context(admission.under_way(Actor("bob", "acme"), "stream", DEFAULTS.open_streams))
-        streams.enter_context(admission.under_way(CALLER, "export"))
-        streams.enter_context(admission.under_way(CALLER, "import"))
-        with pytest.raises(HTTPException), admission.under_way(CALLER, "export"):
-            pass
-    with admission.under_way(CALLER, "stream", DEFAULTS.open_streams), admission.under_way(CALLER, "export"):
-        pass
 
 
 JsonValue = st.recursive(
@@ -317,14 +299,3 @@ async def test_a_person_has_so_many_streams_open_and_may_open_others_when_they_e
                 status = again.status_code
     over.set()
     await person.ask("GET", f"{path}/join")
-
-
-@pytest.mark.server
-async def test_ordinary_use_never_meets_the_share(person: Person) -> None:
-    """Ten turns, a memory of some size, an export and the import of it: nothing of it is refused."""
-    thread = await person.thread()
-    for number in range(10):
-        await person.turn(thread, f"turn {number} " + "x" * 2_000)
-    for number in range(10):
-        assert (await person.write(f"- fact of some length {number}\n" * 1_000, f"/memories/topics/{number}.md")).is_success
-    await person.made("POST", "/memory/import", await person.made("GET", "/memory/export"))

@@ -1,7 +1,5 @@
 """What the development server refuses before any of its routes: other names than this machine's, other websites, wiping it."""
 
-from __future__ import annotations
-
 import json
 import socket
 import uuid
@@ -14,7 +12,7 @@ import websockets
 
 from lasting_memory.http.dev_guard import DevGuard
 from lasting_memory.settings import load_settings
-from lasting_memory.testing.deployed import PROJECT, deployed
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
@@ -66,7 +64,6 @@ async def conversation(server: DevServer, identity: str) -> str:
 
 @pytest.mark.server
 async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(server: DevServer, alice: str) -> None:
-    """Nobody wipes it, whatever the spelling, and nobody looks at what it stores."""
     thread = await conversation(server, alice)
     for target in WIPING:
         for headers in ((), tuple(AS_STUDIO.items()), (("Origin", STUDIO),)):
@@ -118,10 +115,7 @@ def test_deploying_takes_the_origin_of_studio_or_of_this_machine(server: DevServ
 
 
 @pytest.mark.server
-@pytest.mark.parametrize(
-    "headers",
-    [{"Host": "rebound.example"}, {"Host": "rebound.example", **AS_STUDIO}, {"Origin": "https://attacker.example"}],
-)
+@pytest.mark.parametrize("headers", [{"Host": "rebound.example", **AS_STUDIO}, {"Origin": "https://attacker.example"}])
 async def test_a_websocket_is_refused_in_the_same_way(server: DevServer, alice: str, headers: dict[str, str]) -> None:
     uri = f"ws://{headers.get('Host', '127.0.0.1')}:{server.port}/threads/{uuid.uuid4()}/stream/events"
     rest = {"Authorization": f"Bearer {dev_token('acme', alice)}", **headers}
@@ -149,14 +143,6 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server:
             answer = await http.post("/threads/search", json={"ids": [thread]}, headers=headers)
             assert [one["thread_id"] for one in answer.json()] == [thread], headers
         assert thread in (await http.get("/memory/export", headers=user)).text, "which calls the server from inside"
-
-
-@pytest.mark.server
-def test_the_log_says_what_was_refused_and_why_in_one_line(server: DevServer) -> None:
-    assert raw(server.port, "GET", "/ok%0Aforged", ("Host", "logged.rebound.example")) == 403
-    (line,) = (line for line in server.log.splitlines() if "logged.rebound.example" in line)
-    assert "forged" in line
-    assert "127.0.0.1" in line
 
 
 # --- Reached from elsewhere ------------------------------------------------------------------------------------------
@@ -213,10 +199,8 @@ CORS = {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https:
         (f"https://{WORDS}", "other-words.trycloudflare.com", "", 403),
         (f"https://{WORDS}", WORDS, f"https://{WORDS}", 200),
         (f"https://{WORDS}", WORDS, "https://other-words.trycloudflare.com", 403),
-        ("http://workstation.lan:2024", "workstation.lan:2024", "", 200),
         ("http://192.168.1.5:2024", "workstation.lan:2024", "", 403),
         ("http://192.168.1.5:2024", "192.168.1.5:2024", "", 200),
-        ("http://[2001:db8::1]:2024", "[2001:db8::1]:2024", "", 200),
         ("", "rebound.example", "", 403),
         (LOCAL, WORDS, "", 403),  # a tunnel that came up too late to be known
         # The websites that may call are those that CORS names.
@@ -237,13 +221,6 @@ async def test_it_answers_to_its_names_and_to_the_websites_that_cors_names(
 async def test_an_asterisk_names_no_website() -> None:
     async with guarded(LANGGRAPH_API_URL=LOCAL, LANGGRAPH_HTTP=cors(allow_origins=["*"])) as http:
         assert (await http.post("/threads", headers={"origin": STUDIO})).status_code == 403
-
-
-async def test_studio_is_among_them_in_our_own_configuration() -> None:
-    config = json.loads((PROJECT / "langgraph.json").read_text())
-    async with guarded(LANGGRAPH_API_URL=LOCAL, LANGGRAPH_HTTP=json.dumps(config["http"])) as http:
-        for origin in STUDIO_ORIGINS:
-            assert (await http.post("/threads", headers={"origin": origin})).status_code == 200
 
 
 @pytest.mark.parametrize("root_path", ["/noauth", "/noauth/prefix", "/prefix", ""])

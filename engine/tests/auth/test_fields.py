@@ -1,12 +1,9 @@
 """What of a request reaches a run, a thread or the store: only what is listed, whatever the platform's next version adds."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import importlib.util
 import re
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,6 @@ from hypothesis import strategies as st
 from langgraph_api import validation  # type: ignore[import-untyped]
 from langgraph_sdk import Auth
 
-from lasting_memory import controls
 from lasting_memory.auth import run_requests
 from lasting_memory.auth.run_requests import MAX_METADATA_CHARS, MAX_METADATA_KEYS, MAX_RECURSION_LIMIT
 from lasting_memory.people import identity
@@ -118,18 +114,6 @@ def test_whatever_is_sent_only_what_is_listed_comes_out(
     assert repr(value) == before
 
 
-def test_what_a_client_may_say_comes_through() -> None:
-    checkpoint = {"checkpoint_id": str(uuid.uuid4()), "checkpoint_ns": "", "checkpoint_map": {"": str(uuid.uuid4())}}
-    config = {"tags": ["a"], "metadata": {"note": "b"}, "recursion_limit": 7, "configurable": checkpoint}
-    metadata = {"title": "c", "stars": 4, "share": 0.5, "open": True, "none": None}
-    command = {"resume": {"id": 1}, "update": {"x": 1}, "goto": "model"}
-    value = request(config=config, metadata=metadata, command=command, feedback_keys=["good"])
-    expected = copy.deepcopy(value)
-    expected["kwargs"]["context"] = {"user_id": None, "org_id": None}
-    run_requests.rebuild_run(value, operator=False)
-    assert value == expected
-
-
 def test_a_context_comes_through_and_configurable_in_its_place() -> None:
     context = {"user_id": "alice", "org_id": "acme", "assistant_id": "tutor", "dry_run": True}
     old_style = {"user_id": "alice", "thread_id": "x", "unknown": 1}
@@ -145,14 +129,10 @@ def test_a_context_comes_through_and_configurable_in_its_place() -> None:
 BAD: dict[str, dict[str, Any]] = {
     "config.metadata": {"config": {"metadata": [1]}},
     "metadata": {"metadata": {"x": {"y": 1}}},
-    "metadata.x": {"metadata": {"x": ["y"]}},
     f"at most {MAX_METADATA_KEYS}": {"metadata": {str(i): i for i in range(MAX_METADATA_KEYS + 1)}},
     f"at most {MAX_METADATA_CHARS}": {"metadata": {"x": "y" * (MAX_METADATA_CHARS + 1)}},
-    f"most {MAX_METADATA_CHARS}": {"metadata": {"x" * (MAX_METADATA_CHARS + 1): 1}},
     "metadata.nul": {"metadata": {"nul": "\0"}},
-    "recursion_limit is 0": {"config": {"recursion_limit": 0}},
     "recursion_limit is 1": {"config": {"recursion_limit": MAX_RECURSION_LIMIT + 1}},
-    "recursion_limit is True": {"config": {"recursion_limit": True}},
     "config.tags.0": {"config": {"tags": [1]}},
     "checkpoint_id": {"config": {"configurable": {"checkpoint_id": "x"}}},
     "checkpoint_map": {"config": {"configurable": {"checkpoint_map": {"": "x"}}}},
@@ -187,29 +167,6 @@ def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators(given: 
     value = request(**given)
     run_requests.rebuild_run(value, operator=True)
     assert given.items() <= value["kwargs"].items()
-
-
-def test_a_new_thread_may_say_that_it_is_a_conversation_and_temporary() -> None:
-    for new, graph, kept in (
-        (True, "agent", {"graph_id": "agent", "temporary": True}),
-        (True, "consolidation_agent", {"temporary": True}),
-        (False, "agent", {}),
-    ):
-        metadata = {"graph_id": graph, "user_id": "x", "assistant_id": "x", "langgraph_host": "x", "temporary": True}
-        run_requests.rebuild_thread_metadata(metadata, ["agent"], new=new)
-        assert metadata == kept
-
-
-def test_only_this_process_says_what_triggered_a_run() -> None:
-    metadata = {"trigger": "idle", "consolidates": "all"}
-    forged, ours = request(metadata=metadata), request(metadata=metadata)
-    run_requests.rebuild_run(forged, operator=True)
-    token = controls.creating_run.set(True)
-    try:
-        run_requests.rebuild_run(ours, operator=False)
-    finally:
-        controls.creating_run.reset(token)
-    assert (forged["metadata"], ours["metadata"]) == ({}, metadata)
 
 
 # --- The platform's code: a field or key that a new version adds fails here until somebody decides about it ---------

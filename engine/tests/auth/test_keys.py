@@ -1,7 +1,5 @@
 """An identity provider's keys: fetched within bounds, whatever its server does, and only keys that may sign tokens."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gzip
@@ -14,7 +12,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException as ServerError
 
@@ -67,7 +65,6 @@ async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, part: str,
 
 
 async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are fetched anew while they are believed, and not believed for ever."""
     for name, seconds in (("COOLDOWN_SECONDS", 0.05), ("REFRESH_SECONDS", 0.1), ("FETCH_SECONDS", 5)):
         monkeypatch.setattr(tokens, name, seconds)
     key_set = tokens.KeySet(keys.url)
@@ -90,7 +87,6 @@ NO_KEY_SETS: dict[str, Callable[[], bytes]] = {
     "too long": lambda: json.dumps({"keys": [jwk()], "padding": "x" * tokens.MAX_JWKS_BYTES}).encode(),
     "packed": lambda: gzip.compress(json.dumps({"keys": [jwk()]}).encode()),
     "nested in a key": lambda: b'{"keys": [{"kty": ' + b"[" * 100_000,
-    "no UTF-8": lambda: b"\xff\xfe\xff",
     "a list": lambda: json.dumps([jwk()]).encode(),
 }
 
@@ -124,12 +120,10 @@ PRIVATE = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa.generate_private_key
 OCT = base64.urlsafe_b64encode(b"a-shared-secret-of-at-least-32-bytes").decode()
 NEVER = [
     jwk("two", use="enc"),
-    jwk("two", use={"sig": 1}),
     {"kty": "oct", "kid": "two", "k": OCT},
     {"kty": "oct", "kid": "two", "k": OCT, "alg": "RS256"},
     {**PRIVATE, "kid": "two"},
     jwk("two", alg="HS256"),
-    jwk("two", alg="ES256"),
     {"kty": "EC", "crv": "secp256k1", "kid": "two", "x": OCT, "y": OCT},
 ]
 JUNK = st.recursive(
@@ -144,16 +138,3 @@ def test_what_is_no_key_for_signatures_is_left_out_and_the_others_are_found(bad:
     assert "one" in usable
     assert {key.algorithm_name for key in usable.values()} <= set(tokens.ASYMMETRIC)
     assert bad not in NEVER or "two" not in usable
-
-
-@example(key={**PRIVATE, "kid": "two"})
-@example(key={"kty": "oct", "kid": "two", "k": OCT})
-@given(key=JUNK)
-def test_a_set_without_a_usable_key_is_none(key: Any) -> None:
-    with pytest.raises((ValueError, jwt.PyJWTError)):
-        tokens.usable_keys(json.dumps({"keys": [key]}).encode())
-
-
-def test_fields_that_are_empty_or_unknown_are_no_reason_to_leave_a_key_out() -> None:
-    key = jwk("one", key_ops=[], alg=None, use=None, x5c=[], other={"a": 1})
-    assert tokens.usable_keys(json.dumps({"keys": [key]}).encode())["one"].algorithm_name == "RS256"

@@ -1,7 +1,5 @@
 """Every route as every caller: the outcomes that `tests/auth/matrix.py` declares, on the real server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil
@@ -147,11 +145,7 @@ def judged(world: World, row: Row, caller: str, cell: Cell, answer: Answer) -> l
         faults.append(f"shows {row.hides!r}")
     secrets = list(world.secrets)
     if cell.meaning == "public":
-        secrets += [
-            world.owner,
-            world.org,
-            *(str(world.names[name]) for name in ("thread", "run") if name in world.names),
-        ]
+        secrets += [world.owner, world.org, *(str(world.names[name]) for name in ("thread", "run") if name in world.names)]
     if cell.meaning == "public" or caller in STRANGERS:
         faults += [f"shows the owner's {secret!r}" for secret in secrets if secret in answer.text]
     return [f"{caller}: {what}: {answer.text[-600:]}" for what in faults]
@@ -244,16 +238,13 @@ def test_every_route_of_the_server_has_a_decision_and_every_decision_a_route(ser
 
 
 def test_the_server_s_document_names_no_route_that_there_is_not(dev: DevServer, served: set[str]) -> None:
-    """The document of the running server names no route that the app does not have."""
     paths = httpx.get(f"{dev.url}/openapi.json", trust_env=False).json()["paths"]
     documented = {f"{method.upper()} {path.rstrip('/') or '/'}" for path, methods in paths.items() for method in methods}
     assert len(documented) > 50
     assert documented - served == set()
 
 
-def test_no_route_but_the_interface_s_files_begins_with_ui(
-    served: set[str],
-) -> None:
+def test_no_route_but_the_interface_s_files_begins_with_ui(served: set[str]) -> None:
     """No route but the interface's files begins with `/ui`, where the platform asks nobody for a token."""
     assert {route for route in served if route.startswith("GET /ui")} == {"GET /ui/*"}
 
@@ -314,7 +305,6 @@ SPELLED_OTHERWISE = {f"POST {at}/runs{how}" for at in ("", "/threads/{thread_id}
 def test_nothing_a_client_says_changes_whose_memory_a_run_is_shown(
     smuggling: dict[tuple[str, str], list[str]], attempt: str, route: str
 ) -> None:
-    """Nothing a client says changes whose memory and policies a run is shown."""
     assert not smuggling[attempt, route], "\n".join(smuggling[attempt, route])
 
 

@@ -1,7 +1,5 @@
 """What of a request reaches a run, on the real server: on every route, nothing but what was rebuilt."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid
@@ -11,9 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lasting_memory.limits import DEFAULTS
-from lasting_memory.people import identity, namespaces
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.people import namespaces
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
@@ -85,9 +81,7 @@ async def test_an_assistant_hidden_in_a_run_shows_none_of_its_skills(
     question = f"ask-{uuid.uuid4().hex}"
     config = {"assistant_id": tutor, "configurable": {"assistant_id": tutor}, "metadata": {"assistant_id": tutor}}
     await try_run(mallory, ONE_ROUTE, asked(question, config=config, metadata={"assistant_id": tutor}))
-    async with asyncio.timeout(60):
-        while not model.requests_for(question):  # noqa: ASYNC110  # the server's state
-            await asyncio.sleep(0.05)
+    await model.asked(question)
     assert secret not in json.dumps(model.requests_for(question))
     studio = callers("studio")
     await studio.made("POST", f"/threads/{await studio.thread()}/runs/wait", asked(f"{question}2", assistant_id=tutor))
@@ -165,14 +159,10 @@ async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(ca
 TOO_MANY_STEPS: tuple[Body, int] = ({"config": {"recursion_limit": 10**9}}, 422)
 REFUSED: list[tuple[Body, int]] = [
     ({"context": {"graph_id": "agent"}}, 422),
-    ({"context": {"user_id": "x", "anything": 1}}, 422),
-    ({"metadata": {"x": {"y": 1}}}, 422),
     TOO_MANY_STEPS,
     ({"input": {"messages": [], "x": json.loads("[" * 150 + "]" * 150)}}, 422),
     ({"command": {"goto": ["model", "model"]}}, 403),
     ({"input": {"messages": ["x" * MAX_INPUT_BYTES]}}, 413),
-    ({"webhook": "https://1.1.1.1/x"}, 403),
-    ({"interrupt_before": "*"}, 403),
 ]
 
 
@@ -195,33 +185,6 @@ async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
     assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
 
 
-async def test_nothing_that_an_event_stream_forges_leaves_a_run_running(callers: Callers, alice: str) -> None:
-    caller = callers(alice)
-    for name in ("__request_start_time_ms__", "__after_seconds__", "langgraph_request_id", "__event_streaming_v2"):
-        for forged in ("x", {"x": 1}):
-            config = {"configurable": {name: forged}}
-            _, thread = await try_run(caller, "/threads/<thread>/commands", asked("hello", config=config))
-            for run in await caller.made("GET", f"/threads/{thread}/runs"):
-                assert run["status"] == "success"
-
-
-async def test_a_graph_named_in_metadata_gets_nobody_past_the_limit(callers: Callers, alice: str) -> None:
-    """A graph named in metadata gets nobody past the limit of busy conversations."""
-    caller = callers(alice)
-    later = {"after_seconds": 3600, "metadata": {"graph_id": "consolidation_agent"}}
-    named = {**later, "config": {"metadata": later["metadata"]}}
-    statuses = []
-    threads = [await caller.made("POST", "/threads", {"metadata": later["metadata"]}) for _ in range(DEFAULTS.busy_threads + 3)]
-    for thread in (thread["thread_id"] for thread in threads):
-        await caller.ask("PATCH", f"/threads/{thread}", {"metadata": later["metadata"]})
-        answers = [await caller.ask("POST", path, asked("hello", **named)) for path in ("/runs", f"/threads/{thread}/runs")]
-        statuses += [answer.status_code for answer in answers]
-    accepted = len([status for status in statuses if status == 200])
-    for thread in await caller.made("POST", "/threads/search", {"limit": 100}):
-        await caller.ask("DELETE", f"/threads/{thread['thread_id']}")
-    assert (accepted, set(statuses)) == (DEFAULTS.busy_threads, {200, 429})
-
-
 async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(callers: Callers, alice: str) -> None:
     owner, studio = callers(alice), callers("studio")
     hers = await owner.thread()
@@ -232,20 +195,3 @@ async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(callers: Call
         config = kept["payload"]["config"]
         assert set(config) == {"tags", "configurable"}
         assert set(config["configurable"]) == {"cron_id", "langgraph_auth_user"}
-
-
-async def test_others_are_served_beside_searches_that_fail(callers: Callers, alice: str) -> None:
-    """An operator's filter is not rebuilt; Studio may send any."""
-    person, studio = callers(alice), callers("studio")
-    await person.write("likes fennel", "/memories/a.md")
-    poison = {"namespace_prefix": ["memories"], "filter": {"content": {"$gt": 1}}}
-    bad = [studio.ask("POST", "/store/items/search", poison) for _ in range(40)]
-    good = [person.ask("GET", "/memory/file", path="/memories/a.md") for _ in range(40)]
-    answers = await asyncio.gather(*(call for pair in zip(bad, good, strict=True) for call in pair))
-    assert {answer.status_code for answer in answers[1::2]} == {200}
-    namespace = deployed().memory.namespace(identity.Actor(alice, "acme"), "")
-    for odd in ({"$gt": 1}, ["x"]):
-        search = {"namespace_prefix": namespace, "filter": {"content": odd}}
-        assert (await person.ask("POST", "/store/items/search", search)).status_code == 422
-    fits = await person.made("POST", "/store/items/search", {"namespace_prefix": namespace, "filter": {"encoding": "utf-8"}})
-    assert [item["key"] for item in fits["items"]] == ["/a.md"]

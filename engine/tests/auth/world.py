@@ -1,7 +1,5 @@
 """One owner's world on a server, everyone else who calls, and a model that says what it was shown."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Alice's consolidation runs without a server, and a platform for the triggers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the server tests of consolidation share: conversations, and waiting for runs and records."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any

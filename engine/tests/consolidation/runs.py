@@ -1,7 +1,5 @@
 """What tests of consolidation runs share: the person, the conversations, the model's replies, what the store then has."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,7 +19,7 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.people import AGENT
+from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from tests.conftest import BuildGraph
@@ -55,14 +53,6 @@ def talk(thread_id: str, *texts: str) -> Talk:
 
 def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
     return ToolCall("append_memory", {"path": path, "text": text})
-
-
-class User(dict[str, Any]):
-    """A signed-in user, as a server passes it to a run."""
-
-    @property
-    def identity(self) -> str:
-        return str(self["identity"])
 
 
 @dataclass
@@ -99,7 +89,7 @@ class Runs:
             for said in self.said:
                 asked = {"input": {"messages": [{"role": "user", "content": said.text}]}}
                 self.platform.runs.kept[thread_id].append({"run_id": run_at(said.at), "status": "success", "kwargs": asked})
-        user = User(identity="alice", org_id="acme", permissions=permissions)
+        user = SignedIn(identity="alice", org_id="acme", permissions=permissions)
         ids = {"thread_id": thread or run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
         self.built.store = store or self.store
         result = await self.built.ainvoke(

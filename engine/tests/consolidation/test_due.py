@@ -1,7 +1,5 @@
 """What is due, for whom a sweep starts a run, when a turn's run begins, and what goes with its age."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -13,7 +11,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import planning, start, sweep
 from lasting_memory.consolidation.due import Due, Position, batch, find_due, put_positions
-from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, Owner, delete_old, find_backlog
+from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, Owner, delete_old
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
@@ -158,28 +156,6 @@ async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(store: B
         assert await swept(store, platform) == ["alice", "bob"], "since the last sweep that ended, or all"
 
 
-async def test_with_a_memory_for_each_assistant_there_is_a_run_for_each(store: BaseStore, platform: Platform) -> None:
-    for assistant in ("one", "one", "two"):
-        platform.talk("alice", assistant=assistant)
-    assert await swept(store, platform, deployed(memory_scope="user+assistant")) == ["alice", "alice"]
-    assert {run["context"]["assistant_id"] for run in platform.runs.all()} == {"one", "two"}
-
-
-async def test_conversations_of_nobody_that_could_be_are_passed_over(store: BaseStore, platform: Platform) -> None:
-    platform.talk("alice")
-    for metadata in (
-        {},
-        {"user_id": 7, "org_id": "acme"},
-        {"user_id": "", "org_id": ""},
-        {"user_id": "x" * 5_000, "org_id": "a"},
-    ):
-        thread = platform.talk("nobody")
-        thread["metadata"] = {"graph_id": "agent", "assistant_id": "a", **metadata}
-    assert await swept(store, platform) == ["alice"]
-    backlog = await find_backlog(deployed(), platform, store)  # type: ignore[arg-type]
-    assert (backlog["people"], backlog["conversations"]) == (1, 1)
-
-
 async def test_old_conversations_go_with_their_positions_once_they_are_consolidated(
     store: BaseStore, platform: Platform
 ) -> None:
@@ -211,14 +187,6 @@ async def turn(platform: Platform, seconds: float = 0, owner: Owner = MINE) -> N
 def begins(platform: Platform) -> list[float]:
     """Seconds from now at which each pending run begins."""
     return [(datetime.fromisoformat(run["created_at"]) - platform.now).total_seconds() for run in platform.runs.all("pending")]
-
-
-async def test_of_three_turns_the_last_plans_the_one_run_that_there_is(platform: Platform) -> None:
-    for _ in range(3):
-        await turn(platform, 60)
-    await turn(platform, owner=Owner(BOB))
-    assert begins(platform) == [AFTER, AFTER]
-    assert len({run["thread_id"] for run in platform.runs.all()}) == 2
 
 
 async def test_a_run_that_is_at_work_or_was_asked_for_is_left_and_one_is_queued_behind_it(platform: Platform) -> None:

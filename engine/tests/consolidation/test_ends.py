@@ -1,14 +1,11 @@
 """On the real server: however a consolidation ends, it stops nobody else's; sweeps start those who are due."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.seeding import seed
@@ -30,8 +27,6 @@ from tests.consolidation.runs import TASK, append
 
 pytestmark = pytest.mark.server
 NOTHING: Any = {"messages": []}
-# Too few steps for any consolidation, however far each gets.
-TOO_FEW = (1, 3, 5, 8)
 
 
 async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(
@@ -85,38 +80,18 @@ async def test_the_cron_of_the_seeds_comes_in_as_an_operator_and_does_the_same(
         await seed(operator, ["cron"], deployed(), prune=False)
 
 
-async def broken(client: LangGraphClient, steps: int, **context: Any) -> None:
-    """A conversation, and a run about it that its own limit ends."""
-    await chat(client, "I like dill")
-    limit: Any = {"recursion_limit": steps}
-    await client.runs.wait(None, "consolidation_agent", input=NOTHING, config=limit, context=context or None, raise_error=False)
-
-
-async def test_who_break_their_own_runs_stop_nobody_else_s(own_server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    """Whatever breaks a consolidation, or a rehearsal, frees its place."""
-    client = own_server.as_user(alice)
-    for dry in (True, False):
-        people = [own_server.as_user(f"{dry}-{number}-{alice}") for number in range(len(TOO_FEW))]
-        context: Any = {"dry_run": True} if dry else {}
-        await asyncio.gather(chat(client, "I like dill"), *(broken(*of, **context) for of in zip(people, TOO_FEW, strict=True)))
-        model.clear()
-        if dry:
-            assert (await rehearsed(client))["conversations"] == 1
-    assert await go(client) == "2 conversations were consolidated."
-
-
 async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(
-    own_server: DevServer, model: ScriptedAnthropic, alice: str
+    server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    people = [own_server.as_user(f"{name}-{alice}") for name in range(DEFAULT_CONSOLIDATION.at_once)]
-    client = own_server.as_user(alice)
+    people = [server.as_user(f"{name}-{alice}") for name in range(DEFAULT_CONSOLIDATION.at_once)]
+    client = server.as_user(alice)
     model.script(TASK, *[Slow(60, [Text("late")])] * len(people))
     await asyncio.gather(*(chat(person, "I like dill") for person in (*people, client)))
     runs = []
     for person in people:
         thread = str((await person.threads.create())["thread_id"])
         runs.append((person, thread, await person.runs.create(thread, "consolidation_agent", input=NOTHING)))
-    await soon(lambda: asked(model, len(people)))
+    await model.asked(TASK, len(people))
     for person, thread, run in runs:
         await person.runs.cancel(thread, run["run_id"], wait=True)
         (record,) = await records(person)
@@ -124,10 +99,6 @@ async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(
     model.clear()
     await go(client)
     assert (await records(client))[0]["status"] == "done"
-
-
-async def asked(model: ScriptedAnthropic, times: int) -> bool:
-    return len(model.requests_for(TASK)) >= times
 
 
 async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(
@@ -147,7 +118,7 @@ async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(
     model.script(TASK, *[reply] * 100)
     try:
         await operator.runs.wait(None, "consolidation_agent", input=NOTHING)
-        await soon(lambda: asked(model, DEFAULT_CONSOLIDATION.at_once))
+        await model.asked(TASK, DEFAULT_CONSOLIDATION.at_once)
         assert (await rehearsed(client))["conversations"] == 1
         assert (await client.http.post("/memory/consolidate", json=None)) == {"queued": True}
         (record,) = await records(client)

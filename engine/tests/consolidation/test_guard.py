@@ -1,7 +1,5 @@
 """Which facts a consolidation may take from memory: judged by what a reader still finds there, line by line."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

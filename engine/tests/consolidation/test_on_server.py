@@ -1,29 +1,19 @@
 """On the real server: what consolidation reads, whose, and when."""
 
-from __future__ import annotations
-
 import asyncio
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
-from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, RateLimitError
 
-from lasting_memory.consolidation.planning import delete_old
-from lasting_memory.limits import DEFAULTS, Limits
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, tool_results
 from tests.conftest import served
-from tests.consolidation.on_server import READ, chat, consolidation_thread, ended, go, records, soon, statuses
+from tests.consolidation.on_server import READ, chat, consolidation_thread, ended, go, records
 from tests.consolidation.runs import TASK, append
-from tests.memory.test_temporary import new_thread
-
-MONTHLY = replace(deployed(), limits=Limits(conversation_days=30))
 
 pytestmark = pytest.mark.server
 # A server that consolidates soon.
@@ -71,7 +61,6 @@ async def test_it_reads_the_person_s_own_conversations_whoever_else_a_context_na
 async def test_a_person_sees_what_it_would_change_and_has_it_done(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    """A person sees what it would change, has it done now, and reads what was done."""
     client, headers = server.as_user(alice), {"authorization": f"Bearer {dev_token('acme', alice)}"}
     food = {"path": "/memories/topics/food.md"}
     await chat(client, "I like dill")
@@ -101,7 +90,6 @@ async def test_a_person_sees_what_it_would_change_and_has_it_done(
 async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
     idle: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    """Three turns are one run, on a thread that is their owner's and nobody else's."""
     client, stranger = idle.as_user(alice), idle.as_user(f"other-{alice}")
     model.script(TASK, [READ], [Text("done")])
     await asyncio.gather(*(chat(client, text) for text in ("I like fennel", "and dill", "and sorrel")))
@@ -118,23 +106,6 @@ async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
             await call
     conversations = await client.threads.search(metadata={"graph_id": "agent"})
     assert thread not in {thread_seen["thread_id"] for thread_seen in conversations}
-
-
-async def test_a_turn_during_a_consolidation_lets_it_end_and_plans_the_next(
-    idle: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client = idle.as_user(alice)
-    model.script(TASK, Slow(3, [Text("done")]))
-    await chat(client, "I like fennel")
-    thread = await consolidation_thread(idle, alice)
-    await soon(lambda: _are(client, thread, "running"))
-    await chat(client, "no more fennel")
-    await soon(lambda: _are(client, thread, "pending", "success"))
-    await client.threads.delete(thread)
-
-
-async def _are(client: LangGraphClient, thread: str, *expected: str) -> bool:
-    return await statuses(client, thread) == [*expected]
 
 
 async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone(
@@ -166,16 +137,3 @@ async def test_planned_consolidations_do_not_count_as_busy_conversations(
     with pytest.raises(RateLimitError):
         await client.runs.create(thread, "consolidation_agent", input=nothing)
     await run_turn(client, thread, "hello")
-
-
-async def test_a_deleted_conversation_is_not_found_any_more(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
-    old, bobs = await asyncio.gather(chat(client, "a zebra called Zoe"), chat(bob, "a zebra called Zoe"))
-    # As the sweep does it, with somebody who sees only their own.
-    assert await delete_old(MONTHLY, client, InMemoryStore(), datetime.now(UTC) + timedelta(days=38)) == 1
-    with pytest.raises(NotFoundError):
-        await client.threads.get(old)
-    assert await bob.threads.get(bobs)
-    model.script("what of the animal", [ToolCall("search_past_conversations", {"query": "zebra"})], [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "what of the animal")
-    assert "Zoe" not in tool_results(model.requests[-1])[0]

@@ -1,17 +1,12 @@
 """A consolidation run on the real graph and stores, without a server: what it is shown, commits, refuses and records."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from deepagents.backends.utils import create_file_data
-from langchain_core.messages import HumanMessage
 from langchain_core.utils.uuid import uuid7
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -24,7 +19,7 @@ from lasting_memory.consolidation.guard import Changed
 from lasting_memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
 from lasting_memory.controls import usage_of
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
@@ -42,7 +37,6 @@ from tests.consolidation.runs import (
     Runs,
     append,
     consolidated,
-    everything,
     remembered,
     saved,
     talk,
@@ -65,7 +59,6 @@ def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READ
 async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    """The model is shown the batch, and the files about the same, without asking."""
     await remembered(store, "She likes fennel.\n")
     await remembered(store, "He drives a tractor.\n", "/topics/machines.md")
     model.script(TASK, [append("- dill (2026-01-01, t)")], READY)
@@ -85,35 +78,6 @@ async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_
     assert record["started_at"] < record["ended_at"]
 
 
-async def test_lines_given_up_in_one_run_are_not_in_the_next_on_its_thread(
-    run: Runs, built: Any, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    await remembered(store, "likes fennel\n")
-    given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["likes fennel"], "reason": "outdated"})
-    model.script(TASK, [given], READY, EMPTIED, READY, READY)
-    await run("r1", [talk("t", "dill")])
-    await run("r2", [talk("u", "dill")], thread="r1")
-    assert await text(store) == "likes fennel\n"
-    assert "likes fennel" not in str((await built.aget_state({"configurable": {"thread_id": "r1"}})).values)
-
-
-async def test_a_summary_of_an_earlier_batch_does_not_hide_this_one(
-    run: Runs, built: Any, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    """A summary of an earlier batch does not hide this one, and stays nowhere."""
-    config = {"configurable": {"thread_id": "r1"}}
-    event = {"cutoff_index": 30, "summary_message": HumanMessage("a summary"), "file_path": "/conversation_history/x.md"}
-    said = {"/conversation_history/x.md": create_file_data("what was said")}
-    await built.aupdate_state(config, {"_summarization_event": event, "files": said}, as_node="__start__")
-    model.script(TASK, READY)
-    await run("r1", [talk("t", "I like dill")])
-    assert "I like dill" in tool_results(model.requests[0])[0]
-    state = (await built.aget_state(config)).values
-    assert "summary" not in str(state)
-    assert "what was said" not in str(state)
-    assert "I like dill" not in str(state)
-
-
 async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revision(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
@@ -126,28 +90,6 @@ async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revi
     assert "not delegated" in tool_results(model.requests[1])[-1]
     assert len((await text(store)).splitlines()) == 30
     assert len(await journal.history(store, FILES, "/topics/food.md")) == 1
-
-
-async def test_a_value_that_is_no_file_stops_nobody_s_consolidation(
-    run: Runs, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    await store.aput(FILES, "/topics/dill.md", {"content": 7})
-    model.script(TASK, READY)
-    await run("r1", [talk("t", "dill")])
-    assert await consolidated(store) == {"t"}
-
-
-async def test_somebody_forgotten_meanwhile_is_left_nothing(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
-    async def forgotten() -> None:
-        await journal.forget(store, ALICE)
-        for item in await store.asearch((), limit=1000):
-            if item.namespace[0] != "forgotten":
-                await store.adelete(item.namespace, item.key)
-
-    model.script(TASK, while_it_works(forgotten, [append("- dill")]), READY)
-    with suppress(Exception):  # the next sign of life fails: nothing is left to work for
-        await run("r1", [talk("t", "dill")])
-    assert {item.namespace[0] for item in await store.asearch((), limit=1000)} == {"forgotten"}
 
 
 async def test_somebody_who_was_forgotten_once_is_consolidated_like_anybody(
@@ -248,24 +190,6 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(
     await run("r1", [talk("t", "dill")])
     assert f"{DEFAULTS.max_bytes:,}" in last_user_text(model.requests[-1])
     assert (await text(store), await text(store, "/topics/other.md")) == ("- short\n", "")
-
-
-async def test_a_dry_run_says_what_it_would_change_and_changes_nothing(
-    run: Runs, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    before = await everything(store)
-    assert "Nothing is new" in await run("r0", [])
-    assert model.requests == []
-    model.script(TASK, [append("- dill")], READY)
-    said = json.loads(await run("r1", [talk("t", "dill")], dry=True))
-    assert "+- dill" in said["files"]["/memories/topics/food.md"]
-    assert said["dry_run"] is True
-    assert await everything(store) == before
-
-
-async def test_a_dry_run_for_nobody_starts_nothing(run: Runs, model: ScriptedAnthropic) -> None:
-    assert "for one person" in await run("r1", [talk("t", "dill")], dry=True, permissions=[identity.OPERATE])
-    assert model.requests == []
 
 
 async def test_a_backlog_is_a_run_for_each_batch(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:

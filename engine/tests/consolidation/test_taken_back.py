@@ -1,7 +1,5 @@
 """What people took back stays taken back: undone, corrected, deleted or declined lines return only if they are said again."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -36,15 +34,6 @@ Takes = Callable[[LangGraphClient, ScriptedAnthropic], Awaitable[None]]
 
 async def undo(client: LangGraphClient, _: ScriptedAnthropic) -> None:
     await client.http.post("/memory/undo", json={"path": TRIPS["path"], "revision": 1})
-
-
-async def edit(client: LangGraphClient, _: ScriptedAnthropic) -> None:
-    await client.http.put("/memory/file", params=TRIPS, json={"content": "- My train leaves at half past nine\n"})
-
-
-async def edit_and_delete(client: LangGraphClient, model: ScriptedAnthropic) -> None:
-    await edit(client, model)
-    await delete(client, model)
 
 
 async def delete(client: LangGraphClient, _: ScriptedAnthropic) -> None:
@@ -83,7 +72,7 @@ async def everything(client: LangGraphClient) -> str:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("take_back", [undo, edit, edit_and_delete, delete, forget_in_conversation, decline])
+@pytest.mark.parametrize("take_back", [undo, delete, forget_in_conversation, decline])
 async def test_what_was_taken_back_returns_only_if_it_is_said_again(
     server: DevServer, model: ScriptedAnthropic, alice: str, take_back: Takes
 ) -> None:

@@ -1,7 +1,5 @@
 """A turn plans its person's consolidation when it ends, and neither waits for that nor fails with it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
@@ -17,15 +15,15 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.consolidation import planning
 from lasting_memory.consolidation.planning import IdleTrigger, Owner
-from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import SignedIn
 from tests.conftest import BuildGraph
-from tests.consolidation.runs import ALICE, User
+from tests.consolidation.runs import ALICE
 
 PLANNED = [(Owner(ALICE), "idle", 300)]
 ON_SERVER: Runtime[Any] = Runtime(
     store=InMemoryStore(),
-    server_info=ServerInfo(assistant_id="a", graph_id="agent", user=cast("Any", User(identity="alice", org_id="acme"))),
+    server_info=ServerInfo(assistant_id="a", graph_id="agent", user=cast("Any", SignedIn(identity="alice", org_id="acme"))),
 )
 Planned = list[tuple[Owner, str, int]]
 
@@ -70,16 +68,6 @@ async def test_a_turn_ends_with_an_answer_that_no_other_follows(planned: Any, ca
     assert made == PLANNED * ends
 
 
-async def test_a_turn_does_not_wait_for_its_consolidation_to_be_planned(planned: Any) -> None:
-    go_on = asyncio.Event()
-    made, trigger = planned(go_on.wait), IdleTrigger(deployed(), delay=0)
-    await answer(trigger)
-    assert made == []
-    go_on.set()
-    await asyncio.gather(*trigger._planning)
-    assert made == PLANNED
-
-
 async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(planned: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def fail() -> None:
         raise httpx.ConnectError("the queue is full")
@@ -92,12 +80,6 @@ async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(planned: A
     (record,) = [record for record in caplog.records if record.name == "lasting_memory.consolidation.planning"]
     assert record.levelname == "WARNING"
     assert "ConnectError('the queue is full')" in record.message
-
-
-async def test_without_a_server_nothing_is_planned() -> None:
-    trigger = IdleTrigger(deployed())
-    await answer(trigger, Runtime(context=identity.Context("alice", "acme")))
-    assert trigger._planning == set()
 
 
 @pytest.mark.parametrize(

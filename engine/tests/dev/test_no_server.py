@@ -1,38 +1,20 @@
 """Commands for a running server, where none answers."""
 
-from __future__ import annotations
-
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
 import pytest
 
 from lasting_memory.testing.commands import run_command
+from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 
 COMMANDS = ["lasting_memory.dev.chat --as alice", "seeds"]
 asked: list[str] = []
 
 
-class Other(BaseHTTPRequestHandler):
+class Other(QuietHandler):
     """A server that is none of ours: it leads to a page to sign in."""
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  # http.server's name
         asked.append(self.path)
-        self.send_response(302)
-        self.send_header("location", "https://elsewhere.example/login")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None: ...
-
-
-@contextmanager
-def somebody_else_s() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+        self.head(302, "text/plain", location="https://elsewhere.example/login")
 
 
 def says_in_one_line(command: str, url: str) -> None:
@@ -46,8 +28,8 @@ def says_in_one_line(command: str, url: str) -> None:
 def test_a_command_says_at_once_that_no_deployment_answers(command: str) -> None:
     says_in_one_line(command, "http://127.0.0.1:9")
     asked.clear()
-    with somebody_else_s() as url:
-        says_in_one_line(command, url)
+    with LoopbackServer(Other) as other:
+        says_in_one_line(command, other.url)
     assert asked == ["/ok"]
 
 

@@ -1,7 +1,5 @@
 """`make upgrade`: one set of versions, in every file that pins some."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `langgraph dev` keeps in files, where it has no Postgres: what is said is saved, what is deleted is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -117,20 +115,3 @@ async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(se
     await until(lambda: not files_with(server, secret), 20)
     server.stop()
     assert not files_with(server, secret)
-
-
-async def test_of_a_server_killed_meanwhile_nothing_runs_on(server: DevServer, alice: str) -> None:
-    """Who is forgotten after a kill in the midst of it is: of what the list of threads calls busy nothing runs."""
-    person = server.person(alice)
-    thread = await person.thread()
-    await person.made("POST", f"/threads/{thread}/runs", {"assistant_id": "stubborn", "input": {}})
-    await until(lambda: files_with(server, thread, ".langgraph_checkpoint*"))
-    assert (await person.ask("DELETE", "/memory")).status_code == 503
-    await asyncio.sleep(1)  # for a flush
-    server.kill()
-    server.start()
-    await server.close_clients()
-    person = server.person(alice)
-    assert [each["status"] for each in await person.made("POST", "/threads/search", {})] == ["busy"]
-    await person.made("DELETE", "/memory")
-    assert not await person.made("POST", "/threads/search", {})

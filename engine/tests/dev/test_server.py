@@ -1,7 +1,5 @@
 """`make dev`: what it refuses, and one start for real, in a copy of the project."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """`make smoke`: what it tries of a server, what it says, and that nothing of it is left."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

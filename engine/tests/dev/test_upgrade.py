@@ -1,7 +1,5 @@
 """`make upgrade-engine`: another engine in place of the one in use, and nothing else of a fork."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tomllib
@@ -10,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lasting_memory.dev.upgrade import UpgradeError, since, upgrade
+from lasting_memory.dev.upgrade import UpgradeError, upgrade
 
 TEMPLATE = {
     "langgraph.json": '{\n  "dependencies": ["./engine", "."],\n  "graphs": {}\n}\n',
@@ -124,13 +122,6 @@ def test_an_edited_engine_is_not_replaced(template: Path, newer: Path, file: str
     assert held(template) == before
 
 
-def test_an_engine_that_git_does_not_have_is_not_replaced(tmp_path: Path, newer: Path) -> None:
-    folder = write(tmp_path / "no git", TEMPLATE)
-    with pytest.raises(UpgradeError, match="commit it first"):
-        upgrade(folder, newer, "0.2.0")
-    assert held(folder) == TEMPLATE
-
-
 def test_what_is_no_engine_is_refused(template: Path, tmp_path: Path) -> None:
     for source in (tmp_path / "nowhere", template / "agent.py", tmp_path):
         with pytest.raises(UpgradeError, match=r"name a folder or a wheel \(\.whl\) of lasting-memory"):
@@ -142,7 +133,3 @@ def test_a_template_that_has_no_place_for_the_engine_is_left_alone(template: Pat
     with pytest.raises(UpgradeError, match="write them so"):
         upgrade(template, newer, "0.2.0")
     assert (template / "engine/src/lasting_memory/gone.py").is_file()
-
-
-def test_a_changelog_that_says_nothing_new_says_so() -> None:
-    assert since("# Changelog\n\n## 0.2.0\n\nOld.\n", "0.2.0") == "Nothing is listed since 0.2.0."

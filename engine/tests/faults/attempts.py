@@ -1,7 +1,5 @@
 """What somebody might have their agent do to reach what is not theirs, spelled in every way that hypothesis thinks of."""
 
-from __future__ import annotations
-
 import json
 import unicodedata
 from typing import Any

@@ -1,13 +1,8 @@
 """How each provider's protocol ends an answer, and what becomes of one that did not end so: the real clients over HTTP."""
 
-from __future__ import annotations
-
-import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -17,13 +12,8 @@ from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
 from lasting_memory import Limits
-from lasting_memory.agent.models import (
-    MAX_ANSWER_CHARS,
-    BadAnswerError,
-    CutAnswerError,
-    SilentModelError,
-    whole_answers,
-)
+from lasting_memory.agent.models import MAX_ANSWER_CHARS, BadAnswerError, CutAnswerError, SilentModelError, whole_answers
+from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 
 Parts = list[bytes]
 PATIENT, IMPATIENT = Limits(), Limits(model_silence_seconds=0.4)
@@ -135,40 +125,32 @@ def note(text: str) -> None:
     """Note a text."""
 
 
-class Provided:
-    """A provider on loopback that answers every request with `parts`, then waits `silence` and closes the connection."""
+class Provided(LoopbackServer):
+    """A provider that answers every request with `parts`, waits while it is not `silent`, and closes the connection."""
 
     def __init__(self) -> None:
         self.parts: Parts = []
         self.silent = threading.Event()
         self.silent.set()
-        provided = self
+        super().__init__(_Handler)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.end_headers()
-                for part in provided.parts:
-                    self.wfile.write(part)
-                provided.silent.wait(30)
 
-            def log_message(self, *_: Any) -> None:
-                """Keep the test output quiet."""
+class _Handler(QuietHandler):
+    server: Provided
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def do_POST(self) -> None:  # noqa: N802  # http.server's name
+        self.body()
+        self.head(200, "text/event-stream")
+        for part in self.server.parts:
+            self.wfile.write(part)
+        self.server.silent.wait(30)
 
 
 @pytest.fixture
 def provided() -> Iterator[Provided]:
-    provided = Provided()
-    threading.Thread(target=provided.server.serve_forever, args=(0.05,), daemon=True).start()
-    yield provided
-    provided.silent.set()
-    provided.server.shutdown()
-    provided.server.server_close()
+    with Provided() as provided:
+        yield provided
+        provided.silent.set()
 
 
 @pytest.fixture(params=PROVIDERS)
@@ -256,24 +238,6 @@ async def test_arguments_that_no_thread_can_keep_are_an_error(ask: Callable[...,
     """langchain would complete half a text; with any of the others the thread could never be read again."""
     with pytest.raises(BadAnswerError, match="no thread can keep"):
         await ask(anthropic("tool_use", tool=True, parts=[arguments]))
-
-
-@ANTHROPIC
-async def test_an_answer_that_comes_at_once_lets_others_have_their_turns(provider: Provider, ask: Callable[..., Any]) -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    task = asyncio.create_task(others())
-    await ask(anthropic("end_turn", tool=False, parts=["abcd"] * 2_000))
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
-    assert turns >= 2_000
 
 
 async def test_a_model_nobody_knows_is_not_refused(provided: Provided) -> None:

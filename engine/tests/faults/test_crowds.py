@@ -1,19 +1,19 @@
 """Many at once: a sweep, people who go idle together, a person who floods. Somebody else's turn takes what it takes alone."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any, Self
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
-from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
+from lasting_memory.testing import dev_server
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Slow, Text, last_user_text
 
 pytestmark = [pytest.mark.server, pytest.mark.proof]
@@ -21,6 +21,11 @@ pytestmark = [pytest.mark.server, pytest.mark.proof]
 TASK = "Conversations with something new"
 GOAL = 1.5
 TURNS = 8
+
+
+@pytest.fixture(autouse=True)
+def platform_s_own_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dev_server, "queue_seconds", None)
 
 
 class SlowConsolidation:
@@ -42,11 +47,10 @@ class SlowConsolidation:
         return [Text("done")]
 
 
-async def say(server: DevServer, person: str) -> float:
+async def say(server: DevServer, name: str) -> float:
     """Seconds of a turn in a new conversation."""
-    client = server.as_user(person)
-    begun = time.perf_counter()
-    await run_turn(client, str((await client.threads.create())["thread_id"]), f"words of {person}")
+    person, begun = server.person(name), time.perf_counter()
+    await person.turn(await person.thread(), f"words of {name}")
     return time.perf_counter() - begun
 
 
@@ -69,12 +73,8 @@ async def turns(server: DevServer, number: int = TURNS) -> list[float]:
 def ratio(alone: list[float], during: list[float]) -> float:
     """How many times longer a turn takes. Pytest shows what is printed of a test that fails, and with -s of all."""
     slowdown = statistics.median(during) / statistics.median(alone)
-    print(f"alone {_rounded(alone)}, during {_rounded(during)}, ratio {slowdown:.2f}")  # noqa: T201
+    print(f"alone {alone}, during {during}, ratio {slowdown:.2f}")  # noqa: T201
     return slowdown
-
-
-def _rounded(seconds: list[float]) -> list[float]:
-    return [round(each, 2) for each in seconds]
 
 
 async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevServer, model: ScriptedAnthropic) -> None:
@@ -89,99 +89,47 @@ async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevSe
     assert 0 < slow.most <= DEFAULT_CONSOLIDATION.at_once
 
 
-@pytest.mark.parametrize("own_server", [20], indirect=True)
-async def test_a_turn_takes_what_it_takes_alone_while_many_are_consolidated(
-    own_server: DevServer, model: ScriptedAnthropic
-) -> None:
-    """A turn takes what it takes alone while many who went idle together are consolidated."""
-    slow = SlowConsolidation(model, 6)
-    alone = await turns(own_server)
-    await all_talk(own_server, 24)
-    async with asyncio.timeout(60):
-        while not slow.now:  # noqa: ASYNC110  # the scripted server's
-            await asyncio.sleep(0.1)
-    assert ratio(alone, await turns(own_server, 2 * TURNS)) <= GOAL
-    assert slow.most <= DEFAULT_CONSOLIDATION.at_once
-
-
-async def test_a_sweep_ends_however_slow_the_model_is_and_leaves_nobody_out(
-    own_server: DevServer, model: ScriptedAnthropic
-) -> None:
-    people, seconds = 12, 4
-    await all_talk(own_server, people)
-    slow = SlowConsolidation(model, seconds)
-    await own_server.as_operator().runs.wait(None, "consolidation_agent", input={"messages": []})
-    async with asyncio.timeout(30 + 3 * people * seconds / DEFAULT_CONSOLIDATION.at_once):
-        while slow.done < people:  # noqa: ASYNC110  # the scripted server's
-            await asyncio.sleep(0.5)
-    assert all(model.requests_for(f"words of person-{number}") for number in range(people))
-    assert slow.most <= DEFAULT_CONSOLIDATION.at_once
-
-
 # --- A person who floods ---------------------------------------------------------------------------------------------
 
 CALLERS = 60
+# The requests that each caller of a flood sends, again and again; <thread> is the last new one.
+SHAPES: dict[str, list[str]] = {
+    "new threads": ["/threads", "/threads/<thread>/runs/wait"],
+    "no thread": ["/runs/wait"],
+    "one thread": ["/threads/<first>/runs"],
+    "threads alone": ["/threads"],
+}
 
 
-class Flood:
-    """60 callers of one person. Each sends its requests again and again as soon as they are answered."""
+@asynccontextmanager
+async def flood(person: Person, requests: list[str]) -> AsyncIterator[None]:
+    """60 callers of one person, who send the next request as soon as the last is answered."""
+    first = await person.thread()
+    said = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": f"flood of {person.name}"}]}}
 
-    def __init__(self, server: DevServer, person: str, shape: str) -> None:
-        self._http = httpx.AsyncClient(
-            base_url=server.url,
-            headers={"authorization": f"Bearer {dev_token('acme', person)}"},
-            timeout=120,
-            limits=httpx.Limits(max_connections=CALLERS),
-            trust_env=False,
-        )
-        self._once: Callable[[], Awaitable[None]] = getattr(self, f"_{shape}")
-        self._body = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": f"flood of {person}"}]}}
-        self._thread = ""
-        self.answers: dict[int, int] = {}
-
-    async def __aenter__(self) -> Self:
-        self._thread = str((await self._post("/threads", {}))["thread_id"])
-        self._callers = [asyncio.create_task(self._calls()) for _ in range(CALLERS)]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for caller in self._callers:
-            caller.cancel()
-        await asyncio.gather(*self._callers, return_exceptions=True)
-        await self._http.aclose()
-
-    async def _calls(self) -> None:
+    async def call() -> None:
+        thread = first
         while True:
-            await self._once()
+            for path in requests:
+                answer = await person.ask("POST", path.replace("<thread>", thread).replace("<first>", first), said)
+                thread = answer.json().get("thread_id", thread) if answer.is_success and path == "/threads" else thread
 
-    async def _post(self, path: str, body: Any) -> Any:
-        answer = await self._http.post(path, json=body)
-        self.answers[answer.status_code] = self.answers.get(answer.status_code, 0) + 1
-        return answer.json() if answer.is_success else None
-
-    async def _new_threads(self) -> None:
-        if thread := await self._post("/threads", {}):
-            await self._post(f"/threads/{thread['thread_id']}/runs/wait", self._body)
-
-    async def _stateless(self) -> None:
-        await self._post("/runs/wait", self._body)
-
-    async def _one_thread(self) -> None:
-        await self._post(f"/threads/{self._thread}/runs", self._body)
-
-    async def _threads(self) -> None:
-        await self._post("/threads", {})
+    callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
+    yield
+    for caller in callers:
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
 
 
-@pytest.mark.parametrize(("shape", "seconds"), [("new_threads", 20), ("stateless", 0), ("one_thread", 20), ("threads", 0)])
+@pytest.mark.parametrize("shape", SHAPES)
 async def test_a_turn_takes_what_it_takes_alone_while_somebody_else_floods(
-    own_server: DevServer, model: ScriptedAnthropic, shape: str, seconds: float
+    own_server: DevServer, model: ScriptedAnthropic, shape: str
 ) -> None:
-    person = f"flooder-{shape}"
-    model.script(f"flood of {person}", *[Slow(seconds, [Text("ok")])] * 10_000)
+    person = own_server.person("flooder", seconds=120, limits=httpx.Limits(max_connections=CALLERS))
+    model.script("flood of flooder", *[Slow(20 if "thread" in shape.split() else 0, [Text("ok")])] * 10_000)
     await turns(own_server, 3)
     alone = await turns(own_server)
-    async with Flood(own_server, person, shape):
+    async with flood(person, SHAPES[shape]):
         await asyncio.sleep(2)
         during = await turns(own_server)
     assert ratio(alone, during) <= GOAL

@@ -1,7 +1,5 @@
 """Items of the store that were damaged: what is acknowledged stays, and nobody is stuck with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -55,7 +53,6 @@ async def damage(store: BaseStore, value: Any, newest: int = 1) -> None:
 async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
     store: BaseStore, value: Any, lines: int, newest: int
 ) -> None:
-    """An append after the newest items became unreadable loses no acknowledged line."""
     said = [f"- {number}" for number in range(lines)]
     await append(store, *said)
     await damage(store, value, newest)
@@ -64,18 +61,6 @@ async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
     history = await journal.history(store, FILES, PATH)
     assert history[0].content == await content(store)
     assert [revision.author.kind for revision in history[:2]] == ["person", "person"]
-
-
-@pytest.mark.parametrize("value", DAMAGES, ids=repr)
-async def test_a_damaged_item_fails_neither_history_nor_a_deletion_nor_a_new_file(store: BaseStore, value: Any) -> None:
-    await append(store, "- 1", "- 2")
-    await damage(store, value)
-    history = await journal.history(store, FILES, PATH)
-    assert [revision.content for revision in history] == ["- 1\n"]
-    await journal.change(store, FILES, PATH, lambda _: None, AUTHOR)
-    await damage(store, value)
-    await append(store, "- anew")
-    assert (await content(store)).endswith("- anew\n")
 
 
 @pytest.mark.parametrize("at", [None, "soon", [1]], ids=repr)

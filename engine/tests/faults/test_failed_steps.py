@@ -1,7 +1,5 @@
 """Any one operation of the store fails: what reports that it failed has changed nothing, and what changed something says so."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path

@@ -5,8 +5,6 @@ those that the texts of `injections.yaml` ask for. A model that obeys at once sh
 one would have made of it.
 """
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 import unicodedata
@@ -171,15 +169,6 @@ async def test_nor_does_any_of_many_more_attempts(
     world: Graph, model: ScriptedAnthropic, turn: list[ToolCall], subagent: int, added: dict[str, Any]
 ) -> None:
     await attack(world, model, with_subagent(turn, subagent), added)
-
-
-async def test_the_same_check_notices_what_reaches_somebody_else(world: Graph, model: ScriptedAnthropic) -> None:
-    store = world.graph.store
-    await store.aput(memories_of("mallory-x", "acme"), "/preferences.md", {**create_file_data(f"- {SECRET}")})
-    obedient(model, [])
-    await world.turn("hello", user="mallory-x")
-    with pytest.raises(AssertionError):
-        check_shown(model.requests[-1])
 
 
 # --- Texts that ask for something ------------------------------------------------------------------------------------

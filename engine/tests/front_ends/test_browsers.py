@@ -1,7 +1,5 @@
 """What a browser's front end needs of the server: headers that scripts may read, and titles in the list of threads."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 from langgraph_sdk.errors import NotFoundError

@@ -1,7 +1,5 @@
 """What tests of the API share: callers, their requests, the routes, and what the store then has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -10,16 +8,6 @@ from langgraph.store.base import BaseStore
 
 MEMORIES = ("memories", "acme:alice")
 NOTES = {"path": "/memories/notes.md"}
-
-
-class Caller(dict[str, Any]):
-    """A signed-in user as the platform hands it to a custom route."""
-
-    is_authenticated = True
-
-    @property
-    def identity(self) -> str:
-        return str(self["identity"])
 
 
 Open = Callable[..., Any]

@@ -1,7 +1,5 @@
 """What a fork decides about writes: its checks see every door, its schemas are all that a field needs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
@@ -282,14 +280,6 @@ async def test_without_a_profile_nothing_speaks_of_one(graph: BuildGraph, model:
     for body in model.requests:
         assert "profile" not in system_text(body).split("<memory>")[0].replace("the preferences, the profile", "")
         assert "save_profile" not in {tool["name"] for tool in body["tools"]}
-
-
-async def test_fields_of_json_that_two_change_at_once_are_both_kept(store: BaseStore) -> None:
-    await store.aput(MEMORIES, "/topics/table.json", {**create_file_data('{"seats": 2}')})
-    theirs = Changed("/topics/table.json", '{"seats": 2}', '{"seats": 2, "at": "window"}')
-    file = theirs.merged(create_file_data('{"seats": 4}'), CONSOLIDATION, deployed())
-    assert file
-    assert json.loads(file["content"]) == {"seats": 4, "at": "window"}
 
 
 async def test_a_refusal_over_http_is_the_person_s_and_no_error_of_the_server(calling: Open) -> None:

@@ -1,7 +1,5 @@
 """What is known, as facts; what changed since somebody looked; what was deleted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

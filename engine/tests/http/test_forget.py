@@ -1,7 +1,5 @@
 """Being forgotten: nothing is left, nothing of anybody else's is touched, and what was going writes nothing afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from contextlib import nullcontext
@@ -110,17 +108,6 @@ async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
     assert not left(store)
 
 
-async def test_what_always_comes_back_is_said(store: BaseStore) -> None:
-    platform = client("1")
-
-    async def again(_: str) -> None:
-        platform.talk("alice", thread_id="1")
-
-    platform.after = again
-    with pytest.raises(HTTPException, match="came back each time"):
-        await forget(store, platform, ALICE, DEFAULTS)
-
-
 async def test_forgetting_that_failed_midway_is_repeated(store: BaseStore) -> None:
     await furnish(store, MEMORIES)
     platform = client("1", "2")
@@ -156,19 +143,6 @@ WRITES = [
 ]
 
 
-async def test_where_a_run_cannot_be_stopped_only_its_thread_stays_until_it_has_ended(store: BaseStore) -> None:
-    await furnish(store, MEMORIES)
-    platform = client("1", "3", busy=("2",))
-    for _ in range(2):
-        with pytest.raises(HTTPException, match="yet: 2"):
-            await forget(store, platform, ALICE, DEFAULTS)
-        assert list(platform.kept) == ["2"]
-        assert not left(store)
-    platform.kept["2"]["status"] = "idle"
-    assert (await forget(store, platform, ALICE, DEFAULTS))["threads"] == 1
-    assert not platform.kept
-
-
 async def forgotten_while(
     model: ScriptedAnthropic, store: BaseStore, agent: Graph, *calls: ToolCall, going: tuple[str, ...] = ()
 ) -> Any:
@@ -177,8 +151,7 @@ async def forgotten_while(
     question = f"take your time {uuid.uuid4()}"
     model.script(question, Slow(1.0, calls), [Text("done")])
     run = asyncio.create_task(turn(agent, question))
-    while not model.requests_for(question):  # noqa: ASYNC110  # the model's server is in another thread
-        await asyncio.sleep(0.01)
+    await model.asked(question)
     with pytest.raises(HTTPException) if going else nullcontext():
         await forget(store, client(busy=going), ALICE, DEFAULTS)
     assert not left(store)

@@ -1,7 +1,5 @@
 """What the server's log says of requests to /memory."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +24,6 @@ async def talkative(model: ScriptedAnthropic, tmp_path: Path, request: pytest.Fi
 
 
 async def test_the_log_names_requests_and_nothing_of_what_they_ask_for(talkative: DevServer, alice: str) -> None:
-    """The log names requests, also refused ones, and nothing of what they ask for."""
     said, token = f"secret{uuid4().hex}", {"Authorization": f"Bearer {dev_token('acme', alice)}"}
     async with httpx.AsyncClient(base_url=talkative.url, trust_env=False, timeout=60) as http:
         for path in ("/memory", "/memory/search", "/memory/file", "/memory/nothing"):

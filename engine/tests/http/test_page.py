@@ -1,7 +1,5 @@
 """The page's files as they are served: public, under a strict policy, and the vendored one as its publisher made it."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import AsyncIterator

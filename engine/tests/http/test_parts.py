@@ -1,7 +1,5 @@
 """What a deployment leaves out is not there, and what it adds is; everything else goes on."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -14,7 +12,6 @@ import pytest
 from fastapi import APIRouter, FastAPI
 from langgraph.store.base import BaseStore
 
-from lasting_memory.consolidation import consolidated
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import build_http
 from lasting_memory.limits import Limits
@@ -43,15 +40,6 @@ async def test_without_consolidation_its_routes_say_so(calling: Open, method: st
         answer = await client.request(method, path)
     assert answer.status_code == 404
     assert "consolidation is None in deployment.py" in answer.json()["detail"]
-
-
-async def test_without_consolidation_the_page_has_no_part_of_it_and_no_run_is_planned() -> None:
-    assert consolidated(deployed())
-    assert not consolidated(WITHOUT)
-    for deployment, named in ((deployed(), "consolidation/part.js"), (WITHOUT, "")):
-        transport = httpx.ASGITransport(build_http(deployment))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            assert f'<meta name="parts" content="{named}">' in (await client.get("/app")).text
 
 
 @pytest.mark.parametrize(

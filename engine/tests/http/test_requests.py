@@ -1,8 +1,5 @@
 """What may be asked over HTTP, and by whom for whom; anything else is refused and changes nothing."""
 
-from __future__ import annotations
-
-import asyncio
 from typing import Any
 
 import httpx
@@ -11,7 +8,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.people.identity import OPERATE
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
+from lasting_memory.validation import MAX_INPUT_BYTES
 from tests.http.calls import NOTES, ROUTES, Open, exported, kept, put
 
 BAD_PATHS = [
@@ -39,15 +36,6 @@ async def test_a_bad_path_is_refused_by_every_route_and_changes_nothing(
     assert not kept(store)
 
 
-async def test_an_identity_that_no_store_could_keep_is_refused(calling: Open, store: BaseStore) -> None:
-    async with calling("root", permissions=[OPERATE]) as operator:
-        for named in ({"user_id": "ali\x00ce"}, {"org_id": "ac\x00me"}):
-            for answer in (await operator.get("/memory", params=named), await put(operator, "x", params={**NOTES, **named})):
-                assert answer.status_code == 422
-                assert "NUL" in answer.json()["detail"]
-    assert not kept(store)
-
-
 @pytest.mark.parametrize("query", [
     "", "path=/memories/a.md&recursive=1", "path=/memories/a.md&assistant_id=7", "path=/memories/a.md&assistant_id=",
     "Path=/memories/a.md",
@@ -58,10 +46,8 @@ async def test_a_bad_query_is_refused(api: httpx.AsyncClient, store: BaseStore, 
 
 
 @pytest.mark.parametrize("body", [
-    b"", b"{", b"\xff\xfe", b"[" * 100_000, b'["content"]', b'{"content": 7}', b'{"content": null}', b"{}",
-    b'{"content": "\\ud800"}', b'{"content": "x", "encoding": "base64"}', b'{"content": "a\\u0000b"}',
-    b'{"content": "key AKIAABCDEFGHIJKLMNOP"}',
-    b'{"content": "' + b"x" * (MAX_FILE_BYTES + 1) + b'"}', b" " * (MAX_INPUT_BYTES + 1),
+    b"", b"\xff\xfe", b"[" * 100_000, b'{"content": 7}', b'{"content": "\\ud800"}',
+    b'{"content": "key AKIAABCDEFGHIJKLMNOP"}', b" " * (MAX_INPUT_BYTES + 1),
 ])  # fmt: skip
 async def test_a_bad_body_is_refused(api: httpx.AsyncClient, store: BaseStore, body: bytes) -> None:
     answer = await api.put("/memory/file", params=NOTES, content=body, headers={"content-type": "application/json"})
@@ -75,40 +61,6 @@ def body_for(method: str, path: str) -> dict[str, Any] | None:
     bodies: dict[str, Any] = {"/memory/file": {"content": "mallory's"}, "/memory/undo": {**NOTES, "revision": 1}}
     bodies |= {"/memory/import": exported(), "/memory/bring": {"text": "- likes leek"}}
     return bodies.get(path) if method in {"PUT", "POST"} else None
-
-
-@pytest.mark.parametrize("route", ROUTES)
-async def test_nobody_but_an_operator_names_somebody_and_nobody_unknown_gets_in(
-    calling: Open, api: httpx.AsyncClient, store: BaseStore, route: tuple[str, str, dict[str, str]]
-) -> None:
-    method, path, params = route
-    await put(api, "alice's")
-    before = kept(store)
-    for identity in ("mallory", "alice"):
-        async with calling(identity) as client:
-            for named in ({"user_id": "alice"}, {"org_id": "acme"}, {"user_id": "alice", "org_id": "acme"}):
-                answer = await client.request(method, path, params={**params, **named}, json=body_for(method, path))
-                assert answer.status_code == 403
-                assert "alice's" not in answer.text
-    for nobody in (None, ""):
-        async with calling(nobody) as client:
-            answer = await client.request(method, path, params=params, json=body_for(method, path))
-            assert answer.status_code == 401
-    assert kept(store) == before
-
-
-async def test_people_see_and_change_their_own_alone(calling: Open, api: httpx.AsyncClient) -> None:
-    await put(api, "alice's")
-    async with calling("bob") as bob, calling("alice", org_id="globex") as elsewhere:
-        for client in (bob, elsewhere):
-            assert (await client.get("/memory")).json()["files"] == []
-            assert (await client.get("/memory/file", params=NOTES)).status_code == 404
-            assert (await client.get("/memory/history", params=NOTES)).status_code == 404
-            assert (await client.delete("/memory/file", params=NOTES)).status_code == 404
-            assert (await client.post("/memory/undo", json={**NOTES, "revision": 1})).status_code == 404
-        await asyncio.gather(put(bob, "bob's"), put(elsewhere, "elsewhere's"), put(api, "alice's again"))
-        contents = [(await who.get("/memory/file", params=NOTES)).json()["content"] for who in (api, bob, elsewhere)]
-        assert contents == ["alice's again", "bob's", "elsewhere's"]
 
 
 async def test_an_operator_names_a_person_and_otherwise_is_themselves(
@@ -148,13 +100,8 @@ async def test_each_assistant_has_its_own_files(calling: Open, store: BaseStore)
 
 
 @pytest.mark.parametrize(("method", "path", "body", "named"), [
-    ("GET", "/memory/file", None, "path"),
-    ("GET", "/memory/search", None, "q"),
     ("GET", "/memory/search?q=x&recursive=1", None, "recursive"),
     ("GET", "/memory/search?q=x&re%0Acursive=1", None, "cursive"),
-    ("PUT", "/memory/controls", {"pau\nsed": True}, "sed"),
-    ("POST", "/memory/undo", {"path": 7, "revision": 1}, "path"),
-    ("POST", "/memory/undo", {"path": "/memories/a.md", "revision": True}, "revision"),
     ("POST", "/memory/import", {"version": 1, "files": [{"path": "/memories/a.md"}]}, "files.0.content"),
     ("POST", "/memory/undo", None, "body"),
 ])  # fmt: skip

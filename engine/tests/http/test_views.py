@@ -1,7 +1,5 @@
 """What the page asks for beside files: who one is, what the model sees, one's organization's rules, past conversations."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

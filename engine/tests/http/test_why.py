@@ -1,7 +1,5 @@
 """Why something is remembered: each line of a file leads to the conversation it was said in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What changed between two texts: as a diff, taken back where others wrote meanwhile, and the revision each line came with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """What two writers make of one file, what is done around the journal, who is forgotten meanwhile, what stays, what it costs."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Iterable
@@ -16,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import Change, MovedError, Revision, writing
-from lasting_memory.limits import DEFAULTS, Limits
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
@@ -174,20 +172,6 @@ async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch
     await writing.trim(store, FILES, DEFAULTS)
     assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
     assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{DEFAULTS.revisions_kept + 19}"
-
-
-async def test_the_longest_deleted_files_go_first_and_can_be_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
-    store, tight = InMemoryStore(), Limits(max_bytes=7_750)  # of 1,000 for each revision beside its text
-    for number in range(15):
-        for text in ("x", None):
-            await journal.change(store, FILES, f"/{number}.md", to(text), AUTHOR, limits=tight)
-    await writing.trim(store, FILES, tight)
-    deleted = [path for path, revisions in await journal.histories(store, FILES) if revisions]
-    assert sorted(deleted) == sorted(f"/{number}.md" for number in range(15 - len(deleted), 15))
-    assert 5 < len(deleted) < 10
-    again = await journal.change(store, FILES, "/0.md", to("again"), AUTHOR)
-    assert (again.number, again.content) == (1, "again")
 
 
 async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 In any interleaving, with deaths at any batch, batches that arrive late, and old revisions being deleted meanwhile.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.journal.world import throw

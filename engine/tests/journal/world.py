@@ -3,8 +3,6 @@
 It counts what they were told and what is there.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter
@@ -139,12 +137,7 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
                 await store.abatch(world.late.pop(dice.randrange(len(world.late))))
 
     async with connect() as store, asyncio.timeout(60):
-        with patch.multiple(
-            writing,
-            lock_of=lambda *_: asyncio.Lock(),
-            _TRIMS=trims,
-            _WAIT=patience,
-        ):
+        with patch.multiple(writing, lock_of=lambda *_: asyncio.Lock(), _TRIMS=trims, _WAIT=patience):
             writers = [asyncio.create_task(live(f"w{number}")) for number in range(dice.randint(2, 8))]
             await asyncio.gather(*writers, land(writers, store))
             if not world.deaths:

@@ -1,7 +1,5 @@
 """Identities that break other deployments, drawn or listed, and the people and assistants who have them in tests."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 from hypothesis import settings as hypothesis_settings

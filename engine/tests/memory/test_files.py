@@ -1,8 +1,6 @@
 """Which path belongs to whom, who may write it, and what may be written: asserted on the store."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,13 +14,12 @@ from lasting_memory import validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files import backends as files_module
 from lasting_memory.files.routes import build_backend, build_permissions
-from lasting_memory.people.identity import Author, Context
+from lasting_memory.people.identity import Context
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
-from tests.conftest import BUILDERS, BuildGraph
+from tests.conftest import BuildGraph
 
 POLICIES = ("policies", "acme")
 MEMORIES = ("memories", "acme:alice")
@@ -92,41 +89,6 @@ async def test_deleting_a_parent_leaves_the_routes_alone(store: BaseStore, paren
     store.put(POLICIES, "/x.md", {**create_file_data("rule")})
     assert (await Calls(store)("adelete", parent)).error
     assert store.get(POLICIES, "/x.md")
-
-
-@pytest.mark.parametrize("tool", [
-    ToolCall("write_file", {"file_path": "/policies/x.md", "content": "mine"}),
-    ToolCall("write_file", {"file_path": "/policies", "content": "mine"}),
-    ToolCall("write_file", {"file_path": "//policies//x.md", "content": "mine"}),
-    ToolCall("edit_file", {"file_path": "/policies/x.md", "old_string": "rule", "new_string": "mine"}),
-    ToolCall("delete", {"file_path": "/policies"}),
-    ToolCall("delete", {"file_path": "/"}),
-    ToolCall("append_memory", {"path": "/policies/x.md", "text": "mine"}),
-    ToolCall("append_memory", {"path": "/memories/../policies/x.md", "text": "mine"}),
-    ToolCall("write_file", {"file_path": "/skills/x.md", "content": "mine"}),
-])  # fmt: skip
-@pytest.mark.parametrize("build", BUILDERS.values())
-async def test_neither_graph_can_change_policies_or_skills(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, tool: ToolCall, build: Any
-) -> None:
-    store.put(POLICIES, "/x.md", {**create_file_data("rule")})
-    store.put(SKILLS, "/x.md", {**create_file_data("rule")})
-    model.script("change it", [tool], [Text("done")])
-    await graph(build=build).turn("change it")
-    shared = [item for item in store.search((), limit=100) if item.namespace[0] in {"policies", "skills"}]
-    assert [(item.key, item.value["content"]) for item in shared] == [("/x.md", "rule")] * 2
-    assert "rror" in tool_results(model.requests[-1])[0]
-
-
-async def test_allowed_shared_writes_reach_the_assistant_s_skills(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    write = ToolCall("write_file", {"file_path": "/skills/letters/SKILL.md", "content": skill()})
-    model.script("teach", [write], [Text("done")])
-    await graph(deployed(shared_writes="allow")).turn("teach")
-    assert store.get(SKILLS, "/letters/SKILL.md")
-    for build in BUILDERS.values():
-        await graph(deployed(shared_writes="allow"), build=build).turn("teach again")
 
 
 async def test_in_the_background_only_consolidation_writes_memory(
@@ -226,15 +188,3 @@ async def test_files_of_a_conversation_are_bounded_each_and_all_together(
 async def test_what_a_person_said_at_length_is_still_put_aside(graph: BuildGraph, model: ScriptedAnthropic) -> None:
     assert (await graph().turn("put this aside " + "x" * (2 * MAX_FILE_BYTES)))[-1]
     assert len(str(model.requests[-1])) < 2 * MAX_FILE_BYTES
-
-
-@pytest.mark.parametrize("value", [create_file_data("- keep me"), {"put": "by other means"}], ids=["file", "no file"])
-async def test_a_deletion_is_shown_to_checks_which_may_refuse_it(store: BaseStore, value: Any) -> None:
-    def refuse(path: str, content: str | None, actor: Author) -> None:
-        assert (path, content, actor.kind) == ("/memories/kept.md", None, "agent")
-        raise RefusedWrite(f"{path} stays.")
-
-    store.put(MEMORIES, "/kept.md", dict(value))
-    result = await Calls(store, replace(DEFAULTS, checks=[refuse]))("adelete", "/memories/kept.md")
-    assert result.error == "Error: /memories/kept.md stays."
-    assert store.get(MEMORIES, "/kept.md")

@@ -3,8 +3,6 @@
 What is different on purpose is at the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable

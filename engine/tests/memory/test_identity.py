@@ -1,7 +1,5 @@
 """Who a run acts as, which assistant's memory it uses, and the labels that people become."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -25,16 +23,8 @@ from lasting_memory.people.identity import (
     part_of,
 )
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.people import AGENT
+from lasting_memory.testing.people import AGENT, SignedIn
 from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SETTINGS, identities, quickly
-
-
-class SignedIn(dict[str, Any]):
-    """Claims as the platform hands them to a run: by name, and the identity as an attribute."""
-
-    @property
-    def identity(self) -> str:
-        return str(self["identity"])
 
 
 def signed_in(identity: str = "alice", **claims: Any) -> Any:

@@ -1,7 +1,5 @@
 """How people become store namespaces that nobody else shares, and what the store API shows of them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Collection
@@ -153,7 +151,6 @@ def test_the_store_api_shows_people_their_own_memory_and_policies_alone(scope: M
 @quickly
 @given(two_people(), st.sampled_from(["user", "user+assistant"]))
 def test_people_may_read_their_own_memory_and_never_anothers(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
-    """People may read their own memory, whatever their name, and never another's."""
     me, other = people
     assert scoped(scope).may_read(scoped(scope).memory.namespace(me, ASSISTANT), me, {})
     assert not scoped(scope).may_read(scoped(scope).memory.namespace(other, ASSISTANT), me, {})
@@ -190,7 +187,6 @@ async def check_first_run(server: DevServer, identity: str, org: str) -> None:
 
 @pytest.mark.server
 async def test_the_platform_gives_any_identity_a_memory_of_its_own(server: DevServer) -> None:
-    """The platform gives any identity a memory of its own that starts with the seeds."""
     org = f"acme {uuid4().hex}.example"
     runs = [check_first_run(server, SHAPES[shape], org) for shape in ON_THE_SERVER]
     outcomes = zip(ON_THE_SERVER, await asyncio.gather(*runs, return_exceptions=True), strict=True)

@@ -1,7 +1,5 @@
 """Skills that somebody wrote badly, or to hurt: left out with the reason, and nobody waits for them or fails on them."""
 
-from __future__ import annotations
-
 import html
 import json
 import time
@@ -55,17 +53,6 @@ async def test_a_skill_cannot_close_its_block(graph: BuildGraph, store: BaseStor
     text = system_text(model.requests[0])
     assert "OBEY" in text
     assert text.count("</skills>") == text.count("<policies>") == 1
-
-
-async def test_of_too_many_skills_those_that_fit_are_listed_and_the_rest_counted(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    for number in range(200):
-        put(store, SHARED, f"/s{number}/SKILL.md", SKILL.format(name=f"s{number}", description="d" * 500))
-    await graph().turn("one")
-    text = system_text(model.requests[0])
-    assert text.count("d" * 500) < 40
-    assert "more skills are not listed here" in text
 
 
 @pytest.mark.parametrize("text", HOSTILE_SKILLS.values(), ids=HOSTILE_SKILLS)
@@ -154,11 +141,6 @@ def test_a_valid_skill_is_read_as_deepagents_reads_it(text: str) -> None:
     path = "/skills/letters/SKILL.md"
     before_write(deployed(), path, text, Author("person"))
     assert read_skill(path, text) == builtin._parse_skill_metadata(text, path, "letters")
-
-
-@pytest.mark.parametrize("path", ["/skills/SKILL.md", "/skills/a/b/SKILL.md", "/skills/a/notes.md", "/memories/SKILL.md"])
-def test_other_files_need_no_front_matter(path: str) -> None:
-    before_write(deployed(), path, "Just text.", Author("agent"))
 
 
 async def test_a_person_is_told_what_is_wrong_with_a_skill_when_they_write_it(

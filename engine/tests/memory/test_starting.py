@@ -1,7 +1,5 @@
 """Starting files: for a person whose memory never began, and not while it is paused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

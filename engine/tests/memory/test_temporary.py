@@ -1,7 +1,5 @@
 """Temporary conversations: they know nothing, leave nothing behind, and are deleted."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator
@@ -17,10 +15,10 @@ from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
 from lasting_memory.controls import delete_temporary
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.people import AGENT
+from lasting_memory.testing.people import OPERATOR
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from tests.auth.bodies import a2a_message, rpc
 from tests.conftest import BUILDERS, model_env
+from tests.consolidation.on_server import soon
 
 pytestmark = pytest.mark.server
 
@@ -151,31 +149,6 @@ async def test_a_run_that_creates_its_thread_may_make_it_temporary(
     assert await is_temporary(client, thread)
 
 
-async def test_a2a_goes_on_with_one(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    client = server.as_user(alice)
-    await remember(client, model, "likes fennel")
-    model.script("hello", [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- hidden"})], [Text("done")])
-    thread, before = await new_thread(client), await client.http.get("/memory")
-    await client.http.post(f"/a2a/{AGENT}", json=rpc("message/send", message=a2a_message(contextId=thread)))
-    assert "fennel" not in system_text(model.requests[-1])
-    assert await is_temporary(client, thread)
-    assert await client.http.get("/memory") == before
-
-
-async def test_of_requests_that_make_one_thread_at_once_the_first_decides_for_ever(server: DevServer, alice: str) -> None:
-    client = server.as_user(alice)
-    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
-    for turn in range(2):
-        thread = str(uuid4())
-        asked: list[Any] = [TEMPORARY, {}, {}, TEMPORARY][:: (-1) ** turn]
-        creations = (client.threads.create(thread_id=thread, metadata=said, if_exists="do_nothing") for said in asked)
-        made = await asyncio.gather(*creations)
-        became = await is_temporary(client, thread)
-        assert {bool((each["metadata"] or {}).get("temporary")) for each in made} == {became}
-        await client.runs.wait(thread, "agent", input=message, metadata={} if became else TEMPORARY, if_not_exists="create")
-        assert await is_temporary(client, thread) == became
-
-
 async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str) -> None:
     client = server.as_user(alice)
     wrong: list[Any] = ["yes", 1, [True], {"temporary": True}]
@@ -209,7 +182,7 @@ async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_
 
 @pytest.fixture
 async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevServer]:
-    """A server on which a temporary conversation is over after three seconds, and any after ten."""
+    """A server on which a temporary conversation is over after two seconds, and any after six."""
     graphs = Path(__file__).parent / "hasty_graphs.py"
     config = {"graphs": {name: f"{graphs}:{name}" for name in BUILDERS}, "auth": {"path": f"{graphs}:auth"}}
     with DevServer(tmp_path, env=model_env(model), config=config) as server:
@@ -217,41 +190,40 @@ async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevSe
         await server.close_clients()
 
 
-async def test_the_sweep_and_the_next_visit_delete_what_is_over_also_after_a_restart(hasty: DevServer, alice: str) -> None:
-    client, bob = hasty.as_user(alice), hasty.as_user("bob")
-    file: Any = {"path": "/memories/food.md"}
-    await client.http.put("/memory/file", params=file, json={"content": "- dill"})
-    old = await new_thread(client, {})
-    await run_turn(client, old, "hello")
-    began = time.monotonic()
-    mine, bobs = await new_thread(client), await new_thread(bob)
-    await run_turn(client, mine, "hello")
-    await run_turn(bob, bobs, "hello")
-    assert await is_temporary(client, mine)
-    hasty.restart()
-    await asyncio.sleep(3)
-    kept = await new_thread(client, {})  # a visit
-    for _ in range(100):
-        left = {str(thread["thread_id"]) for thread in await hasty.as_operator().threads.search()}
-        if mine not in left:
-            break
-        await asyncio.sleep(0.05)
-    assert left >= {kept, bobs}
-    assert mine not in left
-    assert old in left
-    await asyncio.sleep(began + 10 - time.monotonic())
-    kept = await new_thread(client, {})
-    await run_turn(client, kept, "hello")
-    await hasty.as_operator().runs.wait(None, "consolidation_agent", input={"messages": []})
-    left = {str(thread["thread_id"]) for thread in await hasty.as_operator().threads.search()}
-    assert left >= {kept, old}, "what was said in it is not consolidated yet"
-    assert bobs not in left
-    async with asyncio.timeout(60):
-        while not any(run["ended_at"] for run in (await client.http.get("/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-    await hasty.as_operator().runs.wait(None, "consolidation_agent", input={"messages": []})
-    left = {str(thread["thread_id"]) for thread in await hasty.as_operator().threads.search()}
-    assert old not in left
-    await client.threads.create(thread_id=old)
-    assert not (await client.threads.get_state(old))["values"], "its checkpoints are gone"
-    assert (await client.http.get("/memory/file", params=file))["content"] == "- dill", "memory stays"
+async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer, alice: str) -> None:
+    person, bob, operator = hasty.person(alice), hasty.person("bob"), hasty.person("", headers=OPERATOR)
+
+    async def left() -> set[str]:
+        return {thread["thread_id"] for thread in await operator.made("POST", "/threads/search", {"limit": 100})}
+
+    async def gone(*threads: str) -> bool:
+        return (await left()).isdisjoint(threads)
+
+    async def sweep() -> None:
+        await operator.made("POST", "/runs/wait", {"assistant_id": "consolidation_agent", "input": {"messages": []}})
+
+    await person.write("- dill")
+    old = await person.thread()
+    await person.turn(old, "hello")
+    began, mine, bobs = time.monotonic(), await person.thread(temporary=True), await bob.thread(temporary=True)
+    for who, thread in ((person, mine), (bob, bobs)):
+        await who.turn(thread, "hello")
+    await asyncio.sleep(2)
+    kept = await person.thread()  # a visit
+    await soon(lambda: gone(mine), 10)
+    assert await left() >= {kept, bobs, old}
+    await asyncio.sleep(max(began + 6 - time.monotonic(), 0))
+    await person.turn(kept := await person.thread(), "hello")
+    await sweep()
+    assert await gone(bobs)
+    assert await left() >= {kept, old}, "what was said in it is not consolidated yet"
+
+    async def consolidated() -> bool:
+        return any(run["ended_at"] for run in (await person.made("GET", "/memory/consolidations"))["consolidations"])
+
+    await soon(consolidated)
+    await sweep()
+    assert await gone(old)
+    await person.made("POST", "/threads", {"thread_id": old})
+    assert not (await person.made("GET", f"/threads/{old}/state"))["values"], "its checkpoints are gone"
+    assert await person.read() == "- dill", "memory stays"

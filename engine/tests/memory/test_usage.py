@@ -1,11 +1,8 @@
 """What people use up: tokens of a day are counted, and room; and middleware in one."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
 import httpx
 import pytest
@@ -16,7 +13,7 @@ from lasting_memory.agent.usage import budget_refusal, next_day
 from lasting_memory.controls import NEARLY_FULL, usage_of
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor, Context
+from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
@@ -58,19 +55,6 @@ async def test_a_subagents_calls_count_too(graph: BuildGraph, model: ScriptedAnt
     assert await used(store, ALICE) > sum(asked)
 
 
-async def test_a_run_has_one_item_however_many_calls_it_makes(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
-    agent = graph(deployed(daily_tokens=10**9)).graph
-    model.script("look", [ToolCall("ls", {"path": "/memories/"})], [Text("done")])
-    config: Any = {"configurable": {"thread_id": "1", "run_id": str(uuid4())}}
-    message: Any = {"messages": [{"role": "user", "content": "look"}]}
-    await agent.ainvoke(message, config, context=Context(user_id="alice", org_id="acme"))
-    (item,) = await store.asearch(namespaces.usage(ALICE))
-    assert item.value["tokens"] > sum(len(str(body)) // 5 for body in model.requests)
-    assert len(model.requests) == 2
-
-
 async def test_without_a_budget_nothing_is_counted(graph: BuildGraph, store: BaseStore) -> None:
     await graph().turn("hello")
     assert await used(store, ALICE) == 0
@@ -91,7 +75,6 @@ bounded = served(DAILY_TOKENS="1")
 @pytest.mark.server
 @pytest.mark.proof  # a server of its own
 async def test_a_run_beyond_the_budget_is_refused_with_the_time_of_more(bounded: DevServer, alice: str) -> None:
-    """A run beyond the budget is refused with the time at which there is more."""
     client = bounded.as_user(alice)
     thread = str((await client.threads.create())["thread_id"])
     await run_turn(client, thread, "hello")

@@ -1,7 +1,5 @@
 """What may be written: sizes, text, the profile, and nothing that is a secret by its shape."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

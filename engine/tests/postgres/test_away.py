@@ -1,7 +1,5 @@
 """Postgres away, and back again: what was acknowledged is there, and everything works without a restart of the server."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

@@ -1,8 +1,5 @@
 """Somebody is forgotten after a crash in which the server lost threads from its list: nothing that they said is left."""
 
-from __future__ import annotations
-
-import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -48,7 +45,6 @@ def tables_with(connection: psycopg.Connection[Any], text: str) -> set[str]:
 async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    """Nothing that a person said is in the database after a kill of the server and of Postgres."""
     person, bob, operator = server.person(alice), server.person("bob"), server.person("root", headers=OPERATOR)
     model.script("remember", [ToolCall("append_memory", {"path": "/memories/a.md", "text": SECRET})], [Text(f"noted {SECRET}")])
     task: dict[str, Any] = {"description": f"look for {SECRET}", "subagent_type": "general-purpose"}
@@ -65,8 +61,7 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
         await operator.turn(shared, "of both", context={"user_id": user, "org_id": "acme"})
     hanging: Any = {"messages": [{"role": "user", "content": f"hangs {SECRET}"}]}
     await person.made("POST", f"/threads/{await person.thread()}/runs", {"assistant_id": "agent", "input": hanging})
-    while not model.requests_for("hangs"):  # noqa: ASYNC110  # the scripted server's thread sets no event
-        await asyncio.sleep(0.05)
+    await model.asked("hangs")
     with psycopg.connect(address(server.folder)) as connection:
         before = tables_with(connection, SECRET)
     assert {"store", "checkpoint_writes"} <= before

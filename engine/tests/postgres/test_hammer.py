@@ -1,7 +1,5 @@
 """Many write one file on one Postgres, each with a connection or a process of its own, and some are killed at it."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import random
@@ -152,15 +150,6 @@ def hammer(postgres_uri: str, tmp_path: Path) -> Iterator[Hammer]:
     for process in hammer.alive():
         process.kill()
     hammer.join()
-
-
-@pytest.mark.parametrize("edits", [25, pytest.param(50, marks=pytest.mark.proof)])
-def test_eight_processes_that_write_one_file_lose_nothing(hammer: Hammer, edits: int) -> None:
-    for _ in range(WRITERS):
-        hammer.start(edits)
-    hammer.join()
-    assert len(hammer.told()) == WRITERS * edits
-    asyncio.run(hammer.check())
 
 
 @pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.proof)])

@@ -1,7 +1,5 @@
 """The index of past conversations on Postgres: two processes that write it, and meaning."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Servers on Postgres: what lasts, what two of them see, and their configuration."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading
@@ -12,13 +10,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import ON_POSTGRES, configuration
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity
 from lasting_memory.settings import ENGINE
+from lasting_memory.testing import dev_server
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.embedding import SUBJECTS
@@ -43,8 +41,11 @@ def servers(shared_model: ScriptedAnthropic) -> Iterator[list[DevServer]]:
         address = {"MEMORY_POSTGRES_URI": embedded_in(Path(one))}
         first = DevServer(Path(one), env=env, config=config)
         second = DevServer(Path(two), env={**env, **address}, config=config)
-        with first, second:
-            yield [first, second]
+        # The platform deletes what a run that is rolled back wrote while the next may begin: in half a second it has.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dev_server, "queue_seconds", None)
+            with first, second:
+                yield [first, second]
         assert not (Path(one) / ".postgres" / "postmaster.pid").exists(), "the server left its Postgres running"
 
 
@@ -118,8 +119,7 @@ async def test_a_run_that_is_rolled_back_leaves_nothing_in_the_conversation(
     model.script("goes away", Slow(30, [Text("never")]))
     message: Any = {"messages": [{"role": "user", "content": "goes away"}]}
     await person.made("POST", f"/threads/{thread}/runs", {"assistant_id": "agent", "input": message})
-    while not model.requests_for("goes away"):  # noqa: ASYNC110  # the scripted server's thread sets no event
-        await asyncio.sleep(0.05)
+    await model.asked("goes away")
     await person.turn(thread, "comes instead", multitask_strategy="rollback")
     shown = str(model.requests_for("comes instead")[-1]["messages"])
     assert ("stays" in shown, "goes away" in shown) == (True, False)
@@ -129,7 +129,6 @@ async def test_a_run_that_is_rolled_back_leaves_nothing_in_the_conversation(
 async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
     pair: list[DevServer], model: ScriptedAnthropic, alice: str
 ) -> None:
-    """Somebody forgotten on one server is so on the other, and leaves no checkpoint."""
     one, two = (server.person(alice) for server in pair)
     append = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- late"})
     forgotten = threading.Event()
@@ -137,8 +136,7 @@ async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
     thread, elsewhere = await one.thread(), await two.thread()
     await one.turn(thread, "hello")
     going = asyncio.create_task(two.turn(elsewhere, "take your time"))
-    while not model.requests_for("take your time"):  # noqa: ASYNC110  # the model's server is in another thread
-        await asyncio.sleep(0.05)
+    await model.asked("take your time")
     assert [file["path"] for file in (await one.made("GET", "/memory"))["files"]] == ["/memories/preferences.md"]
     deleted = (await one.made("DELETE", "/memory"))["deleted"]
     assert (deleted["threads"], deleted["memories"], deleted["runs"]) == (1, 1, 0)
@@ -154,20 +152,6 @@ async def test_somebody_forgotten_on_one_server_is_so_on_the_other(
             ]
             assert counted[0] == (0,), table
             assert counted[1] != (0,), f"{table}: the other server's conversation is the other server's to delete"
-
-
-@pytest.mark.server
-async def test_the_server_searches_by_the_index_of_its_configuration(
-    pair: list[DevServer], model: ScriptedAnthropic, alice: str
-) -> None:
-    operator = pair[0].as_operator()
-    namespace = list(deployed().memory.namespace(identity.Actor(alice, "acme"), ""))
-    for key, text in (("/topics/a.md", "Has a puppy."), ("/topics/b.md", "Sold the vehicle.")):
-        await operator.store.put_item(namespace, key, {**create_file_data(text)})
-    items = (await operator.store.search_items(namespace, query="any pet?"))["items"]
-    assert items[0]["key"] == "/topics/a.md"
-    assert (items[0].get("score") or 0) > (items[1].get("score") or 0)
-    assert "Blocking call" not in pair[0].log
 
 
 def test_the_configuration_on_postgres_is_the_deployment_s_with_its_semantic_index() -> None:

@@ -1,12 +1,9 @@
 """The store on Postgres: what a namespace holds, servers that start at once, search by meaning, and wrong addresses."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
-import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,12 +81,6 @@ def unreachable(port: int) -> Settings:
     return Settings(memory_postgres_uri=f"postgresql://user:{PASSWORD}@127.0.0.1:{port}/memory?connect_timeout=2")
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 async def failing(settings: Settings) -> str:
     """What opening says."""
     with pytest.raises(SettingsError) as caught:
@@ -99,8 +90,10 @@ async def failing(settings: Settings) -> str:
     return str(caught.value)
 
 
-async def test_a_server_that_is_not_there_and_a_missing_database_are_named(postgres_uri: str) -> None:
-    port = closed_port()
+async def test_a_server_that_is_not_there_and_a_missing_database_are_named(
+    postgres_uri: str, free_port: Callable[[], int]
+) -> None:
+    port = free_port()
     assert f"port {port} failed" in await failing(unreachable(port))
     missing = postgres_uri.replace(":@/postgres?", f":{PASSWORD}@/nothing?")
     assert 'database "nothing" does not exist' in await failing(Settings(memory_postgres_uri=missing))
@@ -114,9 +107,9 @@ async def test_an_address_that_cannot_be_read_is_not_quoted(uri: str) -> None:
 
 
 @pytest.mark.server
-def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Path) -> None:
+def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Path, free_port: Callable[[], int]) -> None:
     """A server with a wrong address stops, and its log never has the password."""
-    port = closed_port()
+    port = free_port()
     env = {"MEMORY_POSTGRES_URI": unreachable(port).memory_postgres_uri or "", "LOG_LEVEL": "DEBUG"}
     server = DevServer(tmp_path, env=env, config=ON_POSTGRES)
     with pytest.raises(RuntimeError, match="exited with"), server:

@@ -1,7 +1,5 @@
 """The project's commands, run in the tests' own process: what they import takes longer than what they do."""
 
-from __future__ import annotations
-
 import io
 import runpy
 import subprocess

@@ -5,8 +5,6 @@
 They need no key, no network and no server. They say nothing about prompts, names, numbers or seeds that a fork chose.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import uuid
@@ -34,6 +32,7 @@ from lasting_memory.http.app import build_http
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.settings import project_config
+from lasting_memory.testing.people import SignedIn
 from lasting_memory.validation import RefusedWrite
 
 BuildAgent = Callable[[Deployment, BaseChatModel], Any]
@@ -211,7 +210,8 @@ class Contract:
         world = World(probed, self.build_agent)
         model = await world.turn(ALICE, [("write_file", {"file_path": "/memories/probe.md", "content": FORGED})])
         assert "probe" in model.answers()
-        async with _http(probed, world.store, ALICE) as http:
+        user = SignedIn(identity=ALICE.user_id, org_id=ALICE.org_id, permissions=[])
+        async with http_client(probed, world.store, user) as http:
             asked = {"params": {"path": "/memories/probe.md"}, "json": {"content": FORGED}}
             answer = await http.put("/memory/file", **asked)  # type: ignore[arg-type]
         assert answer.is_client_error, (answer.status_code, answer.text)
@@ -262,17 +262,7 @@ def _entries(folder: Path) -> list[str]:
     return [entry for entry in [*graphs, *named, *kept] if entry]
 
 
-class _User(dict[str, Any]):
-    """A signed-in person as the platform hands them to a route."""
-
-    is_authenticated = True
-
-    @property
-    def identity(self) -> str:
-        return str(self["identity"])
-
-
-def _http(deployment: Deployment, store: BaseStore, actor: Actor) -> httpx.AsyncClient:
+def http_client(deployment: Deployment, store: BaseStore, user: SignedIn | None) -> httpx.AsyncClient:
     """A client of the deployment's routes, signed in as somebody, without a server."""
 
     async def the_store() -> BaseStore:
@@ -281,7 +271,6 @@ def _http(deployment: Deployment, store: BaseStore, actor: Actor) -> httpx.Async
     app = build_http(deployment, store=the_store)
 
     async def signed_in(scope: Scope, receive: Receive, send: Send) -> None:
-        user = _User(identity=actor.user_id, org_id=actor.org_id, permissions=[])
         await app({**scope, "user": user}, receive, send)
 
     return httpx.AsyncClient(transport=httpx.ASGITransport(signed_in), base_url="http://test")

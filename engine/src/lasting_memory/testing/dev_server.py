@@ -1,5 +1,6 @@
 """Runs the real `langgraph dev` as a subprocess, for tests that go through the platform."""
 
+import asyncio
 import atexit
 import gc
 import json
@@ -9,7 +10,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -27,6 +29,8 @@ __all__ = ["START_SECONDS", "STOP_SECONDS", "DevServer", "dev_token", "environme
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
+# How often a server started from now on looks for runs; None for the platform's half a second, for which each turn waits.
+queue_seconds: float | None = None
 
 # A developer's own settings, keys and tracing must not reach the server under test.
 # fmt: off
@@ -119,7 +123,7 @@ class DevServer:
         Raises RuntimeError with the end of the log when it exits first or is not up within START_SECONDS.
         """
         command, env = self.command()
-        self._process = _FORKS.Process(target=_serve, args=(self.folder, command, env))
+        self._process = _FORKS.Process(target=_serve, args=(self.folder, command, env, queue_seconds))
         self._process.start()
         deadline = time.monotonic() + START_SECONDS
         while not self.answers():
@@ -201,7 +205,7 @@ class DevServer:
             process.join()
 
 
-def _serve(folder: Path, command: list[str], env: dict[str, str]) -> None:
+def _serve(folder: Path, command: list[str], env: dict[str, str], seconds: float | None) -> None:
     """`python -m langgraph_cli`, in a process of its own."""
     gc.freeze()  # what it was forked with stays
     os.setpgid(0, 0)
@@ -213,13 +217,31 @@ def _serve(folder: Path, command: list[str], env: dict[str, str]) -> None:
         os.dup2(log, descriptor)
     sys.path[:0] = [path for path in env["PYTHONPATH"].split(os.pathsep) if path not in sys.path]
 
+    import uvicorn  # noqa: PLC0415  # as the next
     from langgraph_cli.cli import cli  # noqa: PLC0415  # it reads the environment
 
+    if seconds is not None:
+        uvicorn.run = partial(_run_looking, seconds, uvicorn.run)
     get_env_var.cache_clear()  # type: ignore[attr-defined]  # of lru_cache, which an overload hides
     try:
         cli(command)
     finally:  # multiprocessing leaves it out
         atexit._run_exitfuncs()
+
+
+def _run_looking(seconds: float, run: Callable[..., None], *args: Any, **options: Any) -> None:
+    """Serve, with a queue that looks for runs so often."""
+    from langgraph_runtime_inmem.ops import Runs  # type: ignore[import-untyped]  # noqa: PLC0415  # as `_serve`
+
+    look = Runs.next
+
+    async def soon(*, wait: bool, limit: int = 1) -> AsyncIterator[Any]:
+        await asyncio.sleep(seconds if wait else 0)
+        async for found in look(wait=False, limit=limit):
+            yield found
+
+    Runs.next = soon
+    run(*args, **options)
 
 
 async def run_turn(

@@ -1,7 +1,5 @@
 """Deterministic local embeddings for tests of the semantic index."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

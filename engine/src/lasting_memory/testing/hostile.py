@@ -1,7 +1,5 @@
 """Hostile files: skills on which deepagents' own loader hangs or fails."""
 
-from __future__ import annotations
-
 from lasting_memory.validation import MAX_FRONT_MATTER_BYTES
 
 

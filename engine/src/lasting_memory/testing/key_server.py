@@ -1,7 +1,5 @@
 """An identity provider's keys, and the server that publishes them, which may be slow or wrong."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """An HTTP server on loopback, in a thread: what the scripted providers of tests stand on."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

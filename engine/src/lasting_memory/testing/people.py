@@ -1,7 +1,5 @@
 """Somebody who calls a server with bare requests."""
 
-from __future__ import annotations
-
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -17,6 +15,16 @@ OPERATOR = {"x-auth-scheme": "langsmith"}  # how Studio comes in: the `headers` 
 def dev_token(org: str, identity: str) -> str:
     """The bearer token the project's development login takes for `identity` in `org`."""
     return f"dev:{org}:{quote(identity, safe='')}"
+
+
+class SignedIn(dict[str, Any]):
+    """Somebody's claims as the platform hands them to handlers, routes and runs: by name, and the identity as an attribute."""
+
+    is_authenticated = True
+
+    @property
+    def identity(self) -> str:
+        return str(self["identity"])
 
 
 class Person:

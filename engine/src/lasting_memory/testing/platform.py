@@ -1,7 +1,5 @@
 """The part of the platform's client that is used here, in memory: for tests of hours, or of 100,000 people."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """An embedded Postgres, and the store on it, for tests and benchmarks."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from tempfile import TemporaryDirectory

@@ -1,5 +1,6 @@
 """A scripted server that speaks the Anthropic Messages protocol on loopback, for tests without a model."""
 
+import asyncio
 import json
 import logging
 import threading
@@ -115,6 +116,12 @@ class ScriptedAnthropic(LoopbackServer):
         needle = _dumps(text)[1:-1]
         with self._lock:
             return [body for body in self.requests if needle in _dumps(body)]
+
+    async def asked(self, text: str, times: int = 1) -> None:
+        """Wait until so many requests contain `text`. Raises TimeoutError after a minute."""
+        async with asyncio.timeout(60):
+            while len(self.requests_for(text)) < times:  # noqa: ASYNC110  # its threads set no event
+                await asyncio.sleep(0.02)
 
     def clear(self) -> None:
         """Drop all rules and records."""

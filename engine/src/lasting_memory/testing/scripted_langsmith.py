@@ -1,7 +1,5 @@
 """The part of LangSmith's API that its pytest plugin needs to report an experiment, on loopback. It keeps every request."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from typing import Any

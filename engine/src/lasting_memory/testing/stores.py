@@ -1,7 +1,5 @@
 """A store around another one, which a test watches, slows down or breaks."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterable
 from typing import cast
 

@@ -2,8 +2,6 @@
 page would; then consolidation over all of it, and the files back.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import uuid

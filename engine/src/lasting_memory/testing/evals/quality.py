@@ -1,7 +1,5 @@
 """What a model remembers, and what it does not: `make eval`. With LANGSMITH_API_KEY set, an experiment in LangSmith."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 A fork's `evals/conftest.py` imports `pytest_configure` and the two fixtures.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path

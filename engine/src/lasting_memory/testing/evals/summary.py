@@ -1,7 +1,5 @@
 """What `make eval` says at its end: what passed by kind, what it cost, and what changed since the last run of these cases."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
