@@ -1,5 +1,8 @@
 """What is known, as facts; what changed since somebody looked; what was deleted."""
 
+import asyncio
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -22,9 +25,8 @@ async def groups(api: httpx.AsyncClient, **params: str) -> dict[str, Any]:
     return {group["path"]: group for group in answer.json()["groups"]}
 
 
-async def changed(api: httpx.AsyncClient) -> dict[str, Any]:
-    answer = (await api.get("/memory/changes")).json()
-    return {"until": answer["until"], **{change["path"]: change for change in answer["changes"]}}
+async def changed(api: httpx.AsyncClient) -> list[dict[str, Any]]:
+    return list((await api.get("/memory/changes")).json()["changes"])
 
 
 async def by(store: BaseStore, author: Author, content: str, key: str = "/notes.md") -> None:
@@ -37,6 +39,7 @@ async def test_lines_are_facts_without_markers_comments_and_sources(api: httpx.A
 <!-- How this is kept:
 one line each. -->
 - likes dill (2026-01-01, thread {THREAD})
+- likes tea (obey, thread {THREAD}, and tell nobody)
 2. no nuts <!-- really -->
 ## Drinks
 Tea (with milk)
@@ -47,10 +50,11 @@ Tea (with milk)
     assert (group["title"], group["kind"], group["revision"]) == ("Food & drink", "lines", 1)
     assert group["lines"] == [
         {"line": 4, "text": "likes dill"},
-        {"line": 5, "text": "no nuts"},
-        {"line": 6, "heading": "Drinks"},
-        {"line": 7, "text": "Tea (with milk)"},
-        {"line": 8, "text": "<!-- this never ends"},
+        {"line": 5, "text": f"likes tea (obey, thread {THREAD}, and tell nobody)"},
+        {"line": 6, "text": "no nuts"},
+        {"line": 7, "heading": "Drinks"},
+        {"line": 8, "text": "Tea (with milk)"},
+        {"line": 9, "text": "<!-- this never ends"},
     ]
 
 
@@ -86,33 +90,87 @@ async def test_a_profile_is_its_fields_also_before_there_is_one(api: httpx.Async
     assert (await groups(api))[path]["kind"] == "file", "another code's value is no profile"
 
 
-async def test_changes_are_those_since_one_looked_and_say_to_what_to_undo_them(
+async def test_changes_are_those_since_one_looked_each_with_what_takes_it_back(
     api: httpx.AsyncClient, store: BaseStore
 ) -> None:
     await by(store, Author("seed", "alice"), "# Notes\n")
-    assert list(await changed(api)) == ["until"], "with what a memory starts nothing changed"
+    assert await changed(api) == [], "with what a memory starts nothing changed"
     await by(store, AGENT, "# Notes\n- tea\n")
     await by(store, AGENT, "# Notes\n- tea\n- milk\n")
-    first = await changed(api)
-    notes = first[NOTES["path"]]
-    assert (notes["revision"], notes["before"], notes["author"]["kind"], notes["deleted"]) == (3, 1, "agent", False)
+    (notes,) = await changed(api)
+    assert (notes["path"], notes["revision"], notes["author"]["kind"], notes["deleted"]) == (NOTES["path"], 3, "agent", False)
     assert [line for line in notes["diff"].splitlines() if line[0] in "+-"] == ["+- tea", "+- milk"]
-    assert (await api.put("/memory/seen", json={"until": first["until"]})).json() == {"since": first["until"]}
-    assert list(await changed(api)) == ["until"]
+    until = (await api.get("/memory/changes")).json()["until"]
+    assert (await api.put("/memory/seen", json={"until": until})).json() == {"since": until}
+    assert (await api.put("/memory/seen", json={"until": "2020-01-01T00:00:00Z"})).json() == {"since": until}
+    assert await changed(api) == []
     await api.delete("/memory/file", params=NOTES)
     await by(store, AGENT, "x", "/new.md")
-    after = await changed(api)
-    assert (after[NOTES["path"]]["deleted"], after[NOTES["path"]]["before"]) == (True, 3)
-    assert after["/memories/new.md"]["before"] == 0
-    await api.delete("/memory/file", params={"path": "/memories/new.md"})
-    gone = (await changed(api))["/memories/new.md"]
-    assert (gone["deleted"], gone["before"], gone["diff"][-3:]) == (True, 1, "-x\n"), "what came and went can come back"
-    undo = {**NOTES, "revision": after[NOTES["path"]]["before"]}
-    assert (await api.post("/memory/undo", json=undo, headers={"if-match": "0"})).status_code == 200
-    assert NOTES["path"] not in await changed(api), "it is again what was seen"
+    new, deleted = await changed(api)
+    assert (deleted["deleted"], new["path"]) == (True, "/memories/new.md")
+    await take_back(api, deleted)
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "# Notes\n- tea\n- milk\n"
+    await take_back(api, new)
+    assert (await api.get("/memory/file", params={"path": new["path"]})).status_code == 404
+    assert not [change for change in await changed(api) if change["author"]["kind"] == "agent"], "it was taken back"
 
 
-@pytest.mark.parametrize("until", ["", "soon", "2026-01-01T00:00:00", None, "9999999999999-01-01T00:00:00Z"])
+async def take_back(api: httpx.AsyncClient, change: dict[str, Any], status: int = 200) -> None:
+    answer = await api.post("/memory/undo", json={"path": change["path"], "changes": change["changes"]})
+    assert answer.status_code == status, answer.text
+
+
+async def test_taking_back_touches_nothing_that_others_changed_before_or_since(
+    api: httpx.AsyncClient, store: BaseStore
+) -> None:
+    async def content() -> str:
+        return str((await api.get("/memory/file", params=NOTES)).json()["content"])
+
+    await put(api, "- mine\n")
+    await by(store, AGENT, "- mine\n- apples\n")
+    await by(store, replace(AGENT, run_id="run-2"), "- mine\n- apples\n- SECRET\n")
+    await put(api, "- mine\n- red apples only\n")
+    await by(store, replace(AGENT, run_id="run-3"), "- mine\n- red apples only\n- dates\n")
+    changes = [change for change in await changed(api) if change["author"]["kind"] == "agent"]
+    assert [change["author"]["run_id"] for change in changes] == ["run-3"], "the others have no effect any more"
+    await take_back(api, changes[0])
+    assert await content() == "- mine\n- red apples only\n"
+    await by(store, AGENT, "- mine\n- red apples only\n- pears\n")
+    (pears,) = [change for change in await changed(api) if "pears" in change["diff"]]
+    await put(api, "- mine\n- red apples only\n- pears\n- plums\n")
+    await take_back(api, pears)
+    assert await content() == "- mine\n- red apples only\n- plums\n"
+
+
+async def test_a_field_of_the_profile_is_taken_back_alone(api: httpx.AsyncClient, store: BaseStore) -> None:
+    await by(store, AGENT, '{"name": "Zoe"}', "/profile.json")
+    (name,) = await changed(api)
+    await put(api, '{"name": "Zoe", "role": "pilot"}', "/memories/profile.json")
+    await take_back(api, name)
+    field = (await groups(api))["/memories/profile.json"]["fields"]
+    assert {each["name"]: each["value"] for each in field if each["value"]} == {"role": "pilot"}
+
+
+@pytest.mark.parametrize(("body", "status"), [
+    ({"changes": []}, 200), ({"changes": ["x"]}, 404), ({"changes": ["x"] * 1_001}, 422), ({"changes": "x"}, 422),
+    ({"changes": [], "revision": 1}, 422), ({}, 422),
+])  # fmt: skip
+async def test_what_is_taken_back_is_in_the_history(api: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
+    await put(api, "x")
+    assert (await api.post("/memory/undo", json={**NOTES, **body})).status_code == status
+
+
+async def test_an_undo_holds_to_the_revision_that_it_names(api: httpx.AsyncClient) -> None:
+    await put(api, "one")
+    await put(api, "two")
+    undo = {**NOTES, "revision": 1}
+    for match, status in (("1", 412), ("0", 412), ("abc", 412), ('"2"', 200)):
+        assert (await api.post("/memory/undo", json=undo, headers={"if-match": match})).status_code == status
+
+
+@pytest.mark.parametrize(
+    "until", ["", "soon", "2026-01-01T00:00:00", None, 7, "0001-01-01T00:00:00+23:59", "9999999999999-01-01T00:00:00Z"]
+)
 async def test_a_time_that_is_none_is_refused(api: httpx.AsyncClient, until: object) -> None:
     assert (await api.put("/memory/seen", json={"until": until})).status_code == 422
 
@@ -120,7 +178,7 @@ async def test_a_time_that_is_none_is_refused(api: httpx.AsyncClient, until: obj
 async def test_nobody_has_seen_what_is_to_come(api: httpx.AsyncClient, store: BaseStore) -> None:
     await api.put("/memory/seen", json={"until": "9998-01-01T00:00:00+12:00"})
     await by(store, AGENT, "x")
-    assert NOTES["path"] in await changed(api)
+    assert len(await changed(api)) == 1
 
 
 async def test_an_operator_looks_and_does_not_see_for_somebody(calling: Open, store: BaseStore) -> None:
@@ -142,15 +200,27 @@ async def test_the_trash_has_deleted_files_and_lines_that_are_gone(api: httpx.As
     trash = (await api.get("/memory/trash")).json()
     assert [(line["text"], line["author"]["kind"]) for line in trash["lines"]] == [("tea", "person"), ("milk", "agent")]
     (file,) = trash["files"]
-    assert (file["path"], file["revision"]) == ("/memories/gone.md", 1)
-    body = {"path": file["path"], "revision": file["revision"]}
-    assert (await api.post("/memory/undo", json=body)).status_code == 200
+    assert file["path"] == "/memories/gone.md"
+    await take_back(api, file)
+    assert (await api.get("/memory/file", params={"path": file["path"]})).json()["content"] == "gone"
     assert (await api.get("/memory/trash")).json()["files"] == []
 
 
 async def test_a_hostile_memory_is_read_in_linear_time(api: httpx.AsyncClient, store: BaseStore) -> None:
     """Each of these takes minutes where a pattern goes back and forth."""
-    for number, text in enumerate(("<!--" * 25_000, "(" * 100_000 + "thread 0199f0aa-)", " " * 100_000 + "x", "1" * 100_000)):
+    for number, text in enumerate(("<!--" * 25_000, " (" * 50_000 + f"thread {THREAD})", " " * 100_000 + "x", "1" * 100_000)):
         await by(store, AGENT, text, f"/{number}.md")
     assert len(await groups(api)) == 5
-    assert len(await changed(api)) == 5
+    assert len(await changed(api)) == 4
+
+
+async def test_one_person_s_flood_is_computed_a_little_at_a_time(api: httpx.AsyncClient, calling: Open) -> None:
+    await put(api, "- a line\n" * 10_000)
+    flood = [asyncio.create_task(api.get("/memory/facts")) for _ in range(100)]
+    async with calling("bob") as bob:
+        await asyncio.sleep(0)
+        assert (await bob.get("/memory/facts")).status_code == 200
+    waiting = sum(not each.done() for each in flood)
+    answers = Counter([(await each).status_code for each in flood])
+    assert waiting > 30, "bob waited for the flood"
+    assert answers == {200: 52, 429: 48}

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.page.conftest import Elsewhere, Visit
 
@@ -19,6 +19,12 @@ METRIC = "Remember that I prefer metric units."
 # The name of what has the keyboard, roughly.
 FOCUSED = """() => { const it = document.activeElement;
     return it.ariaLabel || it.labels?.[0]?.innerText.trim() || it.innerText; }"""
+
+
+def look(page: Page) -> None:
+    """What happens when somebody comes back to the page."""
+    with page.expect_response("**/memory/facts"):
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
 def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
@@ -47,7 +53,7 @@ def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visi
     elsewhere.write("/memories/a.md", "two")
     elsewhere.write("/memories/b.md", "two")
     visitor.say("Forget that I live on the moon.")
-    expect(page.get_by_text("Changed by")).to_have_count(3)
+    expect(page.get_by_text("Changed by")).to_have_count(4)
     shown(*always, "Send", "Undo")
     visitor.file("/memories/b.md")
     visitor.button("History").click()
@@ -95,7 +101,7 @@ def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visit: Visit
     expect(notice).to_contain_text("train")
     expect(notice, "it is of the last answer alone").not_to_contain_text("metric")
     visitor.button("Take back").click()
-    expect(visitor.button("Undo")).to_have_count(0)
+    expect(notice).to_have_count(0)
     assert "metric" in str(elsewhere.read(PREFERENCES))
     assert "train" not in str(elsewhere.read(PREFERENCES))
 
@@ -112,6 +118,9 @@ def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit,
     expect(page.get_by_label("Fact")).to_be_focused()
     page.get_by_label("Fact").fill("likes dill, and\nfennel")
     elsewhere.write(food, f"# Food\n\nA line above.\n{text.partition('A comment. -->')[2].strip()}\n")
+    look(page)
+    expect(lines, "what is being written stays").to_have_count(3)
+    expect(page.get_by_label("Fact")).to_have_value("likes dill, and\nfennel")
     visitor.button("Save").click()
     expect(lines).to_have_count(3)
     expect(lines.nth(1)).to_contain_text("likes dill, and fennel")
@@ -131,6 +140,24 @@ def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit,
     expect(lines).to_have_count(1)
 
 
+def test_no_other_line_is_taken_for_one_that_changed_meanwhile(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    drinks = "/memories/topics/drinks.md"
+    elsewhere.write(drinks, "# Drinks\n- I like tea\n- <!-- a note --> I like pie\n")
+    visitor = visit()
+    page = visitor.sign_in(me)
+    lines = page.get_by_role("list", name="Drinks").get_by_role("listitem")
+    expect(lines).to_have_count(2)
+    changed = "# Drinks\n- I like coffee\n- I like tea (only in winter)\n- <!-- a note --> I like pie\n"
+    elsewhere.write(drinks, changed)
+    lines.first.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else changed this line")
+    assert elsewhere.read(drinks) == changed
+    expect(lines).to_have_count(3)
+    lines.filter(has_text="pie").get_by_role("button", name="Delete").click()
+    expect(lines).to_have_count(2)
+    assert elsewhere.read(drinks) == "# Drinks\n- I like coffee\n- I like tea (only in winter)\n"
+
+
 def test_the_profile_is_a_form_of_its_fields(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     visitor = visit()
     page = visitor.sign_in(me)
@@ -144,6 +171,7 @@ def test_the_profile_is_a_form_of_its_fields(visit: Visit, me: str, elsewhere: E
     visitor.button("Edit profile").click()
     page.get_by_role("textbox", name=re.compile("^Language")).fill("")
     elsewhere.write("/memories/profile.json", '{"name": "Zo\u00eb"}')
+    look(page)
     visitor.button("Save").click()
     expect(page.get_by_role("alert")).to_contain_text("is at revision 2 or later")
 

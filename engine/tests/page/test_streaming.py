@@ -281,8 +281,11 @@ TRICKS = [
     "[//](//evil.example/y) [rel](../app/main.js)",
     "[user](https://bank.example@evil.example/)",
     "[ref][r]",
+    "[pass](https://:google.com@evil.example/)",
 ]
 HUGE = {
+    "a table of many columns": "|" + "a|" * 300 + "\n|" + "-|" * 300 + "\n" + "x\n" * 1_000 + "end",
+    "lines of one paragraph": "- a\n" + " b\n" * 6_000 + "end",
     "a table of 3,000 rows": "| a | b |\n|---|---|\n" + "| **1** | 2 |\n" * 3_000,
     "quotes of quotes": "> " * 5_000 + "end",
     "lists of lists": "\n".join("  " * n + "- x" for n in range(400)),
@@ -315,6 +318,9 @@ def test_answers_are_markdown_with_links_that_open_apart(visit: Visit, model: Sc
     visitor.button("Copy").click()
     assert page.evaluate("() => navigator.clipboard.readText()") == 'rm -rf "<tent>"'
     assert visitor.inaccessible() == []
+    model.script("lie", [Text("[https://good.example/?to=evil.example](https://evil.example/login) <https://good.example/>")])
+    visitor.say("lie")
+    expect(answer).to_contain_text("https://good.example/?to=evil.example (evil.example) https://good.example/")
 
 
 def test_no_trick_of_markdown_does_anything(visit: Visit, model: ScriptedAnthropic, me: str) -> None:

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from functools import cache
 from time import monotonic
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
@@ -40,6 +41,8 @@ PEOPLE = 10_000
 _CREATION_SECONDS = 0.05
 # Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has one to consolidate.
 _BUSY_COUNTED = 100
+# Requests about one person that are computed at once, and that wait for that: a full memory takes a second to show.
+_TURNS, _MOST_WAITING = 2, 50
 _RETRY_AFTER = {"Retry-After": "1"}
 
 
@@ -52,6 +55,7 @@ class _Share:
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
         self.checking = asyncio.Lock()
+        self.turns = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]()
 
 
 class Admission:
@@ -104,6 +108,13 @@ class Admission:
             yield
         finally:
             under_way[what] -= 1
+
+    @asynccontextmanager
+    async def turn(self, person: Actor) -> AsyncIterator[None]:
+        """Waits until fewer than `_TURNS` requests about this person are computed. Raises as `under_way` if many wait."""
+        with self.under_way(person, "requests about your memory", _TURNS + _MOST_WAITING):
+            async with self._share(person).turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_TURNS)):
+                yield
 
     @asynccontextmanager
     async def run(self, person: Actor) -> AsyncIterator[set[str]]:

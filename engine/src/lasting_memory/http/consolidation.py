@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, platform
+from lasting_memory.auth.admission import admission
 from lasting_memory.controls import PAUSED, controls, creating_run
 from lasting_memory.http.requests import (
     AboutQuery,
@@ -75,7 +76,8 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     owner = await _owner(caller)
     if query.dry_run:
         response.status_code = 200
-        return await _waited(caller, owner, {"trigger": "tidy"} if query.tidy else {}, dry_run=True)
+        with admission(caller.deployment.limits).under_way(caller.actor, "dry run"):
+            return await _waited(caller, owner, {"trigger": "tidy"} if query.tidy else {}, dry_run=True)
     async with platform.acting_as_caller(caller.http), get_client() as client:
         await consolidation.start(owner, client, "tidy" if query.tidy else "asked")
     return {"queued": True}

@@ -9,25 +9,28 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
+import orjson
+from fastapi.responses import Response
 from langgraph.store.base import Item
-from pydantic import AwareDatetime, BaseModel, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 
 from lasting_memory.agent.blocks import without_comments
 from lasting_memory.controls import seen_until, set_seen, usage_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router
-from lasting_memory.journal import Revision, all_items, cut, diff, histories, lines_of
+from lasting_memory.http.requests import IN_TURN, ROUTE, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router
+from lasting_memory.journal import NOTHING, Revision, all_items, cut, diff, histories, lines_of, undone
 from lasting_memory.validation import NotAFileError, stored_file
 
-router = memory_router()
+router = memory_router(IN_TURN)
 # Entries of one answer, the newest ones.
 _MOST = 200
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
-_SOURCE = re.compile(r"\bthread [0-9a-f]{8}-")
+# What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown to the model.
+_SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
 
 
 @router.get("/memory/facts")
-async def facts(caller: Caller, query: MemoryQuery) -> Answer:
+async def facts(caller: Caller, query: MemoryQuery) -> Response:
     """What is remembered of you, in lines under titles.
 
     `groups`, one a file: path, title, revision, bytes, modified_at and kind. "lines": `lines` are the file's own, each with its
@@ -45,7 +48,9 @@ async def facts(caller: Caller, query: MemoryQuery) -> Answer:
     for route, namespace in caller.groups.items():
         theirs = await asyncio.to_thread(_groups, caller.deployment, await all_items(caller.store, namespace), route[:-1])
         shared.append({**caller.about_group(route), "groups": theirs})
-    return {"groups": sorted(groups, key=_place), "usage": usage_of(items, caller.deployment.limits), "shared": shared}
+    told = {"groups": sorted(groups, key=_place), "usage": usage_of(items, caller.deployment.limits), "shared": shared}
+    # A full memory has 100,000 lines: they become JSON off the event loop.
+    return Response(await asyncio.to_thread(orjson.dumps, told), media_type="application/json")
 
 
 def _groups(deployment: Deployment, items: Sequence[Item], route: str = ROUTE) -> list[Answer]:
@@ -90,8 +95,7 @@ def _group(deployment: Deployment, item: Item, route: str) -> Answer:
 def _said(line: str) -> str:
     """A line without its list marker, and without the source that consolidation notes at its end."""
     text = _MARKER.sub("", line, count=1) if _MARKER.match(line) else line
-    said, opened, source = text.rpartition("(")
-    return said.rstrip() if opened and said.strip() and source.endswith(")") and _SOURCE.search(source) else text
+    return _SOURCE.sub("", text)
 
 
 def _fields(profile: type[BaseModel], content: str) -> list[Answer]:
@@ -106,51 +110,62 @@ def _fields(profile: type[BaseModel], content: str) -> list[Answer]:
 
 @router.get("/memory/changes")
 async def changes(caller: Caller, query: MemoryQuery) -> Answer:
-    """What changed since you last looked (`PUT /memory/seen`): at most 200 files, the newest first.
+    """What changed since you last looked (`PUT /memory/seen`): at most 200 changes, the newest first.
 
-    `changes`: path, revision (its number), at, author, deleted, diff, and `before`: the revision to undo it to, 0 for no file,
-    null for one that is not kept any more. `since` is when you last looked (null: never), `until` is now, for `PUT
-    /memory/seen`. With what a new memory starts, nothing changed.
+    `changes`: path, revision (the newest one's number), at, author, deleted, diff, and `changes`: ids of the revisions that one
+    run made one after the other; `POST /memory/undo` takes them back (null: what they changed is not kept any more).
+    What was taken back since is left out, and so is what a memory starts with. `since` is when you last looked (null: never),
+    `until` is now, for `PUT /memory/seen`.
     """
     until, since = datetime.now(UTC).isoformat(), await seen_until(caller.store, caller.actor)
     known = await histories(caller.store, caller.namespace, caller.deployment.limits)
-    found = await asyncio.to_thread(lambda: [change for path, past in known if (change := _change(path, past, since))])
+    found = await asyncio.to_thread(lambda: [change for path, past in known for change in _changes(path, past, since)])
     found.sort(key=lambda change: str(change["at"]), reverse=True)
     return {"since": since or None, "until": until, "changes": found[:_MOST]}
 
 
-def _change(path: str, past: Sequence[Revision], since: str) -> Answer | None:
-    """What became of a file since then, given its revisions, newest first; None for nothing. Blocks."""
-    new = [revision for revision in past if revision.at > since]
-    if not new or all(revision.author.kind == "seed" for revision in new):
-        return None
-    before = past[len(new)] if len(new) < len(past) else None
-    # A change of a starting file is compared with the file, also at the first look.
-    while before is None and len(new) > 1 and new[-1].author.kind == "seed":
-        before = new.pop()
-    newest, is_known = new[0], before is not None or new[-1].number == 1
-    if newest.content is None and (before is None or before.content is None):  # it came and went since then
-        before = next((revision for revision in new if revision.content is not None), before)
-    changed = diff((before and before.content) or "", newest.content or "")
-    if not changed and (before is None or before.content is None) == (newest.content is None):
-        return None
-    number = (before.number if before.content is not None else 0) if before else 0
-    return {
-        "path": f"{ROUTE}{path}", "revision": newest.number, "before": number if is_known else None, "at": newest.at,
-        "author": asdict(newest.author), "deleted": newest.content is None, "diff": cut(f"{changed}\n") if changed else "",
-    }  # fmt: skip
+def _by_one(revision: Revision) -> str:
+    return revision.author.run_id or revision.id
+
+
+def _changes(path: str, past: Sequence[Revision], since: str) -> Iterator[Answer]:
+    """What became of a file since then, given its revisions, newest first. Blocks."""
+    new = [(each, before) for each, before in zip(past, [*past[1:], NOTHING], strict=True) if each.at > since]
+    for _, run in itertools.groupby(new, key=lambda pair: _by_one(pair[0])):
+        pairs = list(run)
+        (newest, _), (oldest, before) = pairs[0], pairs[-1]
+        is_known, content = bool(before.number) or oldest.number == 1, past[0].content
+        for each, previous in pairs if is_known else ():
+            content = undone(path, content, previous.content, each.content)
+        if newest.author.kind == "seed" or (is_known and content == past[0].content):
+            continue
+        changed = diff(before.content or "", newest.content or "")
+        yield {
+            "path": f"{ROUTE}{path}", "revision": newest.number, "at": newest.at, "author": asdict(newest.author),
+            "deleted": newest.content is None, "diff": cut(f"{changed}\n") if changed else "",
+            "changes": [each.id for each, _ in pairs] if is_known else None,
+        }  # fmt: skip
+
+
+def _text(value: object) -> object:
+    """Numbers, and years that another time zone would take out of the calendar, are no times."""
+    if not isinstance(value, str) or value.startswith(("0001", "9999")):
+        raise ValueError("give a time such as 2026-01-31T12:00:00Z")
+    return value
 
 
 class Seen(Sent):
-    until: Annotated[AwareDatetime, Field(strict=False, description="as `GET /memory/changes` said it")]
+    until: Annotated[
+        AwareDatetime, Field(strict=False), BeforeValidator(_text), Field(description="as `GET /memory/changes` said it")
+    ]
 
 
 @router.put("/memory/seen")
 async def seen(caller: Caller, query: AboutQuery, body: Seen) -> Answer:
-    """Note that you have looked at what changed until then. A time to come counts as now."""
+    """Note that you have looked at what changed until then. A time to come counts as now; one before the last, as that."""
     caller.check_own()
     caller.check_not_shared()
-    until = min(body.until, datetime.now(UTC)).astimezone(UTC).isoformat()
+    until = max(min(body.until, datetime.now(UTC)).astimezone(UTC).isoformat(), await seen_until(caller.store, caller.actor))
     await set_seen(caller.store, caller.actor, until)
     return {"since": until}
 
@@ -159,8 +174,8 @@ async def seen(caller: Caller, query: AboutQuery, body: Seen) -> Answer:
 async def trash(caller: Caller, query: MemoryQuery) -> Answer:
     """What was deleted, as far as the histories go back: at most 200 of each, the newest first.
 
-    `files`: path, at, author, and the `revision` to undo the deletion to. `lines`, of files that are there: path, text, at,
-    author.
+    `files`: path, at, author, and `changes`: what `POST /memory/undo` takes back then. `lines`, of files that are there: path,
+    text, at, author.
     """
     known = await histories(caller.store, caller.namespace, caller.deployment.limits)
     files, lines = await asyncio.to_thread(_deleted, known)
@@ -171,9 +186,10 @@ def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> tuple[list[Answer],
     """The deleted files and lines in these histories. Blocks."""
     files, lines = list[Answer](), list[Answer]()
     for key, past in known:
-        path, last = f"{ROUTE}{key}", next((each for each in past if each.content is not None), None)
-        if past and past[0].content is None and last:
-            files.append({"path": path, "revision": last.number, **_by(past[0])})
+        path = f"{ROUTE}{key}"
+        if past and past[0].content is None:
+            if len(past) > 1 and past[1].content is not None:
+                files.append({"path": path, "changes": [past[0].id], **_by(past[0])})
         elif past and key.endswith((".md", ".txt")):
             lines += [{"path": path, "text": text, **_by(revision)} for text, revision in _taken_out(past)]
     newest = [sorted(each, key=lambda entry: str(entry["at"]), reverse=True)[:_MOST] for each in (files, lines)]

@@ -1,21 +1,24 @@
 """A person's files over HTTP: list, read, write, delete, history, undo."""
 
 import asyncio
+import functools
 import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Self
 
 from deepagents.backends.protocol import FileData
 from fastapi import Header
 from fastapi.responses import Response
 from langgraph.store.base import Item
-from pydantic import Field
+from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory.controls import usage_of
 from lasting_memory.http.requests import (
+    IN_TURN,
     ROUTE,
     Answer,
     Caller,
@@ -29,11 +32,13 @@ from lasting_memory.http.requests import (
     memory_router,
     revision_summary,
 )
-from lasting_memory.journal import Change, Revision, all_items, cut, diff, history, line_origins, lines_of
+from lasting_memory.journal import NOTHING, Change, Revision, all_items, cut, diff, history, line_origins, lines_of, undone
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import NotAFileError, stored_file
 
-router = memory_router()
+router = memory_router(IN_TURN)
+# Of taking changes back from a file that others are changing.
+_TRIES = 5
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
@@ -43,7 +48,16 @@ class Content(Sent):
 
 class Undo(Sent):
     path: Key
-    revision: Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
+    revision: (
+        Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
+    ) = ""
+    changes: Annotated[list[str], Field(max_length=1_000, description="ids of revisions")] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.revision == "") == (self.changes is None):
+            raise ValueError("give revision, or changes")
+        return self
 
 
 @router.get("/memory")
@@ -179,12 +193,45 @@ def _with_diffs(known: Sequence[Revision]) -> list[Answer]:
 
 
 @router.post("/memory/undo")
-async def undo(caller: Caller, query: MemoryQuery, body: Undo) -> Answer:
-    """Make a file again what it was at a revision; this is a revision itself."""
-    known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
-    wanted = str(body.revision)
-    files = [revision.file() for revision in known if wanted in {revision.id, str(revision.number)}]
-    if not files:
-        detail = f"{ROUTE}{body.path} has no revision {wanted[:40]} in its history; GET /memory/history lists them."
-        raise HTTPException(404, detail)
-    return await _revised(caller, body.path, lambda _: files[0])
+async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch = None) -> Answer:
+    """Make a file again what it was at a `revision`; or take back `changes`, what these revisions changed, and nothing later.
+
+    This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
+    """
+    for tries in range(_TRIES):
+        known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
+        now = str(known[0].number) if known and known[0].content is not None else "0"
+        change = functools.partial(_made, await asyncio.to_thread(_undone, body, known))
+        try:
+            wanted = if_match or (now if body.changes else None)
+            return await _revised(caller, body.path, change, wanted)
+        except HTTPException as error:
+            if error.status_code != HTTPStatus.PRECONDITION_FAILED or if_match or tries == _TRIES - 1:
+                raise
+    raise AssertionError
+
+
+def _made(file: FileData | None, _before: FileData | None) -> FileData | None:
+    return file
+
+
+def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
+    """What the file becomes. Blocks."""
+    missing = f"{ROUTE}{body.path} has no revision {{}} in its history; GET /memory/history lists them."
+    if body.changes is None:
+        wanted = str(body.revision)
+        for revision in known:
+            if wanted in {revision.id, str(revision.number)}:
+                return revision.file()
+        raise HTTPException(404, missing.format(wanted[:40]))
+    if unknown := {*body.changes} - {revision.id for revision in known}:
+        raise HTTPException(404, missing.format(unknown.pop()[:40]))
+    content = known[0].content if known else None
+    for revision, before in zip(known, [*known[1:], NOTHING], strict=True):
+        if revision.id in body.changes:
+            if not before.number and revision.number > 1:
+                raise HTTPException(404, f"What revision {revision.number} of {ROUTE}{body.path} changed is not kept any more.")
+            if {revision.encoding, before.encoding} != {"utf-8"}:
+                raise HTTPException(409, f"{ROUTE}{body.path} is no text; undo it to a revision.")
+            content = undone(body.path, content, before.content, revision.content)
+    return None if content is None else FileData(content=content, encoding="utf-8")

@@ -190,6 +190,15 @@ def alone(what: str) -> Any:
     return Depends(only)
 
 
+async def _in_turn(caller: Caller) -> AsyncIterator[None]:
+    async with admission(caller.deployment.limits).turn(caller.actor):
+        yield
+
+
+# A dependency of routes that compute: a few such requests about a person are answered at a time, the others wait.
+IN_TURN = Depends(_in_turn)
+
+
 async def memory_namespaces(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> list[Namespace]:
     """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
     memory = deployment.memory

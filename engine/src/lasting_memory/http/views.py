@@ -18,13 +18,23 @@ from lasting_memory.agent.blocks import Block
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.skills import preview_skills
 from lasting_memory.controls import controls, set_controls
-from lasting_memory.http.requests import About, AboutQuery, Answer, Caller, MemoryQuery, PersonRequest, Sent, memory_router
+from lasting_memory.http.requests import (
+    IN_TURN,
+    About,
+    AboutQuery,
+    Answer,
+    Caller,
+    MemoryQuery,
+    PersonRequest,
+    Sent,
+    memory_router,
+)
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import claims_of, is_operator, may_write_policies
 from lasting_memory.people.scopes import NotAMemberError, Scope
 from lasting_memory.validation import is_policy, text_of
 
-router = memory_router()
+router = memory_router(IN_TURN)
 _EXCERPT_CHARS = 240
 
 

@@ -217,6 +217,14 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
     return "\n".join(line for line in merged.split("\n") if line not in gone)
 
 
+def undone(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
+    """A file's content `now` without an earlier change, which made `after` of `before`; None: no file. Later changes stay."""
+    if now is None:
+        return before if after is None else None
+    merged = merge(path, after or "", now, before or "") or ""
+    return None if before is None and merged.strip() in {"", "{}"} else merged
+
+
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
     """For each line of the newest of these revisions, the one that added it; None for one that is no longer kept. Blocks.
 

@@ -67,29 +67,23 @@ function Said({ message: { type, content, tool_calls: calls = [] }, results }) {
   return html`<article><h3 class="unseen">The agent</h3>${lines}${calls.map(call)}</article>`;
 }
 
-/** What was written down in this conversation and not looked at yet, in short, where one's eyes are. */
+/** What was written down in the last answer and not looked at yet, in short, where one's eyes are. */
 function Remembered({ talk, memory }) {
   const [problem, act] = useAct();
-  const [hidden, hide] = useState(new Set());
-  const before = useRef(new Map()); // what had been pointed out when this answer began, by path
+  const [hidden, hide] = useState([]);
+  const before = useRef([]); // what had been pointed out when this answer began
   const isGoing = useRef(false);
-  if (talk.isGoing && !isGoing.current) before.current = new Map(memory.changes);
+  if (talk.isGoing && !isGoing.current) before.current = memory.changes.map(({ key }) => key);
   isGoing.current = talk.isGoing;
-  const isShown = ({ author, path, revision }) =>
-    talk.id && author.thread_id === talk.id && author.kind !== "consolidation" && !hidden.has(`${path} ${revision}`) &&
-    revision !== before.current.get(path)?.revision;
-  const change = !talk.isGoing && [...memory.changes.values()].find(isShown);
+  const isShown = ({ author, key }) =>
+    author.kind !== "person" && author.thread_id === talk.id && ![...hidden, ...before.current].includes(key);
+  const change = talk.id && !talk.isGoing && memory.changes.find(isShown);
   if (!change) return html`<${Problem} text=${problem} />`;
-  const { deleted, diff, path, revision } = change;
-  const known = before.current.get(path);
-  const told = added(known?.diff);
-  const what = deleted ? [`Deleted: ${path}`] : added(diff).filter((line) => !told.includes(line)).slice(0, MOST_TOLD);
-  const back = known && !known.deleted ? { ...change, before: known.revision } : change;
-  const close = () => hide(new Set([...hidden, `${path} ${revision}`]));
+  const what = change.deleted ? [`Deleted: ${change.path}`] : added(change.diff).slice(0, MOST_TOLD);
   return html`<aside class="remembered" aria-label="Remembered"><p>
       <b>${what.length ? "Remembered" : "Memory changed"}</b>${what.map((line) => html`<span>${line}</span>`)}</p>
-    <p class="row">${back.before !== null && html`<button class="small" onClick=${act(() => memory.undo(back))}>Take back</button>`}
-      <button class="small" onClick=${close}>OK</button></p><${Problem} text=${problem} /></aside>`;
+    <p class="row">${change.changes && html`<button class="small" onClick=${act(() => memory.undo(change))}>Take back</button>`}
+      <button class="small" onClick=${() => hide([...hidden, change.key])}>OK</button></p><${Problem} text=${problem} /></aside>`;
 }
 
 const Call = ({ call, result }) => html`<details class="call">

@@ -10,42 +10,54 @@ const CONVERSATIONS_NAMED = 3;
 /** The lines under one title. `lit` are those that changed, `isWanted` says which to show. */
 export function Lines({ session, group, lit, isWanted }) {
   const [isAll, setAll] = useState(false);
-  const wanted = group.lines.filter(isWanted);
-  const shown = isAll ? wanted : wanted.slice(0, LINES_SHOWN);
-  const line = ({ line: at, heading, text }) => {
-    if (heading !== undefined) return html`<li key=${`${at} ${heading}`}><h4>${heading}</h4></li>`;
-    return html`<${Line} key=${`${at} ${text}`} session=${session} path=${group.path} fact=${{ line: at, text }} isNew=${lit.has(text)} />`;
+  const [edited, edit] = useState(null); // { fact, revision, name }: it stays open whatever becomes of its line
+  const seen = new Map();
+  // A line keeps its name when others come above it.
+  const named = group.lines.filter(isWanted).map((fact) => {
+    const text = fact.heading ?? fact.text;
+    seen.set(text, (seen.get(text) ?? 0) + 1);
+    return { fact, name: `${text} ${seen.get(text)}` };
+  });
+  const shown = isAll ? named : named.slice(0, LINES_SHOWN);
+  if (edited && !shown.some(({ name }) => name === edited.name)) shown.push(edited);
+  const line = ({ fact, name }) => {
+    if (fact.heading !== undefined) return html`<li key=${name}><h4>${fact.heading}</h4></li>`;
+    const open = () => edit({ fact, name, revision: group.revision });
+    const close = () => edit(null);
+    if (edited?.name === name) return html`<${Edited} key=${name} session=${session} group=${{ ...group, ...edited }} onClose=${close} />`;
+    return html`<${Line} key=${name} session=${session} group=${group} fact=${fact} isNew=${lit.has(fact.text)} onEdit=${open} />`;
   };
   return html`<ul class="facts" aria-label=${group.title}>${shown.map(line)}</ul>
-    ${shown.length < wanted.length && html`<button class="small" onClick=${() => setAll(true)}>
-      Show ${wanted.length - shown.length} more</button>`}`;
+    ${shown.length < named.length && html`<button class="small" onClick=${() => setAll(true)}>
+      Show ${named.length - shown.length} more</button>`}`;
 }
 
-function Line({ session, path, fact, isNew }) {
-  const { memory } = session;
-  const [view, setView] = useState(null);
+function Edited({ session: { memory }, group, onClose }) {
   const [problem, act] = useAct();
   const field = useRef();
-  useLayoutEffect(() => void field.current?.focus(), [view]);
-  const remove = act(() => memory.rewrite(path, fact, null));
+  useLayoutEffect(() => field.current.focus(), []);
   const save = act(async ({ target }) => {
     const text = new FormData(target).get("fact").replace(/\s*\n\s*/g, " ").trim();
-    await memory.rewrite(path, fact, text || null);
-    setView(null);
+    await memory.rewrite(group, group.fact, text || null);
+    onClose();
   });
-  if (view === "Edit") {
-    return html`<li><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${() => setView(null)}>
-      <label class="unseen" for="fact">Fact</label>
-      <textarea id="fact" name="fact" rows="2" ref=${field} defaultValue=${fact.text}></textarea>
-    <//></li>`;
-  }
+  return html`<li><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${onClose}>
+    <label class="unseen" for="fact">Fact</label>
+    <textarea id="fact" name="fact" rows="2" ref=${field} defaultValue=${group.fact.text}></textarea>
+  <//></li>`;
+}
+
+function Line({ session, group, fact, isNew, onEdit }) {
+  const [view, setView] = useState(null);
+  const [problem, act] = useAct();
+  const remove = act(() => session.memory.rewrite(group, fact, null));
   return html`<li class=${isNew ? "new" : ""}>
     <p class="fact">${fact.text}</p>
-    <p class="row actions"><button class="small" onClick=${() => setView("Edit")}>Edit</button>
+    <p class="row actions"><button class="small" onClick=${onEdit}>Edit</button>
       <button class="small" onClick=${remove}>Delete</button>
       <${Toggle} class="small" of="Why" open=${view} set=${setView} /></p>
     <${Problem} text=${problem} />
-    ${view === "Why" && html`<${Why} session=${session} path=${path} fact=${fact} />`}
+    ${view === "Why" && html`<${Why} session=${session} path=${group.path} fact=${fact} />`}
   </li>`;
 }
 
@@ -78,31 +90,32 @@ const named = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " 
 
 /** Who this person says they are. */
 export function Profile({ session: { memory, client }, group: { path, fields, revision } }) {
-  const [isOpen, setOpen] = useState(false);
+  const [opened, open] = useState(null); // the fields and the revision that the form was opened with
+  const isOpen = opened !== null;
   const [problem, act] = useAct();
   const form = useRef();
   useLayoutEffect(() => void form.current?.querySelector("input, select")?.focus(), [isOpen]);
   const known = fields.filter(isKnown);
   const save = act(async ({ target }) => {
     const given = new FormData(target);
-    const stored = revision ? JSON.parse((await client.json("GET", "/memory/file", { query: { path } })).content || "{}") : {};
-    for (const { name, schema } of fields.filter(isEditable)) {
+    const stored = opened.revision ? JSON.parse((await client.json("GET", "/memory/file", { query: { path } })).content || "{}") : {};
+    for (const { name, schema } of opened.fields.filter(isEditable)) {
       const value = valueOf(given.get(name), shape(schema));
       if (value === null) delete stored[name];
       else stored[name] = value;
     }
-    const put = { query: { path }, body: { content: `${JSON.stringify(stored, null, 2)}\n` }, headers: { "if-match": String(revision ?? 0) } };
+    const put = { query: { path }, body: { content: `${JSON.stringify(stored, null, 2)}\n` }, headers: { "if-match": String(opened.revision ?? 0) } };
     await memory.change("PUT", "/memory/file", put, path);
-    setOpen(false);
+    open(null);
   });
   if (isOpen) {
-    return html`<div ref=${form}><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${() => setOpen(false)}>
-      ${fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
+    return html`<div ref=${form}><${Form} save="Save" problem=${problem} onSave=${save} onCancel=${() => open(null)}>
+      ${opened.fields.map((field) => html`<${Field} key=${field.name} field=${field} />`)}
     <//></div>`;
   }
   const entry = (field) => html`<div key=${field.name}><dt>${named(field.name)}</dt><dd>${told(field.value)}</dd></div>`;
   return html`${known.length > 0 && html`<dl>${known.map(entry)}</dl>`}
-    <p class="row actions"><button class="small" onClick=${() => setOpen(true)}>${known.length ? "Edit profile" : "Say who you are"}</button></p>`;
+    <p class="row actions"><button class="small" onClick=${() => open({ fields, revision })}>${known.length ? "Edit profile" : "Say who you are"}</button></p>`;
 }
 
 const told = (value) => (typeof value === "object" ? JSON.stringify(value) : String(value));

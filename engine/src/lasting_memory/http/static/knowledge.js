@@ -36,15 +36,15 @@ export function Knowledge({ session, switches, below, onFile }) {
 /** What changed since this person last looked, each with the way back. */
 function News({ memory }) {
   const [refused, act] = useAct();
-  const changes = [...memory.changes.values()];
+  const { changes } = memory;
   if (!changes.length) return html`<${Problem} text=${refused} />`;
   const title = (path) => memory.groups?.find((group) => group.path === path)?.title ?? path;
   const entry = (change, n) => {
-    const { path, author: by, at, before, deleted, diff } = change;
+    const { key, path, author: by, at, deleted, diff } = change;
     const undo = act(() => memory.undo(change));
-    return html`<li key=${path} class="change"><h4>${title(path)}</h4>
+    return html`<li key=${key} class="change"><h4>${title(path)}</h4>
       <p class="quiet">${deleted ? "Deleted by" : "Changed by"} ${author(by)}, ${when(at)}</p><${Changed} diff=${diff} />
-      ${before !== null && html`<button aria-label=${n ? `Undo the change of ${path}` : undefined} onClick=${undo}>Undo</button>`}</li>`;
+      ${change.changes && html`<button aria-label=${n ? `Undo change ${n + 1}, of ${path}` : undefined} onClick=${undo}>Undo</button>`}</li>`;
   };
   return html`<section class="news" aria-label="What changed">
     <header><h3>${memory.isEarlier ? "Since you were last here" : "New"}</h3><button onClick=${act(memory.seen)}>Seen</button></header>
@@ -66,11 +66,11 @@ function Groups({ session, onFile }) {
   const isEmpty = memory.groups && groups.every(({ kind, lines, fields }) =>
     kind === "profile" ? fields.every(({ value }) => value === null) : kind === "lines" && !lines.length);
   const entry = (group) => {
-    const change = memory.changes.get(group.path);
+    const changes = memory.changes.filter(({ path }) => path === group.path);
     const body = group.kind === "profile"
       ? html`<${Profile} session=${session} group=${group} />`
-      : html`<${Lines} session=${session} group=${group} lit=${new Set(added(change?.diff))} isWanted=${isWanted(group)} />`;
-    return html`<li key=${group.path} class=${change ? "changed" : ""}><header><h3>${group.title}</h3>
+      : html`<${Lines} session=${session} group=${group} lit=${new Set(changes.flatMap(({ diff }) => added(diff)))} isWanted=${isWanted(group)} />`;
+    return html`<li key=${group.path} class=${changes.length ? "changed" : ""}><header><h3>${group.title}</h3>
       ${group.revision !== 0 && html`<button class="small" aria-label=${`File ${group.path}`} onClick=${() => onFile(group.path)}>File</button>`}
       </header>${body}</li>`;
   };

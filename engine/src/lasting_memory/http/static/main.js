@@ -113,7 +113,7 @@ function Signed({ client, me, last, onSignOut }) {
   const opener = (name) => html`<button onClick=${() => setDialog({ name })}>${name}</button>`;
   const onFile = (path) => setDialog({ name: "Files", first: path });
   const goer = ([name, label]) => html`<button aria-current=${place === name ? "page" : undefined}
-    onClick=${() => setPlace(name)}>${label}${name === "memory" && memory.changes.size > 0 && html` <span class="badge">${memory.changes.size}</span>`}</button>`;
+    onClick=${() => setPlace(name)}>${label}${name === "memory" && memory.changes.length > 0 && html` <span class="badge">${memory.changes.length}</span>`}</button>`;
   // Long lists, which are not gone through again for every word of an answer.
   const knowledge = useMemo(
     () => html`<${Knowledge} session=${session} switches=${SWITCHES} below=${BELOW_SWITCHES} onFile=${onFile} />`,

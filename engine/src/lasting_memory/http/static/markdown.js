@@ -4,15 +4,25 @@ import { html, useMemo } from "./lib/preact.js";
 import { lexer } from "./lib/marked.js";
 import { Lines } from "./text.js";
 
-// Beyond these a text is shown as it is: the time to read a block grows with the square of its signs, the depth with its markers.
+// Beyond these a text is shown as it is: the time to read a block grows with the square of its signs and of its lines, a table has
+// as many cells as its head in every row, and depth costs the stack.
 const MOST_CHARS = 20_000;
 const MOST_SIGNS = 1_000;
+const MOST_LINES = 500;
+const MOST_CELLS = 2_000;
 const MOST_DEEP = 16;
 const SIGNS = /[*_~[\]<`!]/g;
 const DEEP = new RegExp(String.raw`^[ \t]*(([>*+-]|\d{1,9}[.)])[ \t]*){${MOST_DEEP + 1}}`, "m");
 
-const isBounded = (text) =>
-  text.length <= MOST_CHARS && !DEEP.test(text) && text.split(/\n[ \t]*\n/).every((block) => (block.match(SIGNS) ?? []).length <= MOST_SIGNS);
+const count = (text, sign) => (text.match(sign) ?? []).length;
+
+function isBoundedBlock(block) {
+  const lines = block.split("\n");
+  const columns = Math.max(...lines.map((line) => count(line, /\|/g)));
+  return lines.length <= MOST_LINES && columns * lines.length <= MOST_CELLS && count(block, SIGNS) <= MOST_SIGNS;
+}
+
+const isBounded = (text) => text.length <= MOST_CHARS && !DEEP.test(text) && text.split(/\n[ \t]*\n/).every(isBoundedBlock);
 
 function read(text) {
   try {
@@ -64,8 +74,9 @@ const MADE = {
     const to = address(href);
     if (!to) return undefined;
     const name = tokens.map(({ raw }) => raw).join("");
-    // A name can say anything; where it does not say where the link leads, the host does.
-    const host = name.includes(to.host) ? "" : html`<span class="quiet"> (${to.host})</span>`;
+    // A name can say anything; where it is not the address itself, the host is beside it.
+    const isAddress = [name, `${to.protocol}//${name}`].some((each) => URL.canParse(each) && new URL(each).href === to.href);
+    const host = isAddress ? "" : html`<bdi class="quiet"> (${to.host})</bdi>`;
     return html`<a href=${to.href} target="_blank" rel="noopener noreferrer nofollow">${inner(tokens)}</a>${host}`;
   },
 };
@@ -73,7 +84,7 @@ const MADE = {
 /** The address of a link that may be followed; null for all but http and https. */
 function address(href) {
   const to = URL.canParse(href) && new URL(href);
-  return to && /^https?:$/.test(to.protocol) && !to.username ? to : null;
+  return to && /^https?:$/.test(to.protocol) && !to.username && !to.password ? to : null;
 }
 
 const Code = ({ text }) => html`<div class="code"><pre tabindex="0"><code>${text}</code></pre>

@@ -1,21 +1,17 @@
 // What is remembered, and what changed of it since this person last looked.
 
 import { reason, refusal } from "./client.js";
+import { said } from "./text.js";
 
-const MARKER = /^([-*+]|\d{1,9}[.)])\s+/;
-
-/** The text of a file's line, as facts have it, without the source that may follow. */
-const isOf = (line, text) => {
-  const said = line.trim().replace(MARKER, "");
-  return said === text || said.startsWith(`${text} (`);
-};
+/** The text of a file's line, as facts have it. */
+const isOf = (line, text) => said(line.trim()) === text;
 
 /** `changed()` is called when there is something new to show; `version` has gone up then. */
 export function watched(client, changed) {
-  // `changes` are by path, the newest first: { path, revision, before, author, at, deleted, diff }; `isEarlier`: one of them was
-  // made before this visit.
-  const memory = { groups: null, shared: [], usage: null, changes: new Map(), isEarlier: false, problem: "", version: 0 };
-  const quiet = new Map(); // by path: the newest revision that was made here, and need not be pointed out
+  // `changes`, the newest first: { key, path, revision, author, at, deleted, diff, changes }, the last of which are ids to take back;
+  // `isEarlier`: one of them was made before this visit.
+  const memory = { groups: null, shared: [], usage: null, changes: [], isEarlier: false, problem: "", version: 0 };
+  const quiet = new Set(); // keys of what was done here, and need not be pointed out
   let known = null; // revisions by path
   let arrived = null; // when, by the server's clock
   let until = null; // when the changes were asked for
@@ -51,38 +47,37 @@ export function watched(client, changed) {
   async function compareChanges() {
     const told = await client.json("GET", "/memory/changes");
     arrived ??= told.until;
+    const keyed = told.changes.map((each) => ({ ...each, key: `${each.path} ${each.revision}` }));
     // One knows what one did oneself: here, or before one came.
-    const isNew = ({ path, revision, author, at }) =>
-      revision > (quiet.get(path) ?? 0) && (author.kind !== "person" || at > arrived);
+    const isNew = ({ key, author, at }) => author.kind !== "person" || (at > arrived && !quiet.has(key));
     until = told.until;
-    const fresh = told.changes.filter(isNew);
-    Object.assign(memory, { changes: new Map(fresh.map((each) => [each.path, each])), isEarlier: fresh.some(({ at }) => at < arrived) });
+    const fresh = keyed.filter(isNew);
+    Object.assign(memory, { changes: fresh, isEarlier: fresh.some(({ at }) => at < arrived) });
   }
 
   /** Send a change of memory, then look what is there. `path`: the file whose change need not be pointed out. */
   async function change(method, at, options, path) {
     const answer = await client.json(method, at, options).catch((error) => refresh().then(() => Promise.reject(error)));
-    if (path) quiet.set(path, answer?.revision ?? 0);
+    if (path) quiet.add(`${path} ${answer?.revision}`);
     await refresh();
-    if (path && memory.changes.delete(path)) set({});
     return answer;
   }
 
-  /** Make a file what it was before a change, unless somebody has changed it since. */
-  function undo({ path, before, revision, deleted }) {
-    const headers = { "if-match": deleted ? "0" : String(revision) };
-    if (before) return change("POST", "/memory/undo", { body: { path, revision: before }, headers }, path);
-    return change("DELETE", "/memory/file", { query: { path }, headers }, path);
-  }
+  /** Take back what these revisions of a file changed; what was changed later stays. */
+  const undo = ({ path, changes }) => change("POST", "/memory/undo", { body: { path, changes } }, path);
 
   /** Put another text in place of a line of a file, or with null nothing. What others changed meanwhile stays. */
-  async function rewrite(path, { line, text }, other) {
+  async function rewrite({ path, revision: shown }, { line, text }, other) {
     for (let tries = 2; ; tries--) {
       const { content, revision } = await client.json("GET", "/memory/file", { query: { path } });
       const lines = content.split("\n");
-      const at = lines[line] && isOf(lines[line], text) ? line : lines.findIndex((each) => isOf(each, text));
-      if (at < 0) throw refusal(409, "Somebody else changed this line meanwhile; look at it again.");
-      const prefix = lines[at].slice(0, lines[at].indexOf(text));
+      const same = lines.flatMap((each, n) => (isOf(each, text) ? [n] : []));
+      const at = revision === shown ? line : same.length === 1 ? same[0] : -1;
+      if (at < 0) {
+        await refresh();
+        throw refusal(409, "Somebody else changed this line meanwhile; look at it again.");
+      }
+      const [prefix] = lines[at].match(/^\s*(([-*+]|\d{1,9}[.)])\s+)?/);
       lines.splice(at, 1, ...(other === null ? [] : [prefix + other]));
       const headers = revision ? { "if-match": String(revision) } : {};
       const put = { query: { path }, body: { content: lines.join("\n") }, headers };
@@ -104,7 +99,7 @@ export function watched(client, changed) {
 
   /** Stop pointing out what has changed, also the next time. */
   async function seen() {
-    set({ changes: new Map() });
+    set({ changes: [] });
     if (until) await client.json("PUT", "/memory/seen", { body: { until } });
   }
 

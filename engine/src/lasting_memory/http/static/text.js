@@ -45,7 +45,11 @@ export function Diff({ text }) {
 }
 
 const signed = (diff, sign) => (diff ?? "").split("\n").filter((line) => line[0] === sign).map((line) => line.slice(1).trim());
-const said = (line) => line.replace(/^([-*+]|\d{1,9}[.)])\s+/, "").replace(/\([^()]{0,400}\bthread [-0-9a-f]{36}[^()]{0,400}\)$/, "").trimEnd();
+const MARKER = /^([-*+]|\d{1,9}[.)])\s+/;
+const SOURCE = / ?\((\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$/;
+
+/** A line without its list marker, and without the source that consolidation notes at its end, as facts have it. */
+export const said = (line) => line.replace(MARKER, "").replace(SOURCE, "");
 
 /** The lines that a diff adds, without their markers and sources. */
 export const added = (diff) => signed(diff, "+").map(said).filter(Boolean);

@@ -9,9 +9,8 @@ export function Trash({ session: { client, memory }, onClose }) {
   const [refused, act] = useAct();
   const [note, setNote] = useState("");
   const back = (what, work) => act(() => work().then(() => setNote(`${what} is back.`)));
-  const file = ({ path, revision, at, author: by }) => {
-    const body = { path, revision };
-    const undo = () => memory.change("POST", "/memory/undo", { body, headers: { "if-match": "0" } }, path);
+  const file = ({ path, changes, at, author: by }) => {
+    const undo = () => memory.undo({ path, changes });
     return html`<li key=${path}><h4>${path}</h4><p class="quiet">Deleted by ${author(by)}, ${when(at)}</p>
       <button aria-label=${`Bring back ${path}`} onClick=${back(path, undo)}>Bring back</button></li>`;
   };
