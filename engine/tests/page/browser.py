@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
-from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Playwright, Route, expect, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = [
@@ -119,9 +119,20 @@ class Visitor:
     def say(self, text: str) -> None:
         """Send a message, and wait until it is answered."""
         self.page.get_by_label("Message").fill(text)
+        self.send()()
+        self.button("Send").wait_for()
+
+    def send(self) -> Callable[[], None]:
+        """Send what is in the message box, until it can be stopped. The answer is not followed before the result is called."""
+        held: list[Route] = []
+        self.page.route("**/stream", lambda route: held.append(route), times=1)  # noqa: PLW0108  # Playwright marks it
         self.button("Send").click()
         self.button("Stop").wait_for()
-        self.button("Send").wait_for()
+        for _ in range(_WAIT_MILLISECONDS // 100):
+            if held:
+                break
+            self.page.wait_for_timeout(100)
+        return held.pop().continue_
 
     def names(self, until: Collection[str]) -> Counter[str]:
         """How often each accessible name is there, of all that is no mere text, once these are (the tree is made late)."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from tests.page.browser import Visitor
 from tests.page.conftest import Elsewhere, Visit
@@ -19,18 +17,6 @@ def look(visitor: Visitor) -> None:
     """What happens when somebody comes back to the page."""
     with visitor.page.expect_response("**/memory/facts"):
         visitor.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-
-
-def sent(visitor: Visitor) -> Callable[[], None]:
-    """Send what is in the message box. The answer is not followed before the result is called."""
-    held: list[Route] = []
-    visitor.page.route("**/stream", lambda route: held.append(route), times=1)  # noqa: PLW0108  # Playwright marks it
-    visitor.button("Send").click()
-    for _ in range(100):
-        visitor.page.wait_for_timeout(100)
-        if held:
-            break
-    return held.pop().continue_
 
 
 def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
@@ -67,7 +53,7 @@ def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(visit: 
     expect(page.get_by_text("There is no such conversation; this is a new one.")).to_be_visible()
     expect(message).to_have_value("a long thought")
     assert page.url == f"{visitor.url}/app"
-    go_on = sent(visitor)
+    go_on = visitor.send()
     elsewhere.remove(page.url.partition("#")[2])
     go_on()
     expect(page.get_by_text("There is no such conversation; this is a new one.")).to_be_visible()

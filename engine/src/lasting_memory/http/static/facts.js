@@ -7,8 +7,8 @@ import { Problem, author, isId, when } from "./text.js";
 const LINES_SHOWN = 400;
 const CONVERSATIONS_NAMED = 3;
 
-/** The lines under one title. `lit` are those that changed, `isWanted` says which to show. */
-export function Lines({ session, group, lit, isWanted }) {
+/** The lines under one title. `lit` are those that changed, `isWanted` says which to show, `act` does things to them. */
+export function Lines({ session, group, lit, isWanted, act }) {
   const [isAll, setAll] = useState(false);
   const [edited, edit] = useState(null); // { fact, revision, name }: it stays open whatever becomes of its line
   const seen = new Map();
@@ -25,7 +25,7 @@ export function Lines({ session, group, lit, isWanted }) {
     const open = () => edit({ fact, name, revision: group.revision });
     const close = () => edit(null);
     if (edited?.name === name) return html`<${Edited} key=${name} session=${session} group=${{ ...group, ...edited }} onClose=${close} />`;
-    return html`<${Line} key=${name} session=${session} group=${group} fact=${fact} isNew=${lit.has(fact.text)} onEdit=${open} />`;
+    return html`<${Line} key=${name} session=${session} group=${group} fact=${fact} isNew=${lit.has(fact.text)} act=${act} onEdit=${open} />`;
   };
   return html`<ul class="facts" aria-label=${group.title}>${shown.map(line)}</ul>
     ${shown.length < named.length && html`<button class="small" onClick=${() => setAll(true)}>
@@ -47,16 +47,14 @@ function Edited({ session: { memory }, group, onClose }) {
   <//></li>`;
 }
 
-function Line({ session, group, fact, isNew, onEdit }) {
+function Line({ session, group, fact, isNew, act, onEdit }) {
   const [view, setView] = useState(null);
-  const [problem, act] = useAct();
   const remove = act(() => session.memory.rewrite(group, fact, null));
   return html`<li class=${isNew ? "new" : ""}>
     <p class="fact">${fact.text}</p>
     <p class="row actions"><button class="small" onClick=${onEdit}>Edit</button>
       <button class="small" onClick=${remove}>Delete</button>
       <${Toggle} class="small" of="Why" open=${view} set=${setView} /></p>
-    <${Problem} text=${problem} />
     ${view === "Why" && html`<${Why} session=${session} path=${group.path} fact=${fact} />`}
   </li>`;
 }

@@ -55,6 +55,7 @@ function News({ memory }) {
 function Groups({ session, onFile }) {
   const { memory } = session;
   const [query, setQuery] = useState("");
+  const [refused, act] = useAct(); // here, since the line that it is about may be gone by then
   const groups = memory.groups ?? [];
   const has = (text) => text.toLowerCase().includes(query.toLowerCase());
   const isFound = (group) => {
@@ -69,7 +70,7 @@ function Groups({ session, onFile }) {
     const changes = memory.changes.filter(({ path }) => path === group.path);
     const body = group.kind === "profile"
       ? html`<${Profile} session=${session} group=${group} />`
-      : html`<${Lines} session=${session} group=${group} lit=${new Set(changes.flatMap(({ diff }) => added(diff)))} isWanted=${isWanted(group)} />`;
+      : html`<${Lines} session=${session} group=${group} lit=${new Set(changes.flatMap(({ diff }) => added(diff)))} isWanted=${isWanted(group)} act=${act} />`;
     return html`<li key=${group.path} class=${changes.length ? "changed" : ""}><header><h3>${group.title}</h3>
       ${group.revision !== 0 && html`<button class="small" aria-label=${`File ${group.path}`} onClick=${() => onFile(group.path)}>File</button>`}
       </header>${body}</li>`;
@@ -78,6 +79,7 @@ function Groups({ session, onFile }) {
       <input id="find" type="search" placeholder="Search in memory" onInput=${({ target }) => setQuery(target.value.trim())} />`}
     ${isEmpty && html`<p class="quiet">Nothing yet. Tell it something to remember.</p>`}
     ${query && html`<p class="quiet" role="status">${plural(wanted.length, "title")} found</p>`}
+    <${Problem} text=${refused} />
     <ul class="groups" aria-label="Memory">${wanted.map(entry)}</ul>`;
 }
 
