@@ -81,6 +81,7 @@ TABLE: list[Row] = [
     ("My name is Anna. I work as a cook.", "Please forget my name.", "I have forgotten that", ["role: cook"]),
     ("Remember that I take my coffee black.", "Forget about the coffee.", "I have forgotten that", []),
     ("Remember that I do not like tea.", "Forget that I like tea.", "I do not know that", ["I do not like tea"]),
+    ("Remember that I own a dog.", "Forget that a", "I do not know that", ["I own a dog"]),
     ("I live in Rome", "Forget where I live", "I have forgotten that: I live in Rome", []),
     ("Remember that I like tea.", "What did we say about tea?", "I like tea", ["I like tea"]),
     ("", "What are the policies?", "Your organization has set no rules.", []),

@@ -175,7 +175,7 @@ class Turn:
         what, (words, topic) = act.slots["what"], _meant(act.slots["what"])
         told = plain(_fact(what, self.lang).text("line", self.lang))
         exact = [of for of in self.known if plain(of.text("line", self.lang)) == told or of.key == topic]
-        meant = exact or [of for of in self.known if has(of.slots["said"], words)]
+        meant = exact or [of for of in self.known if content(what) and has(of.slots["said"], words)]
         lines = self.text("between").join(of.slots["said"] for of in meant)
         if len(meant) == 1:
             self.say("forgotten", "edit_file", _edit(meant[0].slots), said=lines)
