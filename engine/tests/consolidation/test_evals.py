@@ -38,7 +38,7 @@ def threads_of(case: Case) -> list[Thread]:
 def everything(case: Case) -> dict[str, str]:
     """Memory after a model that writes down all that was said, in every file that it finds or knows of."""
     talks, start = [*case.messages(), *(messages(act.say) for act in case.person if act.say)], case.start()
-    said = "\n".join(f"- {line}" for talk in talks for turn in talk for line in turn["content"].splitlines())
+    said = "\n".join(f"- {line}" for talk in talks for turn in talk for line in turn["content"].splitlines()) + case.brought
     paths = {*start, "/memories/preferences.md", "/memories/topics/index.md"} - {"/memories/profile.json"}
     return {**start, **{path: f"{start.get(path, '')}\n{said}\n" for path in paths}}
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from lasting_memory.agent.blocks import shown
 
-Category = Literal["keep", "update", "drop", "never_store", "taken_back", "search", "tidy"]
+Category = Literal["keep", "update", "drop", "never_store", "taken_back", "search", "tidy", "imported"]
 _OURS = Path(__file__).parent / "cases.yaml"
 Turns = list[dict[Literal["user", "assistant"], str]]
 # Text by path as the agent sees it.
@@ -138,6 +138,7 @@ class Case(BaseModel):
     memory: dict[str, str] = {}
     person: list[Act] = []
     policies: str | None = None
+    brought: str = ""
     question: str = ""
     expect: Annotated[list[Check], Field(min_length=1)]
     right: dict[str, str] = {}
@@ -146,8 +147,10 @@ class Case(BaseModel):
     def _has_an_answer_if_it_asks(self) -> Case:
         if not self.question and {check.place for check in self.expect} & {"answer", "searches"}:
             raise ValueError(f"{self.name} expects an answer; give it a question")
-        if not self.conversations and self.category != "tidy":
-            raise ValueError(f"{self.name} has no conversations; give it some, or the category tidy")
+        if bool(self.brought) != (self.category == "imported"):
+            raise ValueError(f"{self.name} is of the category {self.category}; give `brought` to the category imported alone")
+        if not self.conversations and self.category not in ("tidy", "imported"):
+            raise ValueError(f"{self.name} has no conversations; give it some, or the category tidy or imported")
         return self
 
     def problems(self, now: Files, threads: Sequence[Thread]) -> list[str]:

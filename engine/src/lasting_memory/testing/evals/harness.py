@@ -63,6 +63,9 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
                 await _do(server, client, act, threads, org)
     if case.category == "tidy":
         await _tidy(server, client)
+    elif case.brought:
+        await _call(client, "POST", "/memory/bring", {}, {"text": case.brought})
+        await _accept(client)
     found = await _ask(client, case.question) if case.question else await _consolidate(server, client)
     items = (await operator.store.search_items(namespace, limit=DEFAULTS.max_files))["items"]
     runs = (await _call(client, "GET", "/memory/consolidations"))["consolidations"]
@@ -90,8 +93,13 @@ async def _tidy(server: DevServer, client: LangGraphClient) -> None:
     if done[0]["status"] == "failed":
         log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
         raise RuntimeError(f"The tidy failed ({done[0]['reason']}). The end of the server's log:\n{log}")
+    await _accept(client)
+
+
+async def _accept(client: LangGraphClient, *, accept: bool = True) -> None:
+    """Decide about whatever is proposed."""
     for proposal in (await _call(client, "GET", "/memory/proposals"))["proposals"]:
-        await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": True})
+        await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": accept})
 
 
 async def _consolidate(server: DevServer, client: LangGraphClient) -> dict[str, str]:
@@ -118,8 +126,7 @@ async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: lis
         await _consolidate(server, client)
         await _call(client, "PUT", "/memory/controls", {}, {"review": False})
     elif act.decline:
-        for proposal in (await _call(client, "GET", "/memory/proposals"))["proposals"]:
-            await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": False})
+        await _accept(client, accept=False)
     elif act.say:
         await _say(server, client, threads[act.thread].thread_id, org, messages(act.say))
 
