@@ -8,12 +8,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import hypothesis
 import pytest
 from agent import build_agent
 from deepagents.backends.utils import create_file_data
-from hypothesis import given
-from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.store.base import BaseStore
@@ -246,38 +243,6 @@ async def test_it_streams_word_by_word_with_the_calls_at_the_end() -> None:
     assert "".join(words) == (await bound.ainvoke("Hello")).text == bound.invoke("Hello").text
 
 
-WORDS = (
-    "I",
-    "my",
-    "is",
-    "a",
-    "in",
-    "remember",
-    "that",
-    "forget",
-    "actually,",
-    "what",
-    "did",
-    "we",
-    "say",
-    "about",
-    "my favourite",
-    "dass",
-)
-FRAGMENTS = [*WORDS, "ich bin", "live", " ", ", ", ".", "\n"]
-
-
-@given(st.lists(st.sampled_from(FRAGMENTS), max_size=1_500), st.text(max_size=200), st.integers(1, 5_000))
-@hypothesis.settings(max_examples=40)
-def test_a_hostile_message_takes_no_time(words: list[str], text: str, times: int) -> None:
-    """Nor does it fail. Time is the process's own: others may be at work beside it."""
-    for said in (" ".join(words), text * times, f"Remember that {'my favourite ' * times}", f"{'hi, ' * times}x"):
-        began = time.process_time()
-        answer([SystemMessage(PROMPT), HumanMessage(said)], {"append_memory"})
-        consolidate(PROMPT, [f"user: {said}"])
-        assert time.process_time() - began < 2
-
-
 @pytest.mark.parametrize(
     "unit",
     ["a", " ", "I ", "my favourite ", "hi, ", "no, ", "remember ", "ich bin ", "dass a ", "- ", "1. ", "and i ", "<", "\n\n"],
@@ -290,17 +255,6 @@ def test_a_line_of_100_kilobytes_is_not_read_and_every_pattern_is_linear(unit: s
     assert time.process_time() - began < 0.5
     answer([HumanMessage(long[:MAX_CHARS])], {"append_memory"})
     assert time.process_time() - began < 2
-
-
-async def test_remembering_and_forgetting_edit_the_file(offline: Graph, store: BaseStore) -> None:
-    await offline.turn("Remember that I prefer metric units.")
-    await offline.turn("Please remember I am a pilot", thread="2")
-    assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I prefer metric units", "- I am a pilot"]
-    await offline.turn("Forget that I prefer metric units.", thread="3")
-    assert re.findall(r"^- .*", preferences(store), re.MULTILINE) == ["- I am a pilot"]
-    assert "I do not know that" in (await offline.turn("Forget that I like tea", thread="4"))[-1]
-    known = (await offline.turn("What do you know about me?", thread="5"))[-1]
-    assert ["I am a pilot" in known, "metric" in known] == [True, False]
 
 
 @pytest.mark.parametrize(

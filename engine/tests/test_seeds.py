@@ -166,10 +166,6 @@ async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
 SHARED = deployed(memory_scope="assistant")
 
 
-def test_the_project_s_own_seeds_are_valid() -> None:
-    assert [command.policies(PROJECT, SHARED), command.skills(PROJECT, SHARED)]
-
-
 def test_shared_memory_starts_empty(repository: Path) -> None:
     (repository / "seeds/memories/acme/dana").mkdir(parents=True)
     (repository / "seeds/memories/acme/dana/private.md").write_text("Dana's own.\n")

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from langchain_core.runnables import RunnableConfig
-from langgraph.store.base import BaseStore
 
 from lasting_memory.people.identity import Context
 from lasting_memory.testing.deployed import deployed
@@ -27,15 +26,6 @@ async def test_what_one_writes_into_shared_text_all_are_shown_in_its_block(
     await shared.turn("hello", user="bob", thread="2")
     _, _, rest = system_text(model.requests[-1]).partition(f"<{block}>")
     assert "From Mallory." in rest.partition(f"</{block}>")[0]
-
-
-@pytest.mark.parametrize("block", SHARED)
-async def test_where_it_is_denied_nobody_s_agent_writes_it(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, block: str
-) -> None:
-    model.script("write", [SHARED[block]], [Text("done")])
-    await graph(deployed(memory_scope="assistant")).turn("write", user="mallory")
-    assert [item.key for item in await store.asearch(()) if "Mallory" in str(item.value)] == []
 
 
 async def test_an_approval_shows_the_tool_and_its_arguments(graph: BuildGraph, model: ScriptedAnthropic) -> None:

@@ -8,9 +8,7 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from lasting_memory.agent import blocks
-from lasting_memory.files.starting import starting_memory
 from lasting_memory.limits import DEFAULTS
-from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, cache_breakpoints, system_text
 from tests.conftest import BuildGraph
@@ -131,17 +129,6 @@ async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(sh
     assert "- cooking" in text
     assert "[/policies/broken.md cannot be shown" in text
     assert "never promise a date" in text
-
-
-async def test_a_new_user_starts_with_the_seeded_memory_and_keeps_what_they_change(graph: BuildGraph, store: BaseStore) -> None:
-    agent = graph()
-    await agent.turn("one")
-    assert {item.key for item in store.search(MEMORIES)} == set(starting_memory(deployed().folder)) != set()
-    put(store, MEMORIES, "/preferences.md", "mine")
-    await agent.turn("two")
-    item = store.get(MEMORIES, "/preferences.md")
-    assert item
-    assert item.value["content"] == "mine"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
-from deepagents.backends.utils import create_file_data
 from deepagents.middleware import skills as builtin
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import tool
@@ -23,14 +22,10 @@ from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import RefusedWrite, before_write, read_skill
 from tests.conftest import BuildGraph
+from tests.memory.test_prompt import SKILL, put
 
 OWN = ("memories", "acme:alice")
 SHARED = ("skills", AGENT)
-SKILL = "---\nname: {name}\ndescription: {description}\n---\nDo it well.\n"
-
-
-def put(store: BaseStore, namespace: tuple[str, ...], key: str, text: str, **fields: Any) -> None:
-    store.put(namespace, key, {**create_file_data(text), **fields})
 
 
 async def test_skills_of_the_user_win_and_an_invalid_one_is_named_in_the_prompt(

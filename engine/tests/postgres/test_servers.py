@@ -10,15 +10,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import ON_POSTGRES, configuration
-from lasting_memory.limits import DEFAULTS
-from lasting_memory.people import identity
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing import dev_server
-from lasting_memory.testing.deployed import PROJECT, deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.deployed import PROJECT
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import SUBJECTS
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
 from tests.conftest import model_env
@@ -54,32 +51,6 @@ async def pair(servers: list[DevServer], model: ScriptedAnthropic) -> AsyncItera
     yield servers
     for server in servers:
         await server.close_clients()
-
-
-@pytest.mark.server
-async def test_twenty_runs_on_two_servers_that_edit_one_file_lose_no_edit(
-    pair: list[DevServer], model: ScriptedAnthropic, alice: str
-) -> None:
-    """Twenty runs on two servers that edit one file at once all find their edits in it."""
-    clients = [server.as_user(alice) for server in pair]
-    path, runs = "/memories/topics/shared.md", 20
-    room = asyncio.Semaphore(DEFAULTS.busy_threads)  # one person's at once, of both servers together
-
-    async def turn(client: LangGraphClient, text: str, call: ToolCall) -> None:
-        model.script(text, [call], [Text("done")])
-        async with room:
-            await run_turn(client, (await client.threads.create())["thread_id"], text)
-
-    await turn(clients[0], "begin", ToolCall("write_file", {"file_path": path, "content": "<top>\n"}))
-    edits = [
-        ToolCall("edit_file", {"file_path": path, "old_string": "<top>\n", "new_string": f"<top>\n<{number}>\n"})
-        for number in range(runs)
-    ]
-    await asyncio.gather(*(turn(clients[number % 2], f"edit {number}.", edit) for number, edit in enumerate(edits)))
-    namespace = list(deployed().memory.namespace(identity.Actor(alice, "acme"), ""))
-    item = await pair[0].as_operator().store.get_item(namespace, "/topics/shared.md")
-    assert sorted(item["value"]["content"].splitlines()) == sorted(["<top>", *(f"<{number}>" for number in range(runs))])
-    assert item["value"]["revision"] == runs + 1
 
 
 @pytest.mark.server

@@ -23,7 +23,6 @@ from lasting_memory.validation import MAX_PATH_BYTES
 pytestmark = pytest.mark.postgres
 
 INDEX: Any = {"dims": len(SUBJECTS), "embed": embed, "fields": ["content"]}
-NAMESPACES = [("a",), ("ab",), ("a_b",), ("a%b",), ("a", "b"), ("a\\b",)]
 
 
 @pytest.fixture
@@ -39,16 +38,6 @@ def database(postgres_uri: str) -> Iterator[Settings]:
 def random_text(size: int) -> str:
     """Text of `size` bytes that is nothing but escapes in a label."""
     return "".join(chr(0x4E00 + secrets.randbelow(0x5000)) for _ in range(size // 3)) + "|" * (size % 3)
-
-
-async def test_a_search_finds_what_is_in_the_namespace_and_below_and_no_neighbour(database: Settings) -> None:
-    async with open_store(database) as store:
-        for namespace in NAMESPACES:
-            await store.aput(namespace, "/k", {"of": list(namespace)})
-        for prefix in NAMESPACES:
-            listed = {item.namespace for item in await store.asearch(prefix, limit=100)}
-            assert listed == {namespace for namespace in NAMESPACES if namespace[: len(prefix)] == prefix}
-            assert getattr(await store.aget(prefix, "/k"), "value", None) == {"of": list(prefix)}
 
 
 @pytest.mark.parametrize("indexed", [False, True])

@@ -235,28 +235,6 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(sent: Path, tm
     assert {name: installed[name] for name in pinned_versions()} == pinned_versions()
 
 
-FAKE_DOCKER = """#!/bin/sh
-case "$1" in
-  info) echo '{"ServerVersion": "28.2.2", "ClientInfo": {"Plugins": [{"Name": "compose", "Version": "2.36.0"}]}}' ;;
-  build) echo "$@" > "$ASKED/arguments"; cat > "$ASKED/Dockerfile" ;;
-esac
-"""
-
-
-def test_langgraph_build_gives_docker_both_folders(tmp_path: Path) -> None:
-    """`langgraph build`, up to what it asks of Docker, which is not here."""
-    docker = tmp_path / "bin" / "docker"
-    docker.parent.mkdir()
-    docker.write_text(FAKE_DOCKER)
-    docker.chmod(0o755)
-    env = {**os.environ, "PATH": f"{docker.parent}:{os.environ['PATH']}", "ASKED": str(tmp_path)}
-    subprocess.run([*CLI, "build", "-t", "mine", "--no-pull"], cwd=PROJECT, env=env, check=True, capture_output=True)
-    written, words = (tmp_path / "Dockerfile").read_text(), (tmp_path / "arguments").read_text().split()
-    assert words[-1] == str(PROJECT)
-    assert ["ADD ./engine /deps/engine", f"ADD . /deps/{PROJECT.name}"] == re.findall(r"^ADD .*$", written, re.MULTILINE)
-    assert written.strip() == dockerfile(tmp_path).strip()
-
-
 def test_the_image_is_given_the_configuration_whole(tmp_path: Path) -> None:
     """The CLI puts it between single quotes as it is: an apostrophe in a description would break the build."""
     words = [shlex.split(line) for line in dockerfile(tmp_path).splitlines() if line.startswith("ENV ")]
