@@ -10,7 +10,6 @@ than about the code. No key and no network is needed; the last line that each sc
     python -m benchmarks.load               many people at once, then one who floods, on Postgres
     python -m benchmarks.small_requests     somebody's small request beside one who floods
     python -m benchmarks.recall --set SET --data PATH  how often the right past conversation is found (public data, not in here)
-    python -m benchmarks.recall_plot FILE...           what that printed, as bars
 """
 
 import os

@@ -13,37 +13,23 @@ import json
 import multiprocessing
 import statistics
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from deepagents.backends import StoreBackend
-from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.base import BaseStore
 
 from benchmarks.pairs import Pairs, print_table
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
 from lasting_memory.testing import postgres
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.stores import WrappedStore
 
 WARM_UP_PAIRS = 20
 WRITERS = 8
 TEXT = "# Preferences\n\n" + "- Something she said.\n" * 100 + "\nnumber 0\n"
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["benchmarks.journal"])
-
-
-class Calls(BaseStore):
-    """Counts the calls of a store, which are round trips."""
-
-    def __init__(self, store: BaseStore) -> None:
-        self._store, self.count = store, 0
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        raise NotImplementedError
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        self.count += 1
-        return await self._store.abatch(ops)
 
 
 def plain(store: BaseStore, user: str) -> StoreBackend:
@@ -94,16 +80,17 @@ def contend(uri: str, writes: int, go: Any, results: Any) -> None:
     async def run() -> tuple[list[float], int, int]:
         seconds, refused = [], 0
         async with postgres.opened(uri) as store:
-            calls = Calls(store)
-            files = ours(calls, "together")
-            await calls.aget(("memories",), "/connect")
+            calls = list[Any]()
+            watched = WrappedStore(store, before=calls.append)
+            files = ours(watched, "together")
+            await watched.aget(("memories",), "/connect")
             await asyncio.to_thread(go.wait)
-            calls.count = 0
+            calls.clear()
             for _ in range(writes):
                 begun = time.perf_counter()
                 refused += await files.achange("/a.md", lambda text: f"{text}line\n") is not None
                 seconds.append(time.perf_counter() - begun)
-        return seconds, calls.count, refused
+        return seconds, len(calls), refused
 
     results.put(asyncio.run(run()))
 

@@ -34,7 +34,8 @@ from langgraph_sdk.client import LangGraphClient
 from benchmarks.floods import SHAPES, flood
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing import postgres
-from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import (
     Answer,
     Body,
@@ -107,13 +108,11 @@ class People:
 
     async def count_lost(self, server: DevServer) -> None:
         """Compare what was acknowledged with what is in everybody's file."""
-        async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
-            for mark in self.marks:
-                headers = {"Authorization": f"Bearer {dev_token('acme', mark)}"}
-                answer = await client.get("/memory/file", params={"path": NOTES}, headers=headers)
-                content = answer.json()["content"] if answer.is_success else ""
-                self.lost += sum(note not in content for note in self.acknowledged[mark])
-                self.check(mark, content)
+        for mark in self.marks:
+            async with Person(server.url, mark) as person:
+                content = await person.read(NOTES) or ""
+            self.lost += sum(note not in content for note in self.acknowledged[mark])
+            self.check(mark, content)
 
 
 class Listener(ScriptedAnthropic):
@@ -250,9 +249,7 @@ def main() -> None:
     with ExitStack() as opened:
         model = opened.enter_context(Listener(people))
         env = {
-            "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
-            "ANTHROPIC_BASE_URL": model.url,
-            "ANTHROPIC_API_KEY": "test",
+            **model.env,
             "MEMORY_POSTGRES_URI": opened.enter_context(postgres.embedded()),
             "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_LEVEL": "WARNING",  # as `make dev` has it

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import httpx
 from playwright.sync_api import Browser, expect
 
 from benchmarks.pairs import Pairs, print_table
-from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import OPERATOR, Person
 from tests.page.browser import MISSING, Visitor, open_browser
 
 ORG, MUCH, NOTHING = "acme", "much@example.com", "nothing@example.com"
@@ -28,14 +28,12 @@ AT_ONCE = 8
 async def fill(url: str, files: int, conversations: int) -> None:
     """Give the person files and conversations, without a run."""
     room = asyncio.Semaphore(AT_ONCE)
-    person = {"authorization": f"Bearer {dev_token(ORG, MUCH)}"}
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120) as http:
+    async with Person(url, MUCH, ORG, seconds=120) as person, Person(url, "", headers=OPERATOR, seconds=120) as operator:
 
         async def file(number: int) -> None:
             async with room:
                 path = f"/memories/topics/topic-{number:03}.md"
-                body = {"content": f"# Topic {number}\n\n- Said something about it\n"}
-                (await http.put("/memory/file", params={"path": path}, json=body, headers=person)).raise_for_status()
+                (await person.write(f"# Topic {number}\n\n- Said something about it\n", path)).raise_for_status()
 
         async def conversation(number: int) -> None:
             said = [
@@ -43,11 +41,8 @@ async def fill(url: str, files: int, conversations: int) -> None:
                 {"role": "assistant", "content": "They were packed before noon."},
             ]
             async with room:
-                made = await http.post("/threads", json={"metadata": {"graph_id": "agent"}}, headers=person)
-                made.raise_for_status()
-                state = {"values": {"messages": said}, "as_node": "__start__"}
-                path = f"/threads/{made.json()['thread_id']}/state"
-                (await http.post(path, json=state, headers={"x-auth-scheme": "langsmith"})).raise_for_status()
+                thread, state = await person.thread(graph_id="agent"), {"values": {"messages": said}, "as_node": "__start__"}
+                await operator.made("POST", f"/threads/{thread}/state", state)
 
         await asyncio.gather(*map(file, range(files)), *map(conversation, range(conversations)))
 

@@ -31,7 +31,8 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.http.forget import FORGET_GRACE_SECONDS
-from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
 
 PERSON, OTHER, ORG = "bench@example.com", "other@example.com", "acme"
 FILES, REVISIONS = 20, 5
@@ -91,15 +92,9 @@ async def furnish(server: DevServer, identity: str, conversations: int, turns: i
             await client.threads.update_state(thread["thread_id"], {"messages": messages}, as_node="__start__")
 
     await asyncio.gather(*map(conversation, range(conversations)))
-    async with person(server, identity) as http:
+    async with Person(server.url, identity, ORG) as person:
         for number, revision in itertools.product(range(FILES), range(REVISIONS)):
-            body = {"content": f"{revision} {WORDS}\n" * 10}
-            (await http.put("/memory/file", params={"path": f"/memories/{number}.md"}, json=body)).raise_for_status()
-
-
-def person(server: DevServer, identity: str) -> httpx.AsyncClient:
-    headers = {"Authorization": f"Bearer {dev_token(ORG, identity)}"}
-    return httpx.AsyncClient(base_url=server.url, headers=headers, timeout=600, trust_env=False)
+            (await person.write(f"{revision} {WORDS}\n" * 10, f"/memories/{number}.md")).raise_for_status()
 
 
 async def read_once(client: LangGraphClient) -> int:
@@ -128,7 +123,8 @@ async def measured(server: DevServer, folder: Path, args: argparse.Namespace) ->
     await furnish(server, OTHER, args.conversations // 10, args.turns)
     process, client = Server(server), server.as_user(PERSON, ORG)
     rows: dict[str, list[Taken]] = {"read the threads once": [], "export": [], "forget": []}
-    async with person(server, PERSON) as http:
+    async with Person(server.url, PERSON, ORG, seconds=600) as person:
+        http = person.http
         for _ in range(args.repeat):
             taken, read = await process.measure(lambda: read_once(client))
             rows["read the threads once"].append(taken)

@@ -16,10 +16,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from benchmarks.floods import SHAPES, flood
-from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
 
 GOAL = 1.5
 PAUSE_SECONDS = 0.05
@@ -27,12 +26,12 @@ PAUSE_SECONDS = 0.05
 
 async def waits(url: str, seconds: float) -> list[float]:
     """Seconds that each of these requests took, one after the other."""
-    headers, taken = {"authorization": f"Bearer {dev_token('acme', 'small@example.com')}"}, list[float]()
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120, trust_env=False) as client:
+    taken = list[float]()
+    async with Person(url, "small@example.com", seconds=120) as person:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             began = time.monotonic()
-            (await client.get("/memory/me")).raise_for_status()
+            await person.made("GET", "/memory/me")
             taken.append(time.monotonic() - began)
             await asyncio.sleep(PAUSE_SECONDS)
     return taken

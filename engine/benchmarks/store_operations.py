@@ -14,7 +14,6 @@ import asyncio
 import json
 import time
 import uuid
-from collections.abc import Iterable
 from typing import Any
 
 from agent import build_agent
@@ -24,14 +23,15 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolCall
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.store.base import Op, PutOp, Result
-from langgraph.store.memory import InMemoryStore
+from langgraph.store.base import Op, PutOp
 from pydantic import SecretStr
 
-from benchmarks.bare_agent import ORG, build_bare_agent, stored_files
+from benchmarks.bare_agent import build_bare_agent
 from benchmarks.pairs import Pairs, print_table
+from benchmarks.stored import ORG, stored_files
 from lasting_memory.people.identity import Context
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.stores import WrappedStore
 
 WARM_UP_PAIRS = 20
 PLAIN, TOOL, SUBAGENT = "Hello.", "What do I prefer?", "Ask your helper."
@@ -65,27 +65,12 @@ class InstantAnthropic(ChatAnthropic):
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-class CountingStore(InMemoryStore):
-    """Counts round trips, and the operations in them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[list[Op]] = []
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        self.calls.append(list(ops))
-        return super().batch(self.calls[-1])
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        self.calls.append(list(ops))
-        return await super().abatch(self.calls[-1])
-
-
 class Graph:
     """A graph with its own store and checkpoints."""
 
     def __init__(self, graph: Any) -> None:
-        self.store = graph.store = CountingStore()
+        self.calls = list[list[Op]]()
+        self.store = graph.store = WrappedStore(before=self.calls.append)
         graph.checkpointer = InMemorySaver()
         self._graph = graph
         for namespace, key, text in [*stored_files(KNOWN), *stored_files(COLLECTOR)]:
@@ -95,9 +80,9 @@ class Graph:
             self.store.put(("memories", f"{ORG}:{COLLECTOR}"), f"/topics/{number}.md", dict(create_file_data(text)))
 
     async def run(self, text: str, user: str, thread: str) -> float:
-        """Seconds of one run; the store then holds the calls of this run alone."""
+        """Seconds of one run, whose round trips are in `calls` then."""
         config: RunnableConfig = {"configurable": {"thread_id": thread, "run_id": str(uuid.uuid4())}}
-        self.store.calls.clear()
+        self.calls.clear()
         start = time.perf_counter()
         message = {"messages": [{"role": "user", "content": text}]}
         await self._graph.ainvoke(message, config, context=Context(user_id=user, org_id=ORG))
@@ -112,9 +97,9 @@ async def counted(graph: Graph) -> dict[str, dict[str, int]]:
         if not new_thread:
             await graph.run(text, user, thread)
         await graph.run(text, user, thread)
-        ops = [op for call in graph.store.calls for op in call]
+        ops = [op for call in graph.calls for op in call]
         writes = sum(isinstance(op, PutOp) for op in ops)
-        counts[name] = {"round_trips": len(graph.store.calls), "operations": len(ops), "writes": writes}
+        counts[name] = {"round_trips": len(graph.calls), "operations": len(ops), "writes": writes}
     return counts
 
 

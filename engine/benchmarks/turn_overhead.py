@@ -34,8 +34,8 @@ from deepagents.backends.utils import create_file_data
 from langgraph_sdk.client import LangGraphClient
 
 from benchmarks import HERE
-from benchmarks.bare_agent import ORG, stored_files
 from benchmarks.pairs import Pairs, print_table
+from benchmarks.stored import ORG, stored_files
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, system_text, tool_results
 
@@ -131,9 +131,7 @@ def main() -> None:
     wanted = max(2, parser.parse_args().turns)
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
         env = {
-            "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
-            "ANTHROPIC_BASE_URL": model.url,
-            "ANTHROPIC_API_KEY": "test",
+            **model.env,
             "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_JSON": "true",
         }

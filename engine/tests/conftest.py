@@ -52,7 +52,7 @@ hypothesis.settings.load_profile("project")
 
 def model_env(model: ScriptedAnthropic) -> dict[str, str]:
     """Environment by which the real Anthropic client talks to the scripted server."""
-    return {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "test"}
+    return model.env
 
 
 # What these claim does not depend on the kind of store: `make test` tries it on one, `make proof` on both.

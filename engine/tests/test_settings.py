@@ -46,20 +46,13 @@ BAD = [
     ("CONSOLIDATION_TIMEZONE", "../localtime", "Europe/Berlin"),
     ("CONSOLIDATION_REVIEW", "yes", "off, on"),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "user:hunter2@host/database", "postgresql://user:password@host"),
+    ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@[host/database", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@hunter2@127.0.0.1:1/db", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database", "postgresql://user:password@host"),
 ]
 SECRET_VARIABLES = {"AUTH_JWT_SECRET", "MEMORY_POSTGRES_URI"}
-
-# Environment, and the secret that its error must not show.
-SECRETS = [
-    ({"AUTH_JWT_SECRET": "hunter2"}, "hunter2"),
-    ({"AUTH_JWT_SECRET": f"{SECRET}\udcff"}, SECRET),
-    ({"AUTH_JWT_SECRET": SECRET, "AUTH_JWKS_URL": JWKS_URL}, SECRET),
-    ({"MEMORY_POSTGRES_URI": "user:hunter2@host/database"}, "hunter2"),
-    ({"MEMORY_POSTGRES_URI": "postgresql://user:hunter2@[host/database"}, "hunter2"),
-]
 
 
 def check_settings(folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
@@ -153,6 +146,9 @@ def test_a_bad_value_is_an_error_with_variable_value_and_fix_in_one_line(variabl
     assert fix in shown.partition("; use ")[2]
     assert len(shown.splitlines()) == 1
     assert len(shown) < 500
+    if variable in SECRET_VARIABLES:
+        errors = (caught.value, caught.value.__cause__, caught.value.__context__)
+        assert [error for error in errors if "hunter2" in str(error) or SECRET in str(error)] == []
 
 
 def test_a_variable_is_in_the_table_of_bad_values_or_takes_any_text() -> None:
@@ -161,17 +157,10 @@ def test_a_variable_is_in_the_table_of_bad_values_or_takes_any_text() -> None:
         assert parsed in ("José Ñ|*/~ 42", frozenset({"José Ñ|*/~ 42"}))
 
 
-@pytest.mark.parametrize(("environ", "secret"), SECRETS, ids=ascii)
-def test_an_error_never_shows_a_secret(environ: dict[str, str], secret: str) -> None:
-    with pytest.raises(ValueError, match=r".") as caught:
-        load_settings(environ)
-    shown = [str(error) for error in (caught.value, caught.value.__cause__, caught.value.__context__)]
-    assert not any(secret in text for text in shown)
-
-
 def test_a_key_set_and_a_shared_secret_together_are_an_error_that_names_both() -> None:
-    with pytest.raises(SettingsError, match=r"^AUTH_JWKS_URL and AUTH_JWT_SECRET "):
+    with pytest.raises(SettingsError, match=r"^AUTH_JWKS_URL and AUTH_JWT_SECRET ") as caught:
         load_settings({"AUTH_JWKS_URL": JWKS_URL, "AUTH_JWT_SECRET": SECRET})
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(("variant", "local"), [("local_dev", True), ("cloud", False), ("", False)])

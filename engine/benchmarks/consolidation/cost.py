@@ -101,9 +101,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=4, help="of each conversation")
     args = parser.parse_args()
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
-        env = {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": "test"}
         path = f"{HERE}/consolidation/published.py:published_consolidation"
-        with DevServer(Path(folder), env, {"graphs": {"published_consolidation": path}}) as server:
+        with DevServer(Path(folder), model.env, {"graphs": {"published_consolidation": path}}) as server:
             costs = asyncio.run(measure(server, model, args.conversations, args.turns))
     ours, theirs = (costs[graph] for graph in GRAPHS)
     consolidated = 2 * args.conversations

@@ -67,9 +67,7 @@ def main() -> None:
     wanted = max(2, parser.parse_args().turns)
     with ScriptedAnthropic() as model, tempfile.TemporaryDirectory() as folder:
         env = {
-            "AGENT_MODEL": "anthropic:claude-sonnet-4-6",
-            "ANTHROPIC_BASE_URL": model.url,
-            "ANTHROPIC_API_KEY": "test",
+            **model.env,
             "CONSOLIDATE_AFTER_SECONDS": "86400",
             "LOG_JSON": "true",
         }

@@ -4,22 +4,18 @@ import asyncio
 import statistics
 import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-import httpx
 import pytest
 
+from benchmarks.load import GOAL, MODEL_SECONDS, beside
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.testing import dev_server
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Slow, Text, last_user_text
 
 pytestmark = [pytest.mark.server, pytest.mark.proof]
 
 TASK = "Conversations with something new"
-GOAL = 1.5
 TURNS = 8
 
 
@@ -91,46 +87,12 @@ async def test_a_turn_during_a_sweep_takes_what_it_takes_alone(own_server: DevSe
 
 # --- A person who floods ---------------------------------------------------------------------------------------------
 
-CALLERS = 60
-# The requests that each caller of a flood sends, again and again; <thread> is the last new one.
-SHAPES: dict[str, list[str]] = {
-    "new threads": ["/threads", "/threads/<thread>/runs/wait"],
-    "no thread": ["/runs/wait"],
-    "one thread": ["/threads/<first>/runs"],
-    "threads alone": ["/threads"],
-}
 
-
-@asynccontextmanager
-async def flood(person: Person, requests: list[str]) -> AsyncIterator[None]:
-    """60 callers of one person, who send the next request as soon as the last is answered."""
-    first = await person.thread()
-    said = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": f"flood of {person.name}"}]}}
-
-    async def call() -> None:
-        thread = first
-        while True:
-            for path in requests:
-                answer = await person.ask("POST", path.replace("<thread>", thread).replace("<first>", first), said)
-                thread = answer.json().get("thread_id", thread) if answer.is_success and path == "/threads" else thread
-
-    callers = [asyncio.create_task(call()) for _ in range(CALLERS)]
-    yield
-    for caller in callers:
-        caller.cancel()
-    await asyncio.gather(*callers, return_exceptions=True)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["same thread", "stateless", "60 callers", "stored states"])
 async def test_a_turn_takes_what_it_takes_alone_while_somebody_else_floods(
     own_server: DevServer, model: ScriptedAnthropic, shape: str
 ) -> None:
-    person = own_server.person("flooder", seconds=120, limits=httpx.Limits(max_connections=CALLERS))
-    model.script("flood of flooder", *[Slow(20 if "thread" in shape.split() else 0, [Text("ok")])] * 10_000)
-    await turns(own_server, 3)
-    alone = await turns(own_server)
-    async with flood(person, SHAPES[shape]):
-        await asyncio.sleep(2)
-        during = await turns(own_server)
-    assert ratio(alone, during) <= GOAL
-    assert max(during) < 10, "nobody waits until the flood's own runs have ended"
+    model.script("Hello.", *[Slow(MODEL_SECONDS, [Text("ok")])] * 100_000)
+    found = await beside(own_server, shape, TURNS)
+    assert found["ratio"] <= GOAL
+    assert found["worst_s"] < 10, "nobody waits until the flood's own runs have ended"

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Collection
 from uuid import uuid4
 
 import pytest
@@ -20,7 +19,7 @@ from lasting_memory.settings import MemoryScope
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.people import AGENT
-from tests.memory.identities import ALICE, ASSISTANT, OTHER_ASSISTANT, SCOPES, SHAPES, identities, quickly, scoped, within_limit
+from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SCOPES, SHAPES, identities, quickly, scoped, within_limit
 
 ALLOWED_BY_STORE_BACKEND = re.compile(r"[A-Za-z0-9\-_@+:~]+\Z")  # less the period, which the store forbids
 
@@ -113,48 +112,32 @@ def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace(
 
 # --- What the store API shows ----------------------------------------------------------------------------------------
 
-PRIVATE, EVERY, NEVER = ("user", "user+assistant"), SCOPES, ()
-# Whose memory, with which assistant, is shown under which scopes.
-MEMORIES = {
-    "own": (ALICE, ASSISTANT, PRIVATE),
-    "own, with another assistant": (ALICE, OTHER_ASSISTANT, PRIVATE),
-    "a colleague's": (Actor("bob", "acme"), ASSISTANT, NEVER),
-    "the same identity's in another organization": (Actor("alice", "globex"), ASSISTANT, NEVER),
-    "an identity's that begins mine": (Actor("alic", "acme"), ASSISTANT, NEVER),
-    "organization and identity swapped": (Actor("acme", "alice"), ASSISTANT, NEVER),
-}
-OTHERS: dict[Namespace, Collection[str]] = {
-    ("policies", "acme"): EVERY,
-    ("memories", "acme:alice"): {"user"},
-    ("memories", f"{ASSISTANT}:acme:alice"): {"user+assistant"},
-    **dict.fromkeys(
-        [
-            ("policies", "globex"), ("policies",), ("policies", "acme", "x"), ("skills", ASSISTANT), ("skills", "acme:alice"),
-            namespaces.controls(ALICE), namespaces.usage(ALICE), ("memories",), (), ("memories", "acme:alice", "x"),
-            ("memories", "acme", "alice"), ("memories", "a:b:c:d"), ("memories", "x:y:acme:alice"), ("memories", "alice"),
-            ("memories", ""), ("memories", ":"), ("memories", "acme:alice:"), ("memories", "acme:alice\n"),
-            ("memories", ASSISTANT), ("", "acme:alice"),
-        ],
-        NEVER,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-def test_the_store_api_shows_people_their_own_memory_and_policies_alone(scope: MemoryScope) -> None:
-    deployment = scoped(scope)
-    asked = [(deployment.memory.namespace(person, assistant), under) for person, assistant, under in MEMORIES.values()]
-    for namespace, under in [*asked, *OTHERS.items()]:
-        assert deployment.may_read(namespace, ALICE, {}) is (scope in under), namespace
-
 
 @quickly
-@given(two_people(), st.sampled_from(["user", "user+assistant"]))
-def test_people_may_read_their_own_memory_and_never_anothers(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
-    me, other = people
-    assert scoped(scope).may_read(scoped(scope).memory.namespace(me, ASSISTANT), me, {})
-    assert not scoped(scope).may_read(scoped(scope).memory.namespace(other, ASSISTANT), me, {})
-    assert scoped(scope).may_read(policies(other.org_id), me, {}) is (me.org_id == other.org_id)
+@given(two_people(), st.sampled_from(SCOPES))
+def test_people_may_read_their_own_memory_and_policies_alone(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
+    """Whichever assistant it is with; nothing below, above or beside it, and nothing that they share with others."""
+    deployment, (me, other) = scoped(scope), people
+    mine, elsewhere, others = (
+        deployment.memory.namespace(who, which) for who, which in ((me, ASSISTANT), (me, OTHER_ASSISTANT), (other, ASSISTANT))
+    )
+    for namespace in (mine, elsewhere):
+        assert deployment.may_read(namespace, me, {}) is not deployment.memory.is_shared
+    assert deployment.may_read(policies(other.org_id), me, {}) is (me.org_id == other.org_id)
+    spelled = [
+        ("memories", text) for text in (f"{mine[1]}:", f"{mine[1]}\n", f"x:{mine[1]}", mine[1].partition(":")[2], "", ":")
+    ]
+    around = [
+        (*mine, "x"),
+        ("memories", *mine[1].split(":")),
+        ("", mine[1]),
+        mine[:1],
+        (),
+        (*policies(me.org_id), "x"),
+        ("policies",),
+    ]
+    ours = [skills(ASSISTANT), namespaces.controls(me), namespaces.usage(me)]
+    assert [one for one in (others, *spelled, *around, *ours) if deployment.may_read(one, me, {})] == []
 
 
 # --- Through the platform --------------------------------------------------------------------------------------------

@@ -47,11 +47,6 @@ def test_conversations_are_read_with_their_questions_and_the_figures_are_json(tm
     assert (figures["set"], figures["questions"]) == ("locomo", 2)
     assert figures["turn@answer"] > 0
     assert (figures["with"], len(figures["gain"]), figures["bm25"] > 0) == (["words"], 3, True)
-    printed = tmp_path / "printed"
-    printed.write_text(output)
-    command = [sys.executable, "-m", "benchmarks.recall_plot", str(printed), "--plot", str(tmp_path / "plot.svg")]
-    subprocess.run(command, cwd=Path(__file__).parents[2], check=True)
-    assert "locomo, words" in (tmp_path / "plot.svg").read_text("utf-8")
 
 
 def test_any_function_embeds_and_its_vectors_are_kept_in_a_file(tmp_path: Path) -> None:

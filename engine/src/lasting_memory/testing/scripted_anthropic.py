@@ -98,6 +98,11 @@ class ScriptedAnthropic(LoopbackServer):
         self._closing = threading.Event()
         super().__init__(_Handler)
 
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment by which the real Anthropic client talks to this server."""
+        return {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "test"}
+
     def __exit__(self, *_: object) -> None:
         self._closing.set()
         super().__exit__()
