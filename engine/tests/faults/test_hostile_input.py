@@ -75,6 +75,8 @@ def tries(attempts: int) -> Callable[..., Any]:
 
 # What a model may make of its calls does not depend on the store: `make test` tries it on one.
 ON_BOTH_IN_PROOF = pytest.mark.parametrize("store", stores(pytest.mark.proof), indirect=True)
+# A turn with large texts is written out only to say that it passed.
+LARGE_TURNS = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 
 def obedient(model: ScriptedAnthropic, turn: Sequence[ToolCall]) -> None:
@@ -155,7 +157,7 @@ async def world(graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic) -
 
 
 @ON_BOTH_IN_PROOF
-@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a turn with large texts, only to say that it passed
+@LARGE_TURNS
 @tries(100)
 async def test_what_an_obedient_agent_is_told_to_do_reaches_nobody_else(
     world: Graph, model: ScriptedAnthropic, turn: list[ToolCall], subagent: int, added: dict[str, Any]
@@ -164,6 +166,7 @@ async def test_what_an_obedient_agent_is_told_to_do_reaches_nobody_else(
 
 
 @pytest.mark.proof
+@LARGE_TURNS
 @tries(1_000)
 async def test_nor_does_any_of_many_more_attempts(
     world: Graph, model: ScriptedAnthropic, turn: list[ToolCall], subagent: int, added: dict[str, Any]
