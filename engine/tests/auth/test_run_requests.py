@@ -195,3 +195,14 @@ async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(callers: Call
         config = kept["payload"]["config"]
         assert set(config) == {"tags", "configurable"}
         assert set(config["configurable"]) == {"cron_id", "langgraph_auth_user"}
+
+
+@pytest.mark.parametrize("action", ["rollback", "interrupt"])
+async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(callers: Callers, alice: str, action: str) -> None:
+    caller = callers(alice)
+    thread = await caller.thread()
+    planned = asked("later", after_seconds=3600, multitask_strategy="enqueue")
+    for run in [await caller.made("POST", f"/threads/{thread}/runs", planned) for _ in range(2)]:
+        by_id = {"thread_id": thread, "run_ids": [run["run_id"]]}
+        assert (await caller.ask("POST", "/runs/cancel", by_id, action=action)).status_code == 204
+    assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"

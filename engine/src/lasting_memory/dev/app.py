@@ -33,9 +33,10 @@ def _configured() -> Starlette:
 
 def _know_which_runs_go_on() -> None:
     """It calls a thread idle while a cancelled run goes on in it, and forgetting would not wait. And if nobody streams a run
-    that is rolled back, it deletes the run at once, as if it had not begun; its thread stayed busy for ever.
+    that is rolled back, it deletes the run at once, as if it had not begun; its thread stayed busy for ever. So did that of a
+    planned run which is rolled back.
     """
-    enter, going = ops.Runs.enter, Counter[str]()
+    enter, delete, going = ops.Runs.enter, ops.Runs.delete, Counter[str]()
     platform.runs_going = going
 
     @asynccontextmanager
@@ -47,7 +48,17 @@ def _know_which_runs_go_on() -> None:
         finally:
             going[str(thread_id)] -= 1
 
-    ops.Runs.enter, StreamManager.get_queues = staticmethod(enter_counted), StreamManager.get_control_queues
+    async def delete_and_tell(conn: Any, run_id: Any, *, thread_id: Any, **named: Any) -> Any:
+        deleted = await delete(conn, run_id, thread_id=thread_id, **named)
+        in_thread = {run["status"] for run in conn.store["runs"] if str(run["thread_id"]) == str(thread_id)}
+        if not going[str(thread_id)] and not in_thread & {"pending", "running"}:
+            for thread in conn.store["threads"]:
+                if str(thread["thread_id"]) == str(thread_id) and thread["status"] == "busy":
+                    thread["status"] = "idle"
+        return deleted
+
+    ops.Runs.enter, ops.Runs.delete = staticmethod(enter_counted), staticmethod(delete_and_tell)
+    StreamManager.get_queues = StreamManager.get_control_queues
 
 
 def _delete_what_was_asked_for() -> None:
