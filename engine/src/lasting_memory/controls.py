@@ -25,7 +25,7 @@ from lasting_memory.validation import content_size
 # --- Pause and review: an item each, so that changing one leaves the other alone.
 
 PAUSED = "Memory is paused"
-NAMES = ("paused", "review")
+NAMES = ("paused", "review", "review_agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Controls:
 
     paused: bool = False  # memory stays in use, and takes nothing new
     review: bool = False  # consolidation proposes its changes to the person
+    review_agent: bool = False  # the agent proposes what it would write during a conversation
+
+    def told(self) -> dict[str, bool]:
+        """As clients see them, by name: what came later than the others is there where it is on."""
+        return {name: on for name, on in asdict(self).items() if on or name != "review_agent"}
 
 
 def read_controls(actor: identity.Actor) -> list[GetOp]:
@@ -45,8 +50,9 @@ def controls_of(items: Sequence[object], deployment: Deployment) -> Controls:
     """The controls in these items, with the deployment's defaults. Shared memory has no controls."""
     if deployment.memory.is_shared:
         return Controls()
-    paused, review = (item.value.get("on") is True if isinstance(item, Item) else None for item in items)
-    return Controls(bool(paused), deployment.settings.consolidation_review == "on" if review is None else review)
+    paused, review, agent = (item.value.get("on") is True if isinstance(item, Item) else None for item in items)
+    review = deployment.settings.consolidation_review == "on" if review is None else review
+    return Controls(bool(paused), review, bool(agent) and deployment.consolidation is not None)
 
 
 async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> Controls:

@@ -13,8 +13,8 @@ from langgraph.store.base import BaseStore
 from lasting_memory import journal
 from lasting_memory.consolidation import ConsolidationRun, Drafts
 from lasting_memory.consolidation.graph import build_consolidation_agent
-from lasting_memory.consolidation.taken_back import Dated
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.proposals import Dated
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH

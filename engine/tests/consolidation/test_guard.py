@@ -12,7 +12,8 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import Item
 
-from lasting_memory.consolidation.guard import Changed, changes, diffs, objections
+from lasting_memory.consolidation.guard import objections
+from lasting_memory.files.changes import Changed, changes, diffs
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases

@@ -11,9 +11,10 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import journal
-from lasting_memory.consolidation.guard import Changed
-from lasting_memory.consolidation.proposals import DecidedError, Proposal, applied, decide, proposals, propose
+from lasting_memory.consolidation.proposals import DecidedError, applied, decide
 from lasting_memory.controls import controls
+from lasting_memory.files.changes import Changed
+from lasting_memory.files.proposals import Proposal, proposals, propose
 from lasting_memory.people import identity
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn

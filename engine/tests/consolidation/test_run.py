@@ -15,9 +15,10 @@ from lasting_memory import journal
 from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.graph import build_consolidation_agent
-from lasting_memory.consolidation.guard import Changed
-from lasting_memory.consolidation.proposals import MAX_PROPOSALS, Proposal, decide, propose
+from lasting_memory.consolidation.proposals import decide
 from lasting_memory.controls import usage_of
+from lasting_memory.files.changes import Changed
+from lasting_memory.files.proposals import MAX_PROPOSALS, Proposal, propose
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author

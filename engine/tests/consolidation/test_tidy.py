@@ -9,10 +9,12 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation.guard import Changed, invented
+from lasting_memory.consolidation.guard import invented
 from lasting_memory.consolidation.planning import Owner, start, sweep
-from lasting_memory.consolidation.proposals import Proposal, decide, proposals, propose
+from lasting_memory.consolidation.proposals import decide
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.changes import Changed
+from lasting_memory.files.proposals import Proposal, proposals, propose
 from lasting_memory.limits import Consolidation
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed

@@ -19,6 +19,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 
 from lasting_memory.controls import PAUSED
 from lasting_memory.deployment import PROFILE_PATH
+from lasting_memory.files.routes import WAITS
 
 # Characters of a message that are matched: a pattern's time grows with them.
 MAX_CHARS = 4_000
@@ -200,7 +201,8 @@ class Turn:
                 text = self.text("found", lines="\n\n".join(map(": ".join, found)))
             elif one["tool"] and not _RULES["done"].match(result):
                 reason = result.removeprefix("Error: ")[:300] or "..."
-                text = self.text("paused" if PAUSED in result else "refused", reason=reason)
+                name = "paused" if PAUSED in result else "waits" if WAITS in result else "refused"
+                text = self.text(name, reason=reason)
             texts[text] = None
         return "\n\n".join(texts)
 

@@ -16,7 +16,7 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Op, SearchItem, SearchOp
 
 from lasting_memory.agent.blocks import Block, PerRun, file_text, sections
-from lasting_memory.controls import controls_of, in_temporary_conversation, keep_out, read_controls
+from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
 from lasting_memory.files.starting import starting_files
@@ -46,7 +46,8 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._deployment, self._drafts = deployment, drafts
         self._keys = [path.removeprefix("/memories") for path in files]
-        names = ("policies_block", "memory_block", "paused_block", "temporary_block", "memory_shared", "memory_read_only")
+        blocks = ("policies", "memory", "paused", "reviewed", "temporary")
+        names = (*(f"{name}_block" for name in blocks), "memory_shared", "memory_read_only")
         self._texts = {name: deployment.prompt(f"{name}.md") for name in names}
         self._blocks = PerRun(self._load)
 
@@ -76,8 +77,9 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         temporary = in_temporary_conversation()
         reads: list[Op] = [] if temporary else [GetOp(memories, key) for key in self._keys]
         ops: list[Op] = [SearchOp(policies, limit=MAX_POLICY_FILES), *read_controls(actor), *reads]
-        rules, paused, review, *items = cast("list[Any]", await store.abatch(ops))
-        is_paused = controls_of((paused, review), self._deployment).paused
+        rules, *rest = cast("list[Any]", await store.abatch(ops))
+        wanted, items = controls_of(rest[: len(NAMES)], self._deployment), rest[len(NAMES) :]
+        is_paused = wanted.paused
         if is_paused and not temporary and not preview and identity.on_server():
             config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
             await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
@@ -91,16 +93,12 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
         def shown() -> tuple[Block, Block]:
             texts.update({item.key: file_text(f"/memories{item.key}", item) for item in items if item})
-            memory = (
-                Block("temporary", self._texts["temporary_block"], 0)
-                if temporary
-                else self._memory_block(texts, is_paused=is_paused)
-            )
+            memory = Block("temporary", self._texts["temporary_block"], 0) if temporary else self._memory_block(texts, wanted)
             return self._policy_block([item for item in rules if item.namespace == policies]), memory
 
         return await asyncio.to_thread(shown)  # people write many and large files
 
-    def _memory_block(self, texts: dict[str, str], *, is_paused: bool) -> Block:
+    def _memory_block(self, texts: dict[str, str], wanted: Controls) -> Block:
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
         budget = self._deployment.limits.memory_block_bytes
         text, left_out = sections(files, budget)
@@ -113,7 +111,11 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
             text = f"{self._texts['memory_shared']}\n{text}"
         elif reads_only:
             text = f"{self._texts['memory_read_only']}\n{text}"
-        return Block("memory", f"{text}\n{self._texts['paused_block']}" if is_paused else text, budget, left_out)
+        if wanted.paused:
+            text = f"{text}\n{self._texts['paused_block']}"
+        elif wanted.review_agent and not reads_only and self._drafts is None:
+            text = f"{text}\n{self._texts['reviewed_block']}"
+        return Block("memory", text, budget, left_out)
 
     def _policy_block(self, items: Sequence[SearchItem]) -> Block:
         rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)

@@ -20,12 +20,13 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.agent.blocks import file_text, sections
 from lasting_memory.consolidation.due import CHARS_PER_TOKEN, Due
-from lasting_memory.consolidation.guard import Changed, changes
 from lasting_memory.consolidation.planning import Owner
 from lasting_memory.consolidation.proposals import files_of
 from lasting_memory.consolidation.run_records import Record
-from lasting_memory.consolidation.taken_back import Dated, shown_lines
+from lasting_memory.consolidation.taken_back import shown_lines
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.changes import Changed, changes
+from lasting_memory.files.proposals import Dated
 from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Context

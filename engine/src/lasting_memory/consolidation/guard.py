@@ -9,19 +9,12 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from itertools import chain, islice
 
-from deepagents.backends.protocol import FileData
-from langgraph.store.base import Item
-
 from lasting_memory import journal, recall
-from lasting_memory.deployment import Deployment
+from lasting_memory.files.changes import Changed
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
-from lasting_memory.people.identity import Author
-from lasting_memory.validation import RefusedWrite, before_write, stored_file, text_of
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
 
@@ -154,91 +147,6 @@ def _fields(text: str) -> str:
 # --- Changes
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A batch's change of one text. Its text is "" for no file."""
-
-    key: str
-    before: str
-    after: str
-    deleted: bool = False
-
-    @property
-    def path(self) -> str:
-        """The path as the agent sees it."""
-        return f"/memories{self.key}"
-
-    def lines(self) -> list[tuple[str, str]]:
-        """The lines that it takes out ("-") and puts in ("+"), in order, without blank ones. None of JSON, which has fields."""
-        is_json = self.key.endswith(".json")
-        return [] if is_json else [(sign, text) for sign, text, _ in self._walk() if sign != " " and text.strip()]
-
-    def only(self, chosen: Mapping[int, str | None]) -> tuple["Changed", "Changed"]:
-        """This change with some of its `lines`, by number, and the change that follows it with those that have another text.
-
-        Raises `RefusedWrite` for what is no number of a line, or takes no text.
-        """
-        lines = self.lines()
-        if odd := [number for number in chosen if number >= len(lines)]:
-            raise RefusedWrite(f"{self.path} has {len(lines)} changed lines to choose from, and no number {odd[0]}.")
-        if odd := [number for number, text in chosen.items() if text is not None and lines[number][0] == "-"]:
-            raise RefusedWrite(f"Line {odd[0]} of {self.path} is taken out; it has no other text.")
-        before, after = list[str](), list[str]()
-        for sign, text, number in self._walk():
-            if sign == " " or (sign == "+") == (number in chosen or (number < 0 and bool(chosen))):
-                given = chosen.get(number) if sign == "+" and text.strip() else None
-                before += [text] if given is None else []
-                after.append(given or text)
-        texts = "\n".join(before), "\n".join(after)
-        first = replace(self, after=texts[0], deleted=self.deleted and not texts[0])
-        return first, Changed(self.key, *texts)
-
-    def _walk(self) -> Iterator[tuple[str, str, int]]:
-        """All lines of both texts in order: kept (" "), taken out and put in; and the number of the changed line that each goes
-        with: a blank line's is that of the next line that changes with it, or of the last one.
-        """
-        old, new, at = self.before.split("\n"), self.after.split("\n"), 0
-        rows, ahead, number = list[tuple[str, str]](), " ", -1
-        for _, i, i_end, j, j_end in [*journal.edits(old, new), ("", len(old), len(old), 0, 0)]:
-            rows += [(" ", line) for line in old[at:i]]
-            rows += [("-", line) for line in old[i:i_end]] + [("+", line) for line in new[j:j_end]]
-            at = i_end
-        leads = list[bool]()
-        for sign, text in reversed(rows):
-            leads.append(ahead == sign)
-            ahead = sign if text.strip() or sign == " " else ahead
-        for (sign, text), is_leading in zip(rows, reversed(leads), strict=True):
-            is_line = sign != " " and bool(text.strip())
-            number += is_line
-            yield sign, text, number + (is_leading and not is_line)
-
-    def merged(self, file: FileData | None, author: Author, deployment: Deployment) -> FileData | None:
-        """A file with this change and others' changes since the batch began. Raises `RefusedWrite` as `before_write`."""
-        if file and file["encoding"] != "utf-8":
-            raise RefusedWrite(f"{self.path} is not text, and somebody else has changed it.")
-        text = journal.merge(self.key, self.before, file["content"] if file else "", self.after) or ""
-        gone = not text and (self.deleted or file is None)
-        if file or not gone:
-            before_write(deployment, self.path, None if gone else text, author)
-        return None if gone else FileData(content=text, encoding="utf-8")
-
-    def merged_item(self, item: Item | None, author: Author, deployment: Deployment) -> Item | None:
-        """`merged` for a store's item."""
-        file, now = self.merged(stored_file(item) if item else None, author, deployment), datetime.now(UTC)
-        value = {**(item.value if item else {}), **(file or {})}
-        return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now) if file else None
-
-
-def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Changed]:
-    """The differences between two states of the same files. What is not text stays as it is."""
-    old, new, changed = texts(before), texts(after), list[Changed]()
-    for key in sorted(old | new):
-        is_text = (key in old or key not in before) and (key in new or key not in after)
-        if is_text and old.get(key) != new.get(key):
-            changed.append(Changed(key, old.get(key, ""), new.get(key, ""), deleted=key not in new))
-    return changed
-
-
 def differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dict[Key, str]]:
     """The facts that only the first text has, and those that only the second has."""
     if not path.endswith(".json"):
@@ -254,16 +162,6 @@ def differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dic
 def added_facts(change: Changed) -> dict[Key, str]:
     """The facts that a change adds. Blocks."""
     return differences(change.path, change.before, change.after)[1]
-
-
-def diffs(changed: Iterable[Changed]) -> dict[str, str]:
-    """The diff of each file, by path. Blocks."""
-    return {each.path: journal.cut(journal.diff(each.before, each.after)) for each in changed}
-
-
-def texts(items: Mapping[str, Item]) -> dict[str, str]:
-    """The text of each file that has text, by key."""
-    return {key: text for key, item in items.items() if (text := text_of(item)) is not None}
 
 
 def objections(

@@ -1,33 +1,31 @@
 """Applying a batch's changes to the files, at once or after their person has accepted them.
 
-Others' changes since the batch began stay. A proposal is an item of its own, which also keeps what was declined of it. Its
-conversations count as consolidated. A newer proposal assumes that the older ones are accepted.
+Others' changes since the batch began stay. The conversations of a proposal count as consolidated. A newer proposal assumes that
+the older ones are accepted.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from langgraph.store.base import BaseStore, Item, PutOp
-from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal
-from lasting_memory.consolidation.guard import Changed, added_facts, diffs
-from lasting_memory.consolidation.taken_back import Dated
+from lasting_memory.consolidation.guard import added_facts
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.changes import Changed, diffs
+from lasting_memory.files.proposals import Dated, Proposal, deciding, proposal_of, proposals, propose
 from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite, content_size
 
-# Undecided proposals of a person, at which consolidation stops proposing; and proposals whose decision is known.
-MAX_PROPOSALS, _DECIDED_KEPT = 20, 200
-_ALL = 1_000
+# Proposals whose decision is known.
+_DECIDED_KEPT = 200
 
 
 class UnknownProposalError(RefusedWrite):
@@ -36,25 +34,6 @@ class UnknownProposalError(RefusedWrite):
 
 class DecidedError(RefusedWrite):
     """The person decided about this before."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """Changes that wait for their person, for revisions of this author."""
-
-    id: str
-    at: str
-    memory: str  # the last part of the files' namespace
-    author: Author
-    changes: list[Changed]  # the undecided ones
-    threads: list[str]
-    decided: list[str] = field(default_factory=list)  # paths
-    declined: list[Dated] = field(default_factory=list)
-    kind: str = "conversations"  # what it was made of (`drafts.Kind`)
-    reasons: dict[str, dict[str, str]] = field(default_factory=dict)  # why a line goes, by path and line
-
-
-_PROPOSALS = TypeAdapter(Proposal)
 
 
 async def files_of(store: BaseStore, files: Namespace) -> dict[str, Item]:
@@ -115,30 +94,6 @@ async def apply(
     return refused
 
 
-async def propose(store: BaseStore, actor: Actor, proposal: Proposal, began: Began | None) -> None:
-    """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since then."""
-    place = namespaces.proposals(actor)
-    value = await asyncio.to_thread(_PROPOSALS.dump_python, proposal, mode="json")
-    await store.aput(place, proposal.id, value, index=False)
-    if await journal.is_forgotten(store, began):
-        await store.adelete(place, proposal.id)
-        raise RefusedWrite("What is remembered of this person was deleted meanwhile.")
-
-
-async def proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[Proposal]:
-    """A memory's proposals with those that were decided, oldest first. A damaged one is left out."""
-    items = await store.asearch(namespaces.proposals(actor), limit=_ALL)
-    known = [each for item in items if (each := await asyncio.to_thread(_read, item)) and each.memory == files[-1]]
-    return sorted(known, key=lambda each: each.at)
-
-
-def _read(item: Item) -> Proposal | None:
-    try:
-        return _PROPOSALS.validate_python(item.value)
-    except ValidationError:
-        return None
-
-
 async def shown_proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[dict[str, Any]]:
     """The undecided proposals as their person sees them, oldest first."""
     return [await asyncio.to_thread(_shown, each) for each in await proposals(store, actor, files) if each.changes]
@@ -176,10 +131,9 @@ async def decide(
 
     Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
     """
-    async with lock_of("deciding", proposal_id):  # two tabs of one person
-        item = await store.aget(namespaces.proposals(actor), proposal_id)
-        proposal = await asyncio.to_thread(_read, item) if item else None
-        if proposal is None or proposal.memory != files[-1]:
+    async with deciding(proposal_id):
+        proposal = await proposal_of(store, actor, files, proposal_id)
+        if proposal is None:
             raise UnknownProposalError(f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them.")
         if not proposal.changes or {*(paths or ())} & {*proposal.decided}:
             raise DecidedError(f"Proposal {proposal_id}, or one of these files, was decided already.")

@@ -43,20 +43,13 @@ from lasting_memory.consolidation.drafts import (
 )
 from lasting_memory.consolidation.due import batch, find_due, positions_of, put_positions
 from lasting_memory.consolidation.planning import Owner, Trigger, current_owner, delete_old, start, sweep
-from lasting_memory.consolidation.proposals import (
-    MAX_PROPOSALS,
-    Proposal,
-    applied,
-    apply,
-    files_of,
-    proposals,
-    propose,
-    refusal,
-)
+from lasting_memory.consolidation.proposals import applied, apply, files_of, refusal
 from lasting_memory.consolidation.run_records import Record, keep, now
-from lasting_memory.consolidation.taken_back import Dated, objection, returning, said_since, taken_back, without
+from lasting_memory.consolidation.taken_back import objection, returning, said_since, taken_back, without
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.changes import Changed, diffs, texts
+from lasting_memory.files.proposals import MAX_PROPOSALS, Dated, Proposal, proposals, propose
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
@@ -145,7 +138,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             more = sum(not item.position.undone for item in due) > sum(item.whole for item in shown)
             draft = Draft(owner, files, base, shown, said, text, more, report)
         else:
-            source = [(f"/memories{key}", text) for key, text in guard.texts(base).items()]
+            source = [(f"/memories{key}", text) for key, text in texts(base).items()]
             if kind == "tidy":
                 if not guard.facts_of(source):
                     raise NothingToDoError("Nothing is remembered that could be tidied.")
@@ -275,7 +268,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         told = dry or draft.kind == "bring"
         return _ended(state, json.dumps(asdict(report)) if told else f"{report.conversations} conversations were consolidated.")
 
-    def _objections(self, draft: Draft, changed: list[guard.Changed]) -> str | None:
+    def _objections(self, draft: Draft, changed: list[Changed]) -> str | None:
         """`guard.objections`. A tidy gives a reason for each line that goes; a text that was brought takes none. Blocks."""
         if draft.source is None:
             return guard.objections(changed, draft.given_up, self._rules)
@@ -284,7 +277,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         return guard.objections(changed, draft.given_up if draft.kind == "tidy" else {}, strict, others)
 
     async def _finish(
-        self, store: BaseStore, draft: Draft, changed: list[guard.Changed], problem: str | None, left_out: str, *, review: bool
+        self, store: BaseStore, draft: Draft, changed: list[Changed], problem: str | None, left_out: str, *, review: bool
     ) -> Record:
         """Commit the draft, propose it, or leave its conversations due."""
         actor, began, report = draft.owner.actor, journal.began(draft.owner.actor), draft.report
@@ -295,7 +288,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             left_out,
             conversations=len(draft.shown),
             messages=sum(len(item.conversation.turns) for item in draft.shown),
-            files=await asyncio.to_thread(guard.diffs, changed),
+            files=await asyncio.to_thread(diffs, changed),
         )
         if not problem and report.dry_run:
             return replace(done, status="done")
@@ -328,11 +321,11 @@ async def _taken_back(
 
 
 async def _brought_back(
-    store: BaseStore, draft: Draft, changed: list[guard.Changed], deployment: Deployment
+    store: BaseStore, draft: Draft, changed: list[Changed], deployment: Deployment
 ) -> dict[str, dict[guard.Key, Dated]]:
     """By path, the new lines that bring back what the person took back, also since the run began."""
     taken = await _taken_back(store, draft.owner.actor, draft.files, deployment)
-    present = guard.texts(await files_of(store, draft.files)) if taken else {}
+    present = texts(await files_of(store, draft.files)) if taken else {}
     rules = deployment.consolidation or DEFAULT_CONSOLIDATION
     return await asyncio.to_thread(returning, changed, present, taken, draft.said, rules)
 

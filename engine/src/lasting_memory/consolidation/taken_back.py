@@ -8,7 +8,7 @@ kept for this. A line that fell out of its file's history is no longer known as 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import HumanMessage, convert_to_messages
 from langgraph_sdk.client import RunsClient
@@ -16,7 +16,6 @@ from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import (
-    Changed,
     Key,
     Standing,
     added_facts,
@@ -25,6 +24,8 @@ from lasting_memory.consolidation.guard import (
     language_of,
     weights_of,
 )
+from lasting_memory.files.changes import Changed
+from lasting_memory.files.proposals import Dated
 from lasting_memory.journal import Revision, edits
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 
@@ -34,13 +35,6 @@ _AT_THEIR_WORD = frozenset({"person", "operator", "agent", "subagent"})
 _SHOWN, _SHOWN_CHARS = 50, 200
 # The newest runs of a conversation, in which its person may have said something again.
 _RUNS = 100
-
-
-class Dated(NamedTuple):
-    """A line that was taken back, or what the person said; and when, in ISO format, UTC."""
-
-    text: str
-    at: str
 
 
 def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Dated]) -> dict[Key, Dated]:

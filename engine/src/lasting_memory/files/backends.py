@@ -18,6 +18,8 @@ from lasting_memory.people.scopes import NotAMemberError
 from lasting_memory.validation import RefusedWrite
 
 Gate = Callable[[BaseStore], Awaitable[str | None]]
+# Has a change of a file wait for its person. Returns what the agent is told; None if the person does not want that.
+Propose = Callable[[BaseStore, Namespace, str, Change], Awaitable[str | None]]
 StoreOverride = Callable[[], BaseStore | None]
 
 # UTF-8 bytes of all files in one thread's state.
@@ -37,6 +39,7 @@ class ScopedFiles(StoreBackend):
             `NotAMemberError`, which becomes an error result, where the person has no such folder.
         gate: gives the reason to refuse a write to this store, or None.
         route: the folder as the agent sees it, without the last slash.
+        propose: has the agent's writes wait, those of its tools. `arevise` and `aremove` never wait.
         author: gives the author of a write.
         began: when the writer did (`journal/forgetting.py`).
         override: gives another store for the files of the current run, or None.
@@ -48,6 +51,7 @@ class ScopedFiles(StoreBackend):
         deployment: Deployment,
         namespace: Callable[[Runtime[Any]], Namespace],
         gate: Gate | None = None,
+        propose: Propose | None = None,
         route: str = "",
         author: Callable[[], identity.Author] = lambda: identity.Author("outside"),
         began: Callable[[], Began | None] = lambda: None,
@@ -56,7 +60,8 @@ class ScopedFiles(StoreBackend):
     ) -> None:
         super().__init__(namespace=namespace, store=store)
         self._deployment = deployment
-        self._gate, self._route, self._author, self._began, self._override = gate, route, author, began, override
+        self._gate, self._propose, self._route = gate, propose, route
+        self._author, self._began, self._override = author, began, override
 
     def _unavailable(self) -> str | None:
         """Why the person of this run has no such folder; None if they have."""
@@ -121,13 +126,16 @@ class ScopedFiles(StoreBackend):
             await self._check(file_path)
             items = await journal.all_items(self._get_store(), self._get_namespace())
             wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
+            waits = None
             for item in wanted:
-                await self.aremove(item)
+                waits = await self._waits(item.key, lambda _: None)
+                if not waits:
+                    await self.aremove(item)
         except ValueError as error:
             return protocol.DeleteResult(error=f"Error: {error}")
         if not wanted:
             return protocol.DeleteResult(error=f"Error: File '{file_path}' not found")
-        return protocol.DeleteResult(path=file_path)
+        return protocol.DeleteResult(error=waits) if waits else protocol.DeleteResult(path=file_path)
 
     async def adownload_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
@@ -145,14 +153,8 @@ class ScopedFiles(StoreBackend):
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
         await self._check(path)
-        store, namespace, author, shown = self._get_store(), self._get_namespace(), self._author(), f"{self._route}{path}"
-
-        limits = self._deployment.limits
-
-        def checked(before: FileData | None) -> FileData | None:
-            after = change(before)
-            validation.before_write(self._deployment, shown, after and after["content"], author)
-            return after
+        store, namespace, author, limits = self._get_store(), self._get_namespace(), self._author(), self._deployment.limits
+        checked = self._checked(path, change, author)
 
         def room(files: Sequence[Item], file: FileData) -> None:
             validation.check_room(files, path, len(file["content"].encode()), limits)
@@ -161,8 +163,18 @@ class ScopedFiles(StoreBackend):
             store, namespace, path, checked, author, room=room, expect=expect, began=self._began(), limits=limits
         )
 
+    def _checked(self, path: str, change: Change, author: identity.Author) -> Change:
+        """The change, which raises as `before_write` for what it makes."""
+
+        def checked(before: FileData | None) -> FileData | None:
+            after = change(before)
+            validation.before_write(self._deployment, f"{self._route}{path}", after and after["content"], author)
+            return after
+
+        return checked
+
     async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
-        """Change a file's text, which is "" for a new file. Returns the reason of a refusal, or None."""
+        """Change a file's text, which is "" for a new file. Returns as `_adone`."""
 
         def changed(before: FileData | None) -> FileData:
             if before and before["encoding"] != "utf-8":
@@ -188,12 +200,22 @@ class ScopedFiles(StoreBackend):
         return validation.stored_file(store_item)
 
     async def _adone(self, path: str, change: Change) -> str | None:
-        """Change a file; the reason of a refusal, or None."""
+        """Change a file. Returns the reason of a refusal, that it waits for its person, or None."""
         try:
+            if waits := await self._waits(path, change):
+                return waits
             await self.arevise(path, change)
         except ValueError as error:
             return f"Error: {error}"
         return None
+
+    async def _waits(self, path: str, change: Change) -> str | None:
+        """Have a change wait, if its person wants that: what the agent is told then. Raises `ValueError` as `arevise`."""
+        if self._propose is None:
+            return None
+        await self._check(path)
+        change = self._checked(path, change, self._author())
+        return await self._propose(self._get_store(), self._get_namespace(), path, change)
 
 
 def _downloaded(path: str, item: object) -> protocol.FileDownloadResponse:

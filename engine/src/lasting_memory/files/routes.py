@@ -18,10 +18,14 @@ from lasting_memory import journal
 from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import Gate, ScopedFiles, StoreOverride, ThreadFiles
+from lasting_memory.files.proposals import propose_write
 from lasting_memory.people import identity
+from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import Scope
 from lasting_memory.settings import SharedWrites
 
+# Of a write that its person sees first.
+WAITS = "waits among their proposed changes"
 # What a temporary conversation sees as `/memories/`. The gate keeps it empty.
 _EMPTY = InMemoryStore()
 
@@ -61,14 +65,25 @@ def build_backend(
     def memory_store() -> BaseStore | None:
         return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
 
+    def author() -> identity.Author:
+        return identity.current_author(deployment.settings, consolidating=consolidating)
+
+    async def propose(store: BaseStore, files: Namespace, key: str, change: journal.Change) -> str | None:
+        if not (await controls(store, actor(), deployment)).review_agent:
+            return None
+        began = journal.began(actor())
+        await propose_write(store, actor(), files, key=key, change=change, author=author(), deployment=deployment, began=began)
+        return f"/memories{key} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
+
     def route_of(path: str, scope: Scope) -> ScopedFiles:
         writes = scope.rule(deployment.settings, consolidating=consolidating)
         return ScopedFiles(
             deployment=deployment,
             namespace=lambda run: scope.namespace(actor(run), assistant(run), identity.claims_of(identity.run_user(run))),
             gate=build_gate(writes, deployment, remembers=scope.remembers),
+            propose=propose if path == "/memories/" and not consolidating else None,
             route=path.rstrip("/"),
-            author=lambda: identity.current_author(deployment.settings, consolidating=consolidating),
+            author=author,
             began=lambda: journal.began(actor()),
             override=memory_store if path == "/memories/" else None,
         )

@@ -73,7 +73,7 @@ async def document(
         "exported_at": datetime.now(UTC).isoformat(),
         **asdict(actor),
         "left_out": ["temporary conversations"],
-        "controls": asdict(await controls(store, actor, deployment)),
+        "controls": (await controls(store, actor, deployment)).told(),
         "proposals": [{**each, **of[place]} for place in own for each in await shown_proposals(store, actor, place)],
     }
     yield json.dumps(told)[:-1].encode()

@@ -2,7 +2,7 @@
 
 import asyncio
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import Query
@@ -135,13 +135,17 @@ def _shown(query: str, match: recall.Match) -> Answer:
 class Switches(Sent):
     paused: bool = False
     review: bool = False
+    review_agent: bool = False
 
 
 @router.get("/memory/controls")
 async def read_controls(caller: Caller, query: AboutQuery) -> Answer:
-    """Whether remembering is paused, and whether changes are proposed to you first: `paused` and `review`."""
+    """Whether remembering is paused, and whether changes are proposed to you first: `paused` and `review`.
+
+    `review_agent` is there where it is on.
+    """
     caller.check_not_shared()
-    return asdict(await controls(caller.store, caller.actor, caller.deployment))
+    return (await controls(caller.store, caller.actor, caller.deployment)).told()
 
 
 @router.put("/memory/controls")
@@ -149,7 +153,8 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> A
     """Pause or resume remembering; turn the review of changes on or off.
 
     Paused: nothing new is remembered, at once, and what is said meanwhile is never consolidated; what you change yourself
-    counts. With `review` changes of consolidation become proposals. A field that is left out stays as it is.
+    counts. With `review` changes of consolidation become proposals, with `review_agent` what the agent would write during a
+    conversation. A field that is left out stays as it is.
     """
     caller.check_own()
     caller.check_not_shared()
@@ -158,4 +163,4 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> A
     switched = body.model_dump(exclude_unset=True)
     before = await controls(caller.store, caller.actor, caller.deployment)
     await set_controls(caller.store, caller.actor, switched)
-    return {**asdict(before), **switched}  # nothing that may fail comes after the change
+    return replace(before, **switched).told()  # nothing that may fail comes after the change

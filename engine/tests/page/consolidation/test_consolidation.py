@@ -57,6 +57,27 @@ def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(visit
     assert "leek" not in str(elsewhere.read(PREFERENCES))
 
 
+def test_what_the_agent_would_write_waits_as_well(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page = visitor.sign_in(me)
+    page.get_by_label("Also what it writes while we talk").check()
+    expect(page.get_by_text("waits for your yes")).to_contain_text("between conversations counts at once")
+    visitor.say("Remember that I like fennel.")
+    expect(page.get_by_text("not remembered before you accept it")).to_be_visible()
+    expect(page.get_by_text("append_memory (waits for your yes)")).to_be_visible()
+    assert "fennel" not in str(elsewhere.read(PREFERENCES))
+    page.get_by_role("button", name="Proposed changes 1").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("what it wanted to write while you talked")
+    assert visitor.inaccessible() == []
+    dialog.get_by_role("button", name="Accept", exact=True).click()
+    expect(dialog).to_contain_text("Nothing waits for you any more.")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("list", name="Memory")).to_contain_text("fennel")
+    page.reload()
+    expect(page.get_by_label("Also what it writes while we talk")).to_be_checked()
+
+
 def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     elsewhere.write(PREFERENCES, "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n- Short answers!\n")
     visitor = visit()

@@ -86,8 +86,12 @@ function Remembered({ talk, memory }) {
       <button class="small" onClick=${() => hide([...hidden, change.key])}>OK</button></p><${Problem} text=${problem} /></aside>`;
 }
 
+/** How a tool call ended. A write that waits is an error for deepagents' tools, which know only done or not. */
+const ended = ({ status, content }) =>
+  plain(content).includes("waits among their proposed changes") ? " (waits for your yes)" : status === "error" ? " (failed)" : "";
+
 const Call = ({ call, result }) => html`<details class="call">
-  <summary>${String(call.name)}${result?.status === "error" ? " (failed)" : ""}</summary>
+  <summary>${String(call.name)}${result && ended(result)}</summary>
   <div class="text">${JSON.stringify(call.args, null, 1)}</div>
   ${result && html`<div class="text">${plain(result.content)}</div>`}
 </details>`;

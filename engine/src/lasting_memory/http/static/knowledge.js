@@ -13,8 +13,10 @@ const SCOPES = {
 const BACKGROUND = `The agent does not write while you talk. What you say becomes memory between conversations, by
   consolidation.`;
 const PAUSED = "Memory is paused: nothing new is remembered, and what you say now never will be.";
-const REVIEWED = `What consolidation finds between conversations waits for your yes. What the agent writes while you talk
-  counts at once, and is shown here.`;
+/** Which changes wait for one's yes. */
+const reviewed = ({ review, review_agent: agent }) =>
+  `What consolidation finds between conversations ${review ? "waits for your yes" : "counts at once"}. What the agent writes while you
+  talk ${agent ? "waits for your yes" : "counts at once, and is shown here"}.`;
 
 /** `switches` are further controls, by name, and `below` what stands below them. `onFile(path)` opens a file. */
 export function Knowledge({ session, switches, below, onFile }) {
@@ -114,7 +116,7 @@ function Decisions({ session, switches, below }) {
     ${isFull && html`<p class="note">Memory is nearly full: ${size(bytes)} of ${size(maxBytes)},
       ${` ${plural(files, "file")}`} of ${maxFiles}. Delete what is no longer needed.</p>`}
     ${told?.paused && html`<p class="note">${PAUSED}</p>`}
-    ${told?.review && html`<p class="note">${REVIEWED}</p>`}
+    ${(told?.review || told?.review_agent) && html`<p class="note">${reviewed(told)}</p>`}
     ${told && html`<p class="row">${Object.entries({ paused: "Pause memory", ...switches }).map(option)}</p>`}
     <${Problem} text=${refused || problem} />
     ${below.map((Part) => html`<${Part} session=${session} />`)}

@@ -27,7 +27,7 @@ function Waiting({ memory, proposals, onClose }) {
   <//>`;
 }
 
-const FROM = { tidy: "how your memory could be put in order", bring: "from the text that you brought" };
+const FROM = { agent: "what it wanted to write while you talked", tidy: "how your memory could be put in order", bring: "from the text that you brought" };
 
 /** Proposals, of which one accepts files, or lines of them, also with another text. */
 function Decisions({ act, memory, proposals, onDecided }) {
@@ -188,5 +188,5 @@ function Numbers({ due }) {
 export const dialogs = { Consolidation, "Bring your memory": Bring };
 export const operatorsDialogs = { Operations };
 /** What people decide about it, among the decisions about memory. */
-export const switches = { review: "Show me changes first" };
+export const switches = { review: "Show me changes first", review_agent: "Also what it writes while we talk" };
 export const BelowSwitches = Proposals;
