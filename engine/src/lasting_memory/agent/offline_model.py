@@ -128,7 +128,10 @@ class Turn:
     def say(self, name: str, tool: str = "", args: dict[str, Any] | None = None, text: str = "", **slots: str) -> None:
         """Say this, once the tool has answered."""
         call = {"name": tool, "args": args or {}, "id": f"offline-{uuid4()}", "type": "tool_call"}
-        self.calls += [call] if tool else []
+        added = [of for of in self.calls if tool == of["name"] == "append_memory"]
+        for call in added:  # the calls of one message run at once: new lines of one keep their order
+            call["args"]["text"] += f"\n{(args or {})['text']}"
+        self.calls += [call] if tool and not added else []
         said = {"text": text or self.text(name, **slots), "name": name, "lang": self.lang, "what": slots.get("what", "")}
         self.then.append({**said, "tool": tool, "call": call["id"]})
 
