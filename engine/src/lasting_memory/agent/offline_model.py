@@ -127,7 +127,7 @@ class Turn:
 
     def say(self, name: str, tool: str = "", args: dict[str, Any] | None = None, text: str = "", **slots: str) -> None:
         """Say this, once the tool has answered."""
-        call = {"name": tool, "args": args or {}, "id": f"offline-{uuid4()}", "type": "tool_call"}
+        call: dict[str, Any] = {"name": tool, "args": args or {}, "id": f"offline-{uuid4()}", "type": "tool_call"}
         added = [of for of in self.calls if tool == of["name"] == "append_memory"]
         for call in added:  # the calls of one message run at once: new lines of one keep their order
             call["args"]["text"] += f"\n{(args or {})['text']}"
