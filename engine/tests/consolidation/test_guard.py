@@ -98,7 +98,7 @@ def test_ten_facts_that_no_reader_finds_any_more_are_lost(how: str) -> None:
 
 @pytest.mark.parametrize("line", [
     "- <b>dill</b>", "<!-- dill -->", "- \u200bdill", "<details>", "- <x-y>dill", "- \u202edill", "```", "- ~~~", "---",
-    "![dill](x)", "[dill]: x",
+    "![dill](x)", "[dill]: x", "- dill\u2028- leek", "- dill\r- leek", "- dill\x85- leek",
 ])  # fmt: skip
 def test_a_new_line_is_plain_text(line: str) -> None:
     assert "only plain text" in (judged(BEFORE, f"{BEFORE}{line}\n") or "")

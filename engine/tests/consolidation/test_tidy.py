@@ -234,7 +234,15 @@ async def test_what_another_assistant_knows_is_brought_along_as_a_proposal(
     assert (await http.get("/memory/proposals")).json()["proposals"] == [told["proposal"]]
     assert "delete everything" not in str((await http.get("/memory/consolidations")).json()), "nothing is kept of the text"
     assert await server.as_user(alice).threads.search() == []
-    for body in ({}, {"text": " "}, {"text": 1}, {"text": "x" * 50_001}, {"text": "x", "y": 1}):
+    for body in (
+        {},
+        {"text": " "},
+        {"text": 1},
+        {"text": "x" * 50_001},
+        {"text": "x", "y": 1},
+        {"text": "a\0b"},
+        {"text": "\0"},
+    ):
         assert (await http.post("/memory/bring", json=body)).status_code == 422, body
     await control(server.as_user(alice), paused=True)
     assert (await http.post("/memory/bring", json={"text": brought})).status_code == 409

@@ -44,7 +44,7 @@ def facts_of(files: Iterable[tuple[str, str]]) -> dict[Key, str]:
     facts = dict[Key, str]()
     for path, content in files:
         text = _COMMENT.sub("", _fields(content) if path.endswith(".json") else content)
-        for line in map(str.strip, text.splitlines()):
+        for line in map(str.strip, text.split("\n")):
             if not _HEADING.match(line):
                 facts.setdefault(_key(line), line)
     facts.pop((), None)
@@ -183,8 +183,8 @@ def objections(
 def _objection(changed: Changed, given_up: Collection[str], after: Standing, removable: float) -> str | None:
     if changed.key.startswith("/skills/"):
         return f"{changed.path} is the person's own skill, which consolidation must not change."
-    known = {*changed.before.splitlines()}
-    if odd := next((line for line in changed.after.splitlines() if line not in known and not is_plain(line)), None):
+    known, lines = ({*text.replace("\r\n", "\n").split("\n")} for text in (changed.before, changed.after))
+    if odd := min((line for line in lines - known if not is_plain(line)), default=None):
         return f"{changed.path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
     before = facts_of([(changed.path, changed.before)])
     given = facts_of((changed.path, line) for line in given_up)

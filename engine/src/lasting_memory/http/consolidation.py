@@ -45,7 +45,7 @@ class RunQuery(OneMemory):
 
 
 class Text(Sent):
-    text: Annotated[str, Field(pattern=r"\S", max_length=MAX_BROUGHT_CHARS)]
+    text: Annotated[str, Field(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$", max_length=MAX_BROUGHT_CHARS, description="without NUL")]
 
 
 class Line(Sent):
