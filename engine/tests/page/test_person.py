@@ -158,6 +158,21 @@ def test_no_other_line_is_taken_for_one_that_changed_meanwhile(visit: Visit, me:
     assert elsewhere.read(drinks) == "# Drinks\n- I like coffee\n- I like tea (only in winter)\n"
 
 
+def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    for number in range(110):
+        elsewhere.write(f"/memories/topics/topic-{number:03}.md", f"# Topic {number:03}\n\n- Said {number:03}\n")
+    visitor = visit()
+    page = visitor.sign_in(me)
+    page.get_by_text("110 facts").wait_for()
+    titles = page.get_by_role("list", name="Memory").locator("> li")
+    expect(titles).to_have_count(100)
+    page.get_by_label("Search in memory").fill("said 109")
+    expect(titles).to_contain_text("Said 109")
+    page.get_by_label("Search in memory").fill("")
+    page.get_by_role("button", name=re.compile(r"Show \d+ more titles")).click()
+    expect(titles.last).to_contain_text("Said 109")
+
+
 def test_the_profile_is_a_form_of_its_fields(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     visitor = visit()
     page = visitor.sign_in(me)

@@ -5,6 +5,7 @@ import { html, useState } from "./lib/preact.js";
 import { useAct, useTold } from "./parts.js";
 import { Changed, Problem, added, author, plural, size, when } from "./text.js";
 
+const TITLES_SHOWN = 100;
 const SCOPES = {
   assistant: `Memory is shared here by everybody who talks to this assistant: nobody has files of their own, and nothing
     of yours is put into it between conversations.`,
@@ -57,6 +58,7 @@ function News({ memory }) {
 function Groups({ session, onFile }) {
   const { memory } = session;
   const [query, setQuery] = useState("");
+  const [isAll, setAll] = useState(false);
   const [refused, act] = useAct(); // here, since the line that it is about may be gone by then
   const groups = memory.groups ?? [];
   const has = (text) => text.toLowerCase().includes(query.toLowerCase());
@@ -66,6 +68,7 @@ function Groups({ session, onFile }) {
   };
   const isWanted = (group) => ({ text }) => !query || has(group.title) || (text && has(text));
   const wanted = groups.filter((group) => group.kind !== "file" && (group.kind === "profile" || group.lines.length)).filter(isFound);
+  const shown = isAll ? wanted : wanted.slice(0, TITLES_SHOWN);
   const isEmpty = memory.groups && groups.every(({ kind, lines, fields }) =>
     kind === "profile" ? fields.every(({ value }) => value === null) : kind === "lines" && !lines.length);
   const entry = (group) => {
@@ -82,7 +85,9 @@ function Groups({ session, onFile }) {
     ${isEmpty && html`<p class="quiet">Nothing yet. Tell it something to remember.</p>`}
     ${query && html`<p class="quiet" role="status">${plural(wanted.length, "title")} found</p>`}
     <${Problem} text=${refused} />
-    <ul class="groups" aria-label="Memory">${wanted.map(entry)}</ul>`;
+    <ul class="groups" aria-label="Memory">${shown.map(entry)}</ul>
+    ${shown.length < wanted.length && html`<button class="small" onClick=${() => setAll(true)}>
+      Show ${plural(wanted.length - shown.length, "more title")}</button>`}`;
 }
 
 const WRITES = { allow: "Its members' agents write here.", interrupt: "Agents write here once an operator approves.", deny: "Agents only read it." };
