@@ -70,7 +70,7 @@ async def test_hooks_copy_neither_messages_nor_memory_into_traces(
     sent = spans(langsmith.traces)
     assert {name for name, payload in sent if "fennel" in payload} == {"ChatAnthropic"}
     assert {name for name, payload in sent if "dill" in payload} == {"ChatAnthropic", "agent", "model"}
-    ours = ("IdleTrigger", "Bounds", "ModelRetryMiddleware", "SkillsMiddleware", "MemoryMiddleware")
+    ours = ("IdleTrigger", "Bounds", "SkillsMiddleware", "MemoryMiddleware")
     assert {payload for name, payload in sent if name.startswith(ours)} == {"{}{}"}
     assert {kind for kind in own_middleware(AgentMiddleware) if kind.trace_policy != SPANS_WITHOUT_PAYLOAD} == set()
 

@@ -14,7 +14,6 @@ from importlib import import_module
 from typing import Any
 
 import orjson
-from langchain.agents.middleware import ModelRetryMiddleware
 from langchain.chat_models import init_chat_model
 from langchain_core.exceptions import ModelConnectionError, ModelError, ModelTimeoutError
 from langchain_core.language_models import BaseChatModel
@@ -27,7 +26,6 @@ from pydantic_core import from_json
 from lasting_memory.agent.offline_model import OfflineModel
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
-from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.settings import SettingsError, adopt_local_environ
 
 # By package: the keys under which a chunk has the reason why the answer ended, and the reasons that mean complete tool calls.
@@ -57,14 +55,6 @@ class SilentModelError(ModelTimeoutError, RuntimeError):
     """A model sent nothing for too long. There is no automatic retry: the person has waited long enough to decide."""
 
     is_retryable = False
-
-
-def retry(limits: Limits) -> ModelRetryMiddleware:
-    """The innermost middleware of every agent and subagent: another attempt after an answer that broke off."""
-    retries, delay = limits.model_retries, RETRY_DELAY_SECONDS
-    made = ModelRetryMiddleware(max_retries=retries, initial_delay=delay, retry_on=(CutAnswerError,), on_failure="error")
-    made.trace_policy = SPANS_WITHOUT_PAYLOAD
-    return made
 
 
 def build_model(d: Deployment, *, consolidating: bool = False) -> BaseChatModel:

@@ -14,7 +14,6 @@ from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
 from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig, ModelRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 
-from lasting_memory.agent.models import retry
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.skills import FreshSkills, skills
 from lasting_memory.agent.usage import Bounds
@@ -107,4 +106,4 @@ def _stack(
         for kind, instead in _INSTEAD.items():
             if (isinstance(part, kind) or part.name == kind.__name__) and not isinstance(part, FreshSkills):
                 raise ValueError(f"{where} was given a second {part.name}; {instead}.")
-    return [PromptBlocks(d, files), *given, Bounds(d, seconds), retry(d.limits)]
+    return [PromptBlocks(d, files), *given, Bounds(d, seconds)]

@@ -7,17 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
-from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain.agents.middleware import ModelRetryMiddleware
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, ToolMessage
 from langgraph.config import get_store
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.store.base import BaseStore, PutOp
 
-from lasting_memory.agent.models import whole_answers
+from lasting_memory.agent import models
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import all_items
@@ -77,9 +78,10 @@ async def budget_refusal(store: BaseStore, actor: identity.Actor, deployment: De
     return said, max(1, round((more - now).total_seconds()))
 
 
-class Bounds(AgentMiddleware[Any, Any, Any]):
-    """Bounds around the calls of models and tools. Every agent and subagent has them.
+class Bounds(ModelRetryMiddleware):
+    """Bounds around the calls of models and tools, innermost in every agent and subagent.
 
+    - Another attempt after an answer that broke off. It is no middleware of its own: each costs a turn half a millisecond.
     - No model call for a person whose tokens of the day are used up. A conversation gets the refusal as its answer; a
       consolidation fails with `TokenBudgetError`, and stays due.
     - Calls that take longer than `seconds` from the run's first one on end it: `RunTooLongError`. A subagent's count with the
@@ -90,7 +92,9 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     def __init__(self, deployment: Deployment, seconds: float | None = None, *, consolidating: bool = False) -> None:
-        super().__init__()
+        retries, delay = deployment.limits.model_retries, models.RETRY_DELAY_SECONDS
+        cut = (models.CutAnswerError,)
+        super().__init__(max_retries=retries, initial_delay=delay, retry_on=cut, on_failure="error")
         self._deployment, self._seconds, self._consolidating = deployment, seconds, consolidating
         self._model: tuple[BaseChatModel, BaseChatModel] | None = None
         self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: time.monotonic())
@@ -105,7 +109,8 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
             tools = [tool for tool in request.tools if getattr(tool, "name", None) not in _REMEMBERING]
             request = request.override(tools=tools)
         async with self._in_time():
-            response: ModelResponse[Any] = await handler(request.override(model=self._held(request.model)))
+            given = request.override(model=self._held(request.model))
+            response = cast("ModelResponse[Any]", await super().awrap_model_call(given, handler))
         if self._deployment.settings.daily_tokens:
             took = sum((getattr(message, "usage_metadata", None) or {}).get("total_tokens", 0) for message in response.result)
             key = f"{datetime.now(UTC).date().isoformat()}/{identity.current_run_id() or uuid4()}-{_PROCESS}"
@@ -121,7 +126,7 @@ class Bounds(AgentMiddleware[Any, Any, Any]):
         """
         if self._model is None or self._model[0] is not model:  # a copy makes clients of its own: not one for each call
             scope = {"memory_scope": self._deployment.settings.memory_scope}
-            held = whole_answers(model, self._deployment.limits)
+            held = models.whole_answers(model, self._deployment.limits)
             self._model = model, held.model_copy(update={"metadata": {**(held.metadata or {}), **scope}})
         return self._model[1]
 

@@ -6,7 +6,7 @@ from deepagents import create_deep_agent
 from langchain_core.language_models import BaseChatModel
 from langgraph.graph.state import CompiledStateGraph
 
-from lasting_memory.agent.models import build_model, retry, whole_answers
+from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
@@ -36,7 +36,6 @@ def build_consolidation_agent(
             consolidation,
             PromptBlocks(d, memory_files(d), consolidation.drafts.store),
             Bounds(d, d.limits.max_run_seconds, consolidating=True),
-            retry(d.limits),
         ],
         context_schema=Context,
     )
