@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -56,6 +57,7 @@ def start_seconds(name: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         server = DevServer(Path(folder), *SERVERS[name])
         command, env = server.command()
+        env["PYTHONPATH"] += f"{os.pathsep}{HERE.parent}"  # of the bare agent
         log, begun = Path(folder) / "server.log", time.perf_counter()
         with (
             log.open("wb") as output,
