@@ -13,7 +13,7 @@ from langgraph.store.base import BaseStore
 from lasting_memory import validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files import backends as files_module
-from lasting_memory.files.routes import build_backend, build_permissions
+from lasting_memory.files.routes import build_backend
 from lasting_memory.people.identity import Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
@@ -112,18 +112,6 @@ async def test_shared_memory_is_written_as_shared_writes_says(store: BaseStore, 
     assert bool(store.get(("memories", f"{AGENT}:acme"), "/a.md")) is written
     for path in ("/memories/b.md", "/skills/x.md"):
         assert (await Calls(store, settings, consolidating=True)("awrite", path, "x")).error
-
-
-def test_permissions_say_the_same_as_the_backend() -> None:
-    def denied(settings: Deployment, *, consolidating: bool = False) -> dict[str, str]:
-        rules = {rule.paths[0]: rule.mode for rule in build_permissions(settings, consolidating=consolidating)}
-        return {route: rules[route] for route in ("/policies", "/skills", "/memories") if route in rules}  # a fork has others
-
-    assert denied(deployed()) == {"/policies": "deny", "/skills": "deny"}
-    assert denied(deployed(shared_writes="allow")) == {"/policies": "deny"}
-    assert denied(deployed(shared_writes="interrupt")) == {"/policies": "deny", "/skills": "interrupt"}
-    assert denied(deployed(memory_writes="background")) == {"/policies": "deny", "/skills": "deny", "/memories": "deny"}
-    assert denied(deployed(memory_writes="background"), consolidating=True) == {"/policies": "deny", "/skills": "deny"}
 
 
 async def test_a_tool_given_what_no_store_could_keep_answers_so(graph: BuildGraph, model: ScriptedAnthropic) -> None:

@@ -114,10 +114,10 @@ async def change(
     async with lock_of(files, path):  # nothing depends on it, but who waits has nothing to merge
         for tries in range(_TRIES):
             items, item = await _read(file, limits.max_files if room else None)
-            base, adopted, since = await _base(file, item)
+            base, adopted = await _base(file, item)
             if expect is not None and base.id != expect:
                 if adopted:  # so that the history says to what it has moved
-                    await _publish(file, base, adopted, since)
+                    await _publish(file, base, adopted)
                 raise MovedError
             try:
                 after = make(base.file())
@@ -128,7 +128,7 @@ async def change(
                 known = await history(store, files, path, limits)  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
-        newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())], since)
+        newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())])
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
             await trim(store, files, limits)
@@ -139,72 +139,60 @@ async def change(
 
 async def _read(file: _File, most: int | None) -> tuple[Sequence[Item], Item | None]:
     """All files, where there are at most so many, and this one; None: this one alone."""
-    if most is None:
-        item, _ = await file.read(GetOp(file.files, file.path))
-        return (), item
-    found, _ = await file.read(SearchOp(file.files, limit=most + 1))
+    found, _ = await file.read(SearchOp(file.files, limit=most + 1)) if most else ((), "")
     item = next((item for item in found if item.key == file.path), None)
-    if item is None and len(found) > most:
-        item = await file.store.aget(file.files, file.path)
+    if item is None and (most is None or len(found) > most):
+        item, _ = await file.read(GetOp(file.files, file.path))
     return found, item
 
 
-async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision], int]:
-    """The revision to change; revisions to put before it, for what was done around the journal; the first number to look at."""
+async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:
+    """The revision to change; and revisions to put before it, for what was done around the journal."""
     if base := copied(file.files, file.path, item):
-        return base, [], max(base.number - _BEFORE, 0)
+        return base, []
     log, _ = await file.look()
     if item or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
         item = await file.store.aget(file.files, file.path)
     if base := copied(file.files, file.path, item):
-        return base, [], 0
+        return base, []
     tips = log.tips()
     adopted = await log.merged(file.path, tips) if tips else []
     if around := outside([NOTHING, *tips, *adopted][-1], item):
         adopted.append(around)
-    return [NOTHING, *tips, *adopted][-1], adopted, 0
+    return [NOTHING, *tips, *adopted][-1], adopted
 
 
-async def _publish(file: _File, base: Revision, mine: list[Revision], since: int) -> Revision:
-    """Put revisions that were made of `base`, and merge what others put meanwhile, until there is one newest revision."""
-    newest = [base, *mine][-1]
+async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Revision:
+    """Put revisions that were made of `base`, and merge what others put meanwhile, until there is one newest revision, of which
+    the file is a copy.
+    """
+    newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
+    since = max(base.number - _BEFORE, 0)
     await file.put(mine, newest)
     try:
-        return await _settled(file, base, mine, since)
-    except RefusedWrite:
-        await _withdraw(file, mine)
+        for tries in range(_ROUNDS):
+            log, shown = await file.look(since)
+            log.known = {**own, **log.known}
+            tips = log.tips()
+            if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
+                return tips[0]
+            if since and log.lacks(tips):
+                since = 0
+            elif len(tips) > 1 and tries % 2 == 0:
+                await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
+            else:
+                made = await log.merged(file.path, tips)
+                newest = [*tips, *made][-1]
+                await file.put(made, newest)
+    except RefusedWrite:  # the person was forgotten meanwhile: the file is what it is without these
+        place = namespaces.journal(file.files, file.path)
+        await file.store.abatch([PutOp(place, put(file.files, file.path, each, "").key, None) for each in mine])
+        kept, _ = await (others := file._replace(began=None)).look()
+        await others.put([], [NOTHING, *kept.history()[:1]][-1])
         raise
     except Exception:  # the change is made, and whoever looks next merges it
         logger.warning("The store failed at the end of a change of %r, which is made.", file.path, exc_info=True)
-        return newest
-
-
-async def _settled(file: _File, base: Revision, mine: Sequence[Revision], since: int) -> Revision:
-    """Merge newest revisions until there is one, of which the file is a copy."""
-    newest, own = [base, *mine][-1], {each.id: each for each in [base, *mine] if each.id}
-    for tries in range(_ROUNDS):
-        log, shown = await file.look(since)
-        log.known = {**own, **log.known}
-        tips = log.tips()
-        if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
-            return tips[0]
-        if since and log.lacks(tips):
-            since = 0
-        elif len(tips) > 1 and tries % 2 == 0:
-            await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
-        else:
-            made = await log.merged(file.path, tips)
-            newest = [*tips, *made][-1]
-            await file.put(made, newest)
     return newest
-
-
-async def _withdraw(file: _File, mine: Sequence[Revision]) -> None:
-    """Delete revisions again, and make the file what it is without them."""
-    log = namespaces.journal(file.files, file.path)
-    await file.store.abatch([PutOp(log, put(file.files, file.path, each, "").key, None) for each in mine])
-    kept, _ = await (others := file._replace(began=None)).look()
-    await others.put([], [NOTHING, *kept.history()[:1]][-1])
 
 
 async def history(store: BaseStore, files: Namespace, path: str, limits: Limits = DEFAULTS) -> list[Revision]:
@@ -214,7 +202,7 @@ async def history(store: BaseStore, files: Namespace, path: str, limits: Limits 
     tips = log.tips()
     if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
         newest = max(tips, key=lambda tip: (tip.number, tip.id))
-        await _publish(file, newest, await log.merged(path, tips), 0)
+        await _publish(file, newest, await log.merged(path, tips))
         log, _ = await file.look()
     return log.history()[: limits.revisions_kept]
 

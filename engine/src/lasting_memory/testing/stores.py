@@ -24,8 +24,8 @@ class WrappedStore(BaseStore):
         self.ops: list[Op] = []
         self._left, self._times = 0, cast(int | None, 0)
 
-    def fail(self, after: int, error: BaseException | None = None, *, times: int | None = 1, carried_out: bool = False) -> None:
-        """Carry out `after` batches, then fail so often (None: for ever); with `carried_out`, when it was done."""
+    def fail(self, after: int, error: BaseException | None = None, *, times: int | None = 1) -> None:
+        """Carry out `after` batches, then fail so often (None: for ever)."""
         self._left, self._times = after, times
 
         def count(_: list[Op]) -> None:
@@ -34,12 +34,12 @@ class WrappedStore(BaseStore):
                 self._times = None if self._times is None else self._times - 1
                 raise error or OSError("the store failed")
 
-        self.before, self.after = (None, count) if carried_out else (count, None)
+        self.before = count
 
     def heal(self) -> bool:
         """Fail no more. Whether it has failed as often as it was told to, or (for ever) at all."""
         has_failed = self._left < 0 and not self._times
-        self.before = self.after = None
+        self.before = None
         return has_failed
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
