@@ -64,7 +64,7 @@ SIGNATURES = {
     "Profile": "(*, name=..., role=..., language=..., timezone=..., units=...)",
     "assistant": "()",
     "build_auth": "(deployment, *, open_to_people)",
-    "build_consolidation_agent": "(d, model=..., consolidation=...)",
+    "build_consolidation_agent": "(d, model=...)",
     "build_http": "(deployment, *, routes=..., page=..., store=...)",
     "build_model": "(d, *, consolidating=...)",
     "consolidated": "(d)",

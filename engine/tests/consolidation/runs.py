@@ -1,7 +1,7 @@
 """What tests of consolidation runs share: the person, the conversations, the model's replies, what the store then has."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,10 +11,9 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation import ConsolidationRun, Drafts
 from lasting_memory.consolidation.graph import build_consolidation_agent
-from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Dated
+from lasting_memory.limits import Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
@@ -66,10 +65,8 @@ class Runs:
     built: Any = None
 
     def __post_init__(self) -> None:
-        self.built = self.graph(build=self._build).graph
-
-    def _build(self, settings: Deployment, model: Any) -> Any:
-        return build_consolidation_agent(settings, model, consolidation=ConsolidationRun(settings, Drafts(most=1_000)))
+        many = replace(deployed(), consolidation=Consolidation(at_once=1_000))
+        self.built = self.graph(many, build=build_consolidation_agent).graph
 
     async def __call__(
         self,

@@ -4,13 +4,11 @@ import base64
 import json
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
-from langgraph.store.base import Item
 
 from lasting_memory.consolidation.guard import objections
 from lasting_memory.files.changes import Changed, changes, diffs
@@ -20,7 +18,6 @@ from lasting_memory.testing.evals.cases import Case, Thread, load_cases
 from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
 
 AUTHOR = Author("consolidation", "alice")
-STORED: Any = {"namespace": ("memories",), "created_at": datetime.now(UTC), "updated_at": datetime.now(UTC)}
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 FACTS = [
     "Likes fennel in soup", "Has a dog called Rufus", "Lives near the river in Lyon", "The Kestrel launch is on 3 May 2027",
@@ -281,8 +278,7 @@ def test_a_deleted_file_is_a_loss_like_an_emptied_one() -> None:
 
 
 def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
-    photo = Item(value={**create_file_data("AP8=", encoding="base64")}, key="/x", **STORED)
-    note = Item(value={**create_file_data("note")}, key="/x", **STORED)
+    photo, note = create_file_data("AP8=", encoding="base64"), create_file_data("note")
     assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []
     with pytest.raises(RefusedWrite, match="not text"):
         Changed("/x", "one\n", "uno\n").merged({"content": "AP7=", "encoding": "base64"}, AUTHOR, deployed())

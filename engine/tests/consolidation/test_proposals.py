@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import journal
-from lasting_memory.consolidation.proposals import DecidedError, applied, decide
+from lasting_memory.consolidation.proposals import DecidedError, applied, decide, files_of
 from lasting_memory.controls import controls
 from lasting_memory.files.changes import Changed
 from lasting_memory.files.proposals import Proposal, proposals, propose
@@ -87,11 +87,11 @@ async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
     store: BaseStore, decisions: dict[int, bool]
 ) -> None:
     await put(store, "- dill\n", FOOD)
-    base = {item.key: item for item in await store.asearch(FILES)}
+    base = await files_of(store, FILES)
     await proposed(store, 1, Changed(FOOD, "- dill\n", "- dill\n- lives in Paris\n"))
     (first,) = await proposals(store, ALICE, FILES)
     after = applied(base, first.changes, AUTHOR, deployed())
-    assert after[FOOD].value["content"] == "- dill\n- lives in Paris\n"
+    assert after[FOOD]["content"] == "- dill\n- lives in Paris\n"
     await proposed(store, 2, Changed(FOOD, "- dill\n- lives in Paris\n", "- dill\n- lives in Paris\n- likes leek\n"))
     for number, accept in decisions.items():
         await answer(store, number, accept)

@@ -4,14 +4,12 @@
 `guard.py` and `taken_back.py` judge what it wrote; `proposals.py` applies it, or has its person decide.
 """
 
-from lasting_memory.consolidation.drafts import Drafts, EndedGraph
 from lasting_memory.consolidation.graph import build_consolidation_agent
 from lasting_memory.consolidation.planning import Owner, consolidated, find_backlog, start, sweep
 from lasting_memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
-from lasting_memory.consolidation.run import ConsolidationRun
 from lasting_memory.consolidation.run_records import records
 
 __all__ = [
-    "ConsolidationRun", "DecidedError", "Drafts", "EndedGraph", "Owner", "UnknownProposalError",
-    "build_consolidation_agent", "consolidated", "decide", "find_backlog", "records", "shown_proposals", "start", "sweep",
+    "DecidedError", "Owner", "UnknownProposalError", "build_consolidation_agent", "consolidated", "decide", "find_backlog",
+    "records", "shown_proposals", "start", "sweep",
 ]  # fmt: skip

@@ -102,13 +102,12 @@ async def find_due(
     assistant_id: str | None,
     *,
     agents: Iterable[str],
-    dry: bool = False,
     rules: Consolidation = DEFAULT_CONSOLIDATION,
 ) -> list[Due]:
     """A person's conversations with these agents (this assistant) with new turns; more than a batch holds, if there are more.
 
     It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
-    noted as read, unless `dry`.
+    noted as read.
     """
     metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor, agents)]
     item = await store.aget(namespaces.reading(actor), assistant_id or "all")
@@ -125,11 +124,10 @@ async def find_due(
         ids, left = [key for _, _, key in left[:_READ_AT_ONCE]], left[_READ_AT_ONCE:]
         found = await threads_by_id(threads, ids, metadata, ["thread_id", "updated_at", "values"])
         new, old = await asyncio.to_thread(_new_turns, found, await positions_of(store, actor, ids))
-        if not dry:
-            await put_positions(store, actor, old)
+        await put_positions(store, actor, old)
         due += new
         read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
-    if changed and not dry:
+    if changed:
         oldest = min(at for _, at, _ in changed) if due or left else newest
         value = {"read_to": (time_of(oldest) - _MARGIN).isoformat()}
         await store.aput(namespaces.reading(actor), assistant_id or "all", value, index=False)

@@ -10,19 +10,16 @@ from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
-from lasting_memory.consolidation.drafts import EndedGraph
+from lasting_memory.consolidation.drafts import EndedGraph, draft_store
 from lasting_memory.consolidation.run import ConsolidationRun
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.routes import build_backend, build_permissions
 from lasting_memory.people.identity import Context
 
 
-def build_consolidation_agent(
-    d: Deployment, model: BaseChatModel | None = None, consolidation: ConsolidationRun | None = None
-) -> CompiledStateGraph[Any, Context, Any, Any]:
+def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
-    consolidation = consolidation or ConsolidationRun(d)
-    backend = build_backend(d, consolidating=True, drafts=consolidation.drafts.store)
+    backend = build_backend(d, consolidating=True, drafts=draft_store)
     graph = create_deep_agent(
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),
         name="consolidation_agent",
@@ -33,8 +30,8 @@ def build_consolidation_agent(
         memory=memory_files(d),
         # `ConsolidationRun` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default too.
         middleware=[
-            consolidation,
-            PromptBlocks(d, memory_files(d), consolidation.drafts.store),
+            ConsolidationRun(d),
+            PromptBlocks(d, memory_files(d), draft_store),
             Bounds(d, d.limits.max_run_seconds, consolidating=True),
         ],
         context_schema=Context,

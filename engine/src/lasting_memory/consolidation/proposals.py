@@ -6,23 +6,25 @@ the older ones are accepted.
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from langgraph.store.base import BaseStore, Item, PutOp
+from deepagents.backends.protocol import FileData
+from langgraph.store.base import BaseStore, PutOp
 
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import added_facts
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.changes import Changed, diffs
-from lasting_memory.files.proposals import Dated, Proposal, deciding, proposal_of, proposals, propose
+from lasting_memory.files.proposals import Dated, Proposal, deciding, proposals, propose
 from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.validation import RefusedWrite, content_size
+from lasting_memory.validation import NotAFileError, RefusedWrite, stored_file
 
 # Proposals whose decision is known.
 _DECIDED_KEPT = 200
@@ -36,42 +38,35 @@ class DecidedError(RefusedWrite):
     """The person decided about this before."""
 
 
-async def files_of(store: BaseStore, files: Namespace) -> dict[str, Item]:
+async def files_of(store: BaseStore, files: Namespace) -> dict[str, FileData]:
     """All files of a namespace, by key."""
-    return {item.key: item for item in await journal.all_items(store, files)}
+    found = dict[str, FileData]()
+    for item in await journal.all_items(store, files):
+        with suppress(NotAFileError):
+            found[item.key] = stored_file(item)
+    return found
 
 
 def applied(
-    items: Mapping[str, Item], changes: Iterable[Changed], author: Author, deployment: Deployment, *, skip: bool = False
-) -> dict[str, Item]:
+    files: Mapping[str, FileData], changes: Iterable[Changed], author: Author, deployment: Deployment, *, skip: bool = False
+) -> dict[str, FileData]:
     """The files with these changes. Raises `ValueError` for one that cannot be made, or, with `skip`, leaves it out. Blocks."""
-    result = dict(items)
+    result = dict(files)
     for change in changes:
-        try:
-            after = change.merged_item(result.get(change.key), author, deployment)
-        except ValueError:
-            if not skip:
-                raise
-            continue
-        result.pop(change.key, None)
-        result |= {change.key: after} if after else {}
+        with suppress(*[ValueError] * skip):
+            after = change.merged(result.get(change.key), author, deployment)
+            result.pop(change.key, None)
+            result |= {change.key: after} if after else {}
     return result
 
 
-async def refusal(
-    store: BaseStore, files: Namespace, changes: Sequence[Changed], author: Author, deployment: Deployment
-) -> str | None:
-    """The reason why the present files cannot take these changes, or None."""
-    items = await files_of(store, files)
-    try:
-        after = await asyncio.to_thread(applied, items, changes, author, deployment)
-    except ValueError as error:
-        return str(error)
-    limits = deployment.limits
-    before, then = sum(map(content_size, items.values())), sum(map(content_size, after.values()))
-    if then > max(before, limits.max_bytes) or len(after) > max(len(items), limits.max_files):
-        return f"It has {len(after)} files of {limits.max_files}, {then:,} bytes of {limits.max_bytes:,}; shorten it."
-    return None
+async def check(store: BaseStore, files: Namespace, changes: Sequence[Changed], author: Author, deployment: Deployment) -> None:
+    """Raise `ValueError` if the present files cannot take these changes."""
+    before, limits = await files_of(store, files), deployment.limits
+    after = await asyncio.to_thread(applied, before, changes, author, deployment)
+    old, new = (sum(len(file["content"].encode()) for file in of.values()) for of in (before, after))
+    if new > max(old, limits.max_bytes) or len(after) > max(len(before), limits.max_files):
+        raise RefusedWrite(f"{len(after)} files of {limits.max_files}, {new:,} bytes of {limits.max_bytes:,}; shorten it.")
 
 
 async def apply(
@@ -84,8 +79,8 @@ async def apply(
     began: Began | None,
 ) -> dict[str, str]:
     """Make one revision of each file, additions first, for a fact that moves. Returns by path why some were not made."""
-    refused = dict[str, str]()
-    for change in sorted(changes, key=lambda change: len(change.before) - len(change.after)):
+    refused, made = dict[str, str](), (each for each in changes if each.deleted or each.before != each.after)
+    for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
         try:
             merged = partial(change.merged, author=author, deployment=deployment)
             await journal.change(store, files, change.key, merged, author, began=began, limits=deployment.limits)
@@ -95,12 +90,11 @@ async def apply(
 
 
 async def shown_proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[dict[str, Any]]:
-    """The undecided proposals as their person sees them, oldest first."""
+    """The undecided proposals as their person sees them, oldest first: changes as diffs, and as lines with their numbers."""
     return [await asyncio.to_thread(_shown, each) for each in await proposals(store, actor, files) if each.changes]
 
 
 def _shown(proposal: Proposal) -> dict[str, Any]:
-    """A proposal with its changes as diffs and as lines, each with the number by which it is decided. Blocks."""
     lines = {
         change.path: [
             {"line": number, "sign": sign, "text": text, "reason": proposal.reasons.get(change.path, {}).get(text.strip(), "")}
@@ -132,7 +126,8 @@ async def decide(
     Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
     """
     async with deciding(proposal_id):
-        proposal = await proposal_of(store, actor, files, proposal_id)
+        known = await proposals(store, actor, files)
+        proposal = next((each for each in known if each.id == proposal_id), None)
         if proposal is None:
             raise UnknownProposalError(f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them.")
         if not proposal.changes or {*(paths or ())} & {*proposal.decided}:
@@ -142,23 +137,25 @@ async def decide(
             raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
         refused, taken = dict[str, str](), list[Changed]()
         if accept:
-            parts = [change.only(lines[change.path]) for change in wanted if change.path in lines]
-            whole = [change for change in wanted if change.path not in lines]
-            taken = [*whole, *(replace(own, after=theirs.after) for own, theirs in parts)]
-            if reason := await refusal(store, files, taken, proposal.author, deployment):
-                raise RefusedWrite(reason)
-            own = [*whole, *(own for own, _ in parts if own.deleted or own.before != own.after)]
-            refused = await apply(store, files, own, proposal.author, deployment, began=began)
-            edited = [each for _, each in parts if each.before != each.after and each.path not in refused]
-            author = Author("person", actor.user_id)
-            refused |= await apply(store, files, edited, author, deployment, began=began)
-        declined = await asyncio.to_thread(_declined, [each for each in wanted if each.path not in refused], taken, began.at)
-        over = {change.path for change in wanted} - refused.keys()
-        left = [change for change in proposal.changes if change.path not in over]
-        known = [*proposal.declined, *declined]
-        proposal = replace(proposal, changes=left, decided=sorted({*proposal.decided, *over}), declined=known)
+            parts = [
+                change.only(lines[change.path]) if change.path in lines else (change, replace(change, before=change.after))
+                for change in wanted
+            ]
+            taken = [replace(own, after=theirs.after) for own, theirs in parts]
+            await check(store, files, taken, proposal.author, deployment)
+            refused = await apply(store, files, (own for own, _ in parts), proposal.author, deployment, began=began)
+            edited = [theirs for _, theirs in parts if theirs.path not in refused]
+            refused |= await apply(store, files, edited, Author("person", actor.user_id), deployment, began=began)
+        over = [change for change in wanted if change.path not in refused]
+        declined = await asyncio.to_thread(_declined, over, taken, began.at)
+        proposal = replace(
+            proposal,
+            changes=[change for change in proposal.changes if change not in over],
+            decided=sorted({*proposal.decided, *(change.path for change in over)}),
+            declined=[*proposal.declined, *declined],
+        )
         await propose(store, actor, proposal, began)
-        old = [each.id for each in await proposals(store, actor, files) if not each.changes][:-_DECIDED_KEPT]
+        old = [each.id for each in known if not each.changes][:-_DECIDED_KEPT]
         await store.abatch([PutOp(namespaces.proposals(actor), each, None) for each in old])
         return refused
 

@@ -2,15 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import Item
 
 from lasting_memory import journal
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Author
-from lasting_memory.validation import RefusedWrite, before_write, stored_file, text_of
+from lasting_memory.validation import RefusedWrite, before_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +36,11 @@ class Changed:
         Raises `RefusedWrite` for what is no number of a line, or takes no text.
         """
         lines = self.lines()
-        if odd := [number for number in chosen if number >= len(lines)]:
-            raise RefusedWrite(f"{self.path} has {len(lines)} changed lines to choose from, and no number {odd[0]}.")
-        if odd := [number for number, text in chosen.items() if text is not None and lines[number][0] == "-"]:
-            raise RefusedWrite(f"Line {odd[0]} of {self.path} is taken out; it has no other text.")
+        for number, text in chosen.items():
+            if number >= len(lines):
+                raise RefusedWrite(f"{self.path} has {len(lines)} changed lines to choose from, and no number {number}.")
+            if text is not None and lines[number][0] == "-":
+                raise RefusedWrite(f"Line {number} of {self.path} is taken out; it has no other text.")
         before, after = list[str](), list[str]()
         for sign, text, number in self._walk():
             if sign == " " or (sign == "+") == (number in chosen or (number < 0 and bool(chosen))):
@@ -56,20 +55,15 @@ class Changed:
         """All lines of both texts in order: kept (" "), taken out and put in; and the number of the changed line that each goes
         with: a blank line's is that of the next line that changes with it, or of the last one.
         """
-        old, new, at = self.before.split("\n"), self.after.split("\n"), 0
-        rows, ahead, number = list[tuple[str, str]](), " ", -1
+        old, new, at, number = self.before.split("\n"), self.after.split("\n"), 0, 0
         for _, i, i_end, j, j_end in [*journal.edits(old, new), ("", len(old), len(old), 0, 0)]:
-            rows += [(" ", line) for line in old[at:i]]
-            rows += [("-", line) for line in old[i:i_end]] + [("+", line) for line in new[j:j_end]]
+            yield from ((" ", line, -1) for line in old[at:i])
+            for sign, lines in (("-", old[i:i_end]), ("+", new[j:j_end])):
+                last = number + sum(bool(line.strip()) for line in lines) - 1
+                for line in lines:
+                    yield sign, line, min(number, last)
+                    number += bool(line.strip())
             at = i_end
-        leads = list[bool]()
-        for sign, text in reversed(rows):
-            leads.append(ahead == sign)
-            ahead = sign if text.strip() or sign == " " else ahead
-        for (sign, text), is_leading in zip(rows, reversed(leads), strict=True):
-            is_line = sign != " " and bool(text.strip())
-            number += is_line
-            yield sign, text, number + (is_leading and not is_line)
 
     def merged(self, file: FileData | None, author: Author, deployment: Deployment) -> FileData | None:
         """A file with this change and others' changes since the batch began. Raises `RefusedWrite` as `before_write`."""
@@ -81,15 +75,9 @@ class Changed:
             before_write(deployment, self.path, None if gone else text, author)
         return None if gone else FileData(content=text, encoding="utf-8")
 
-    def merged_item(self, item: Item | None, author: Author, deployment: Deployment) -> Item | None:
-        """`merged` for a store's item."""
-        file, now = self.merged(stored_file(item) if item else None, author, deployment), datetime.now(UTC)
-        value = {**(item.value if item else {}), **(file or {})}
-        return Item(value=value, key=self.key, namespace=("changed",), created_at=now, updated_at=now) if file else None
 
-
-def changes(before: Mapping[str, Item], after: Mapping[str, Item]) -> list[Changed]:
-    """The differences between two states of the same files. What is not text stays as it is."""
+def changes(before: Mapping[str, FileData], after: Mapping[str, FileData]) -> list[Changed]:
+    """The differences between two states of the same files, by key. What is not text stays as it is."""
     old, new, changed = texts(before), texts(after), list[Changed]()
     for key in sorted(old | new):
         is_text = (key in old or key not in before) and (key in new or key not in after)
@@ -103,6 +91,6 @@ def diffs(changed: Iterable[Changed]) -> dict[str, str]:
     return {each.path: journal.cut(journal.diff(each.before, each.after)) for each in changed}
 
 
-def texts(items: Mapping[str, Item]) -> dict[str, str]:
+def texts(files: Mapping[str, FileData]) -> dict[str, str]:
     """The text of each file that has text, by key."""
-    return {key: text for key, item in items.items() if (text := text_of(item)) is not None}
+    return {key: file["content"] for key, file in files.items() if file["encoding"] == "utf-8"}

@@ -70,13 +70,6 @@ async def proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[Pr
     return sorted(known, key=lambda each: each.at)
 
 
-async def proposal_of(store: BaseStore, actor: Actor, files: Namespace, proposal_id: str) -> Proposal | None:
-    """A memory's proposal with this id, if there is one."""
-    item = await store.aget(namespaces.proposals(actor), proposal_id)
-    proposal = await asyncio.to_thread(_read, item) if item else None
-    return proposal if proposal and proposal.memory == files[-1] else None
-
-
 def _read(item: Item) -> Proposal | None:
     try:
         return _PROPOSALS.validate_python(item.value)
