@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
 
-from lasting_memory import journal, recall
+from lasting_memory import recall
 from lasting_memory.files.changes import Changed
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 
@@ -22,7 +22,6 @@ Key = tuple[str, ...]  # a line's words, whatever stands between them
 _JOINED, _ADDED = 4, 8
 # A fact is compared with so many lines, those with its rarest words. This bounds the time.
 _CANDIDATES = 32
-_ROUNDING = 1e-9
 # A fact's source (date and thread) at its end, which may change.
 _SOURCE = re.compile(r"\((?:\d{4}-\d\d-\d\d,? thread [\w.-]{1,64}[;,]? ?){1,9}\)")
 _WORD = re.compile(r"[^\W_]+")
@@ -63,36 +62,35 @@ class Standing:
     def __init__(
         self, facts: Mapping[Key, str], language: str | None = None, rules: Consolidation = DEFAULT_CONSOLIDATION
     ) -> None:
-        self.facts, self._rules = facts, rules
-        self._language = language or language_of(facts)
+        self.facts, self.language = facts, language or recall.language("\n".join(facts.values()))
+        self._share = rules.fact_words_kept - 1e-9
 
     def lost(self, before: Mapping[Key, str], given_up: Collection[Key]) -> list[str]:
         """The facts of a file that are neither kept nor given up. Blocks for about a second per 256 KiB."""
         gone = before.keys() - self.facts.keys() - {*given_up}
-        if not gone:
-            return []
-        words = Standing(before, self._language).words
+        words = Standing(before, self.language).words if gone else {}
         weights = weights_of(words.values())
-        return [line for key, line in before.items() if key in gone and not any(self.keeping(words[key], weights))]
+        return [before[key] for key in words if key in gone and not any(self.keeping(words[key], weights))]
 
     def keeping(self, fact: frozenset[str], weights: Mapping[str, float]) -> Iterator[Key]:
         """The lines that have all of a fact's numbers and enough of its words, weighted by their rarity."""
-        weight = _weight(fact, weights)
-        needed = self._rules.fact_words_kept * sum(weight.values()) - _ROUNDING
-        numbers = _numbers(fact)
         places = sorted((self._by_word[word] for word in fact if word in self._by_word), key=len)
         for key in islice(dict.fromkeys(chain.from_iterable(places)), _CANDIDATES):
-            stems = self.words[key]
-            kept = fact & (stems | frozenset(key))
-            short = len(stems) <= _JOINED * len(fact) + _ADDED
-            if short and numbers <= kept and sum(weight[word] for word in kept) >= needed:
+            short = len(self.words[key]) <= _JOINED * len(fact) + _ADDED
+            if short and self.has(fact, self.words[key] | frozenset(key), weights):
                 yield key
+
+    def has(self, fact: frozenset[str], words: Collection[str], weights: Mapping[str, float]) -> bool:
+        """Whether these words are enough of a fact's, with all of its numbers."""
+        there = {word for word in fact if word in words}
+        needed = self._share * sum(weights[word] for word in fact)
+        return sum(weights[word] for word in there) >= needed and _numbers(fact) <= there
 
     @cached_property
     def words(self) -> dict[Key, frozenset[str]]:
         """The stems of each line without stop words; all words of one that has no others."""
         lines = {key: _SOURCE.sub(" ", line) for key, line in self.facts.items()}
-        return {key: frozenset(recall.stems(line, self._language) or key) for key, line in lines.items()}
+        return {key: frozenset(recall.stems(line, self.language) or key) for key, line in lines.items()}
 
     @cached_property
     def _by_word(self) -> Mapping[str, list[Key]]:
@@ -105,24 +103,15 @@ class Standing:
         return by_word
 
 
-def _weight(words: Collection[str], weights: Mapping[str, float]) -> Mapping[str, float]:
-    """The weight of each of these words; all alike, if none has any."""
-    return {word: weights[word] for word in words} if any(weights[word] for word in words) else dict.fromkeys(words, 1.0)
-
-
 def _numbers(words: Iterable[str]) -> set[str]:
     return {word for word in words if any(map(str.isdigit, word))}
-
-
-def language_of(facts: Mapping[Key, str]) -> str:
-    return recall.language("\n".join(facts.values()))
 
 
 def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
     """The weight of each word by its rarity among these facts; a word of none of them weighs as one of a single fact."""
     frequency = Counter(word for distinct in facts for word in distinct)
-    rarest = math.log(max(len(facts), 1))
-    return defaultdict(lambda: rarest, {word: math.log(len(facts) / count) for word, count in frequency.items()})
+    rarest = math.log(len(facts) + 1)
+    return defaultdict(lambda: rarest, {word: rarest - math.log(count) for word, count in frequency.items()})
 
 
 def _key(line: str) -> Key:
@@ -148,15 +137,16 @@ def _fields(text: str) -> str:
 
 
 def differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dict[Key, str]]:
-    """The facts that only the first text has, and those that only the second has."""
+    """The facts that only the first text has, and those that only the second has. Blocks."""
     if not path.endswith(".json"):
-        old, new = journal.lines_of(before), journal.lines_of(after)
-        changed = journal.edits(old, new)
-        before = "\n".join(line for _, i, i_end, _, _ in changed for line in old[i:i_end])
-        after = "\n".join(line for _, _, _, j, j_end in changed for line in new[j:j_end])
+        old, new = before.split("\n"), after.split("\n")
+        known, now = {*old}, {*new}
+        before, after = "\n".join(line for line in old if line not in now), "\n".join(line for line in new if line not in known)
     removed, added = facts_of([(path, before)]), facts_of([(path, after)])
-    only = removed.keys() ^ added.keys()
-    return {key: removed[key] for key in removed if key in only}, {key: added[key] for key in added if key in only}
+    return (
+        {key: line for key, line in removed.items() if key not in added},
+        {key: line for key, line in added.items() if key not in removed},
+    )
 
 
 def added_facts(change: Changed) -> dict[Key, str]:
@@ -206,21 +196,18 @@ def invented(
 
     The names of the changed files, and of a profile's fields, count as said. Blocks.
     """
-    known = facts_of(source)
-    language = language_of(known)
-    weights = weights_of(Standing(known, language).words.values())
+    known = Standing(facts_of(source), rules=rules)
+    weights = weights_of(known.words.values())
     said = [*chain.from_iterable(source), *(change.path for change in changed)]
     fields = [_fields(change.after) for change in changed if change.key.endswith(".json")]
     said += [line.partition(":")[0] for text in fields for line in text.splitlines()]
-    there = {word for text in said for word in (*recall.stems(text, language), *_WORD.findall(_normal(text)))}
+    there = {word for text in said for word in (*recall.stems(text, known.language), *_WORD.findall(_normal(text)))}
     found = dict[str, dict[Key, str]]()
     for change in changed:
         new = added_facts(change)
-        for key, words in Standing(new, language).words.items():
-            weight = _weight(words, weights)
-            kept = sum(of for word, of in weight.items() if word in there)
+        for key, words in Standing(new, known.language).words.items():
             names = {_normal(word) for word in _WORD.findall(_SOURCE.sub("", new[key]))[1:] if word[0].isupper()}
-            if not _numbers(words) | names <= there or kept < rules.fact_words_kept * sum(weight.values()) - _ROUNDING:
+            if not (names <= there and known.has(words, there, weights)):
                 found.setdefault(change.path, {})[key] = new[key]
     return found
 

@@ -5,9 +5,11 @@ says it again later. The journal knows who removed what and when, the platform's
 kept for this. A line that fell out of its file's history is no longer known as taken back.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from langchain_core.messages import HumanMessage, convert_to_messages
@@ -15,15 +17,7 @@ from langgraph_sdk.client import RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import journal
-from lasting_memory.consolidation.guard import (
-    Key,
-    Standing,
-    added_facts,
-    differences,
-    facts_of,
-    language_of,
-    weights_of,
-)
+from lasting_memory.consolidation.guard import Key, Standing, added_facts, differences, facts_of, weights_of
 from lasting_memory.files.changes import Changed
 from lasting_memory.files.proposals import Dated
 from lasting_memory.journal import Revision, edits
@@ -72,80 +66,61 @@ def returning(
     `now` has the texts of the present files, by key; `said` what the person said since.
     """
     present = facts_of((f"/memories{key}", text) for key, text in now.items())
-    gone = {key: each for key, each in taken.items() if key not in present}
-    new = {change.path: added_facts(change) for change in changes}
-    if not gone or not any(new.values()):
+    gone = {key: each.text for key, each in taken.items() if key not in present}
+    new = {change.path: lines for change in changes if (lines := added_facts(change))}
+    if not gone or not new:
         return {}
-    judge = _Judge(gone, present, said, rules)
-    found = {path: dict(judge.returning(lines)) for path, lines in new.items()}
-    return {path: lines for path, lines in found.items() if lines}
+    language = Standing({**present, **gone}).language
+    facts, memory = Standing(gone, language, rules).words, Standing(present, language, rules)
+    weights = weights_of([*facts.values(), *memory.words.values()])
+
+    @cache
+    def said_after(at: str) -> Standing:
+        return Standing(_sentences(each.text for each in said if each.at > at), language, rules)
+
+    def is_back(key: Key, says: frozenset[str], *, as_it_was: bool) -> bool:
+        fact = facts[key]
+        instead = (memory.words[line] for line in memory.keeping(fact, weights))
+        if not as_it_was and any(line - fact <= says and not (fact - line) & says for line in instead):
+            return False  # it says what memory says instead (`green tea` for `tea`), or more
+        again, adds = said_after(taken[key].at), says - fact
+        if any(again.keeping(fact, weights)) or any(again.keeping(says, weights)):
+            return False
+        return not (adds and fact - says and any(adds <= sentence for sentence in again.words.values()))
+
+    found = dict[str, dict[Key, Dated]]()
+    for path, lines in new.items():
+        written = Standing(lines, language, rules)
+        for key in gone:
+            for line in written.keeping(facts[key], weights):
+                if is_back(key, written.words[line], as_it_was=line == key):
+                    found.setdefault(path, {})[line] = taken[key]
+    return found
 
 
-class _Judge:
-    """Tells which lines bring back what was taken back, by the words of lines, weighted by how rare they are in memory."""
-
-    def __init__(
-        self, gone: Mapping[Key, Dated], present: Mapping[Key, str], said: Sequence[Dated], rules: Consolidation
-    ) -> None:
-        lines = {key: each.text for key, each in gone.items()}
-        self._gone, self._language, self._rules = gone, language_of({**present, **lines}), rules
-        again, self._said_at = dict[Key, str](), dict[Key, str]()
-        for text, at in said:
-            sentences = _sentences(text)
-            again |= sentences
-            self._said_at |= {key: max(at, self._said_at.get(key, "")) for key in sentences}
-        taken, self._memory, self._said = (Standing(of, self._language, rules) for of in (lines, present, again))
-        self._words = taken.words
-        self._weights = weights_of([*self._words.values(), *self._memory.words.values()])
-
-    def returning(self, lines: Mapping[Key, str]) -> Iterator[tuple[Key, Dated]]:
-        """The lines that bring something back, and what."""
-        written = Standing(lines, self._language, self._rules)
-        for key, each in self._gone.items():
-            for line in written.keeping(self._words[key], self._weights):
-                says = written.words[line]
-                if not (line != key and self._follows_memory(key, says)) and not self._is_said_again(key, says):
-                    yield line, each
-
-    def _follows_memory(self, key: Key, says: frozenset[str]) -> bool:
-        """Whether a line says what memory says instead (`green tea` for `tea`), or more, without a word that was taken out."""
-        gone = self._words[key]
-        instead = (self._memory.words[other] for other in self._memory.keeping(gone, self._weights))
-        return any(other - gone <= says and not (gone - other) & says for other in instead)
-
-    def _is_said_again(self, key: Key, says: frozenset[str]) -> bool:
-        """Whether the person said the fact, the line, or what it adds to the fact, later."""
-        gone, adds = self._words[key], says - self._words[key]
-        repeats = {*self._said.keeping(gone, self._weights), *self._said.keeping(says, self._weights)}
-        repeats |= {sentence for sentence, words in self._said.words.items() if adds and gone - says and adds <= words}
-        return any(self._said_at[sentence] > self._gone[key].at for sentence in repeats)
-
-
-def _sentences(text: str) -> dict[Key, str]:
-    """A message as sentences, each on a line of its own."""
-    for end in ".!?;":
-        text = text.replace(f"{end} ", f"{end}\n")
-    return facts_of([("", text)])
+def _sentences(texts: Iterable[str]) -> dict[Key, str]:
+    """Messages as sentences, each on a line of its own."""
+    return facts_of(("", re.sub(r"([.!?;]) ", r"\1\n", text)) for text in texts)
 
 
 def without(changes: Sequence[Changed], brought: Mapping[str, Collection[Key]]) -> list[Changed]:
-    """The changes without these new lines, by path. What such a line replaced stays; of a JSON file nothing changes. Blocks."""
-    kept, cleaned = [change for change in changes if change.path not in brought], list[Changed]()
+    """The changes without these lines, by path. What such a line replaced stays; of a JSON file nothing changes. Blocks."""
+    cleaned = list[Changed]()
     for change in changes:
-        if change.path in brought and not change.path.endswith(".json"):
-            cleaned += [replace(change, after=_without(change, brought[change.path]), deleted=False)]
-    return kept + [change for change in cleaned if change.after != change.before]
+        if change.path not in brought:
+            cleaned.append(change)
+        elif not change.path.endswith(".json") and (after := _without(change, brought[change.path])) != change.before:
+            cleaned.append(replace(change, after=after, deleted=False))
+    return cleaned
 
 
 def _without(change: Changed, brought: Collection[Key]) -> str:
-    old, new = change.before.split("\n"), change.after.split("\n")
-    result, at = list[str](), 0
+    old, new, result, at = change.before.split("\n"), change.after.split("\n"), list[str](), 0
     for _, i, i_end, j, j_end in edits(old, new):
-        result += old[at:i]
         lines = [line for line in new[j:j_end] if not facts_of([(change.path, line)]).keys() & brought]
-        if len(lines) < j_end - j:
-            result += [line for line in old[i:i_end] if line not in lines]
-        result, at = [*result, *lines], i_end
+        replaced = old[i:i_end] if len(lines) < j_end - j else []
+        result += [*old[at:i], *(line for line in replaced if line not in lines), *lines]
+        at = i_end
     text = "\n".join([*result, *old[at:]])
     return text if facts_of([(change.path, text)]) or change.before else ""
 
