@@ -28,8 +28,10 @@ FILE = "/memories/preferences.md"
 _DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("offline.yaml").read_text("utf-8"))
 _LEAD, _GERMAN = (re.compile(_DATA[name], re.IGNORECASE) for name in ("lead", "german"))
 _LINE = re.compile(r"^(?![#\[])(?:\s*(?:[-*+]|\d+\.) )?(.*\w.*)$")
-# What is not done where nothing can be written, and what is not known in a temporary conversation.
-_WRITES, _READS = {"remember", "name", "correct", "noted", "forget"}, {"known", "about", "recall", "ask"}
+# Acts that tell a fact.
+_TOLD = {"remember", "name", "noted"}
+# In the prompt: a policy without its path, a skill with what it is for.
+_SHOWN = {"policies": r"(?s)\n## /policies/\S+\n+(.+?)(?=\n+## /policies/|\Z)", "skills": r"(?m)^- \*\*.+"}
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -37,8 +39,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(slots.replace("'", "['\u2019]"), re.IGNORECASE)
 
 
-_HEAR = [(do, _compiled(pattern)) for do, patterns in _DATA["hear"].items() for pattern in patterns]
-_SHOWN = {name: re.compile(_DATA["shown"][name]) for name in ("policies", "skills")}
+_HEAR = {do: [_compiled(pattern) for pattern in patterns] for do, patterns in _DATA["hear"].items()}
 
 
 class OfflineModel(BaseChatModel):
@@ -94,9 +95,6 @@ class Turn:
         self.blocks = dict(re.findall(r"<(memory|policies|skills|temporary)>(.*?)</\1>", prompt, re.DOTALL))
         self.known = [*_known(self.blocks.get("memory", ""))]
         self.calls, self.then = list[Any](), list[tuple[str, str]]()
-        temporary = "temporary" in self.blocks and "memory" not in self.blocks
-        # Why nothing can be written, or "".
-        self.closed = "temporary" if temporary else "" if "append_memory" in tools else "read_only"
 
     def text(self, name: str, **slots: str) -> str:
         return str(_DATA["answers"][name][self.lang]).format_map(slots)
@@ -109,58 +107,51 @@ class Turn:
 
     def read(self) -> None:
         """Take the message sentence by sentence."""
-        does: dict[str, Any] = {"forget": self.forget, "ask": self.look_up}
-        does |= dict.fromkeys(("known", "policies", "skills"), self.show) | dict.fromkeys(("recall", "about"), self.search)
-        does |= dict.fromkeys(("remember", "name", "correct"), self.save)
+        if "temporary" in self.blocks and "memory" not in self.blocks:
+            self.say("temporary")
+            return
         for do, what in hear(self.asked):
-            if self.closed and (do in _WRITES or (self.closed == "temporary" and do in _READS)):
-                self.say(self.closed)
-            elif act := does.get(do):
-                act(do, what)
-            else:
-                self.say(do)
+            match do:
+                case "remember" | "name":
+                    self.save(do, what)
+                case "forget":
+                    self.forget(what)
+                case "recall":
+                    self.say("no_recall", what, "search_past_conversations", query=what)
+                case "about":
+                    self.say("about", tool="search_memories", query=what)
+                case "known" | "policies" | "skills":
+                    found = re.findall(_SHOWN[do], self.blocks.get(do, "")) if do in _SHOWN else _listed(self.known)
+                    self.say(do if found else f"no_{do}", "\n".join(found))
+                case "ask":
+                    words = content(what)
+                    found = _listed(one for one in self.known if words and 2 * len(words & content(one.text)) >= len(words))
+                    self.say("ask" if found else "unknown", "\n".join(found))
+                case _:
+                    self.say(do)
         if not self.then:
             self.say("too_long" if len(self.asked) > MAX_CHARS else "not_understood")
 
-    def show(self, do: str, _: str) -> None:
-        """List what is remembered, or a block of the prompt."""
-        found = _listed(self.known) if do == "known" else "\n".join(_SHOWN[do].findall(self.blocks.get(do, "")))
-        self.say(do if found else f"no_{do}", found)
-
     def save(self, do: str, what: str) -> None:
-        """Have a line written, in place of the one that begins alike if it corrects that; or the profile's name."""
-        alike = [one for one in self.known if one.path != PROFILE_PATH and plain(one.text)[:2] == plain(what)[:2]]
+        """Have the profile's name written, or a line."""
         if do == "name" and "save_profile" in self.tools:
-            name = next(match["name"] for of, pattern in _HEAR if of == do and (match := pattern.fullmatch(what)))
+            name = next(match["name"] for pattern in _HEAR["name"] if (match := pattern.fullmatch(what)))
             self.say("name", name, "save_profile", profile={"name": name})
+        elif "append_memory" not in self.tools:
+            self.say("read_only")
         elif plain(what) in [plain(one.text) for one in self.known]:
             self.say("already", what)
-        elif do == "correct" and len(alike) == 1:
-            (path, old), begin = alike[0][1:3], "\n" * alike[0].old.startswith("\n")
-            self.say("remembered", what, "edit_file", file_path=path, old_string=old, new_string=f"{begin}- {what}")
         else:
             self.say("remembered", what, "append_memory", path=FILE, text=f"- {what}")
 
-    def forget(self, _: str, what: str) -> None:
+    def forget(self, what: str) -> None:
         """Take out the one line, or the one field, that is meant."""
         meant = [one for one in self.known if content(what) and _has(one.text, what)]
         if len(meant) == 1:
             text, path, old, without = meant[0]
             self.say("forgotten", text, "edit_file", file_path=path, old_string=old, new_string=without)
         else:
-            self.say("several" if meant else "not_known", _listed(meant) or what)
-
-    def search(self, do: str, what: str) -> None:
-        tool = {"recall": "search_past_conversations", "about": "search_memories"}[do]
-        self.say(f"no_{do}", what, tool if tool in self.tools else "", query=what)
-
-    def look_up(self, _: str, what: str) -> None:
-        """List what is remembered with the most words of a question, if these are half of its words."""
-        words = content(what)
-        scores = {one: len(words & content(one.text)) for one in self.known}
-        best = max([*scores.values(), len(words) / 2, 1])
-        found = [one for one, score in scores.items() if score == best]
-        self.say("ask" if found else "unknown", _listed(found[:5]))
+            self.say("several" if meant else "not_known", "\n".join(_listed(meant)) or what)
 
     def told(self, text: str, call: Any, result: str) -> str:
         """What to say once the tool has answered. Nothing is said to be written that was refused."""
@@ -168,8 +159,7 @@ class Turn:
             case {"name": "search_past_conversations", "args": {"query": what}}:
                 return self.talked(what, result) or text
             case {"name": "search_memories"}:
-                found = re.findall(r"(?m)^(/memories/\S+)\n(.+)", result)
-                return self.text("about", said="\n\n".join(map(": ".join, found))) if found else text
+                return f"{text}\n\n{result}"
             case {"name": _} if not result.startswith(("Added to", "Saved", "Successfully")):
                 why = "paused" if PAUSED in result else "waits" if WAITS in result else "refused"
                 return self.text(why, said=result.removeprefix("Error: ")[:300] or "...")
@@ -178,12 +168,11 @@ class Turn:
     def talked(self, what: str, result: str) -> str:
         """What the person said about it in the conversations found, but questions."""
         date, found = "", dict[str, str]()
-        for began, turn in re.findall(r"(?m)^(\d{4}-\d\d-\d\d) thread_id=|^ +\d+\. user: (.+)", result):
+        for began, said in re.findall(r"(?m)^(\d{4}-\d\d-\d\d) thread_id=|^ +\d+\. user: (.+[^?\s])\s*$", result):
             date = began or date
-            for do, text in hear(turn):
-                if do in _WRITES - {"forget"} and content(what) & content(text):
-                    found.setdefault(text, date)
-        return "\n\n".join(self.text("recall", date=found[text], said=text) for text in [*found][:5])
+            if content(what) & content(said):
+                found.setdefault(said.rstrip("."), date)
+        return "\n\n".join(self.text("recall", date=found[said], said=said) for said in [*found][:5])
 
 
 def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
@@ -215,7 +204,7 @@ def _facts(said: Iterable[str]) -> list[str]:
     for do, what in (act for text in said for act in hear(text)):
         if do == "forget":
             facts = [fact for fact in facts if not _has(fact, what)]
-        elif do in _WRITES:
+        elif do in _TOLD:
             facts.append(what)
     return facts
 
@@ -241,7 +230,8 @@ def hear(text: str) -> list[tuple[str, str]]:
 def _heard(line: str) -> tuple[str, str]:
     bare = line.rstrip(".!?\u2026 ")
     forms = dict.fromkeys((bare, _LEAD.sub("", bare), line))
-    matches = ((do, pattern.fullmatch(form), form) for do, pattern in _HEAR for form in forms)
+    patterns = ((do, pattern) for do, patterns in _HEAR.items() for pattern in patterns)
+    matches = ((do, pattern.fullmatch(form), form) for do, pattern in patterns for form in forms)
     return next(((do, match.groupdict().get("what", form)) for do, match, form in matches if match), ("not_understood", bare))
 
 
@@ -267,8 +257,8 @@ def _lines(text: str) -> list[str]:
     return [" ".join(match[1].split()) for line in text.split("\n") if (match := _LINE.match(line))]
 
 
-def _listed(known: Iterable[Known]) -> str:
-    return "\n".join(f"- {one.text}" for one in known)
+def _listed(known: Iterable[Known]) -> list[str]:
+    return [f"- {one.text}" for one in known]
 
 
 def _has(line: str, words: str) -> bool:
