@@ -7,7 +7,8 @@ from typing import Any
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.scripted_anthropic import ToolCall
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
+from tests.consolidation.runs import AGAIN, READY, TASK
 
 READ = ToolCall("search_recent_conversations", {})
 
@@ -69,3 +70,10 @@ async def rehearsed(client: LangGraphClient) -> dict[str, Any]:
     answer = await client.http.client.post("/memory/consolidate", params={"dry_run": "true"}, timeout=60)
     report: dict[str, Any] = answer.raise_for_status().json()
     return report
+
+
+async def consolidate(client: LangGraphClient, model: ScriptedAnthropic, *calls: ToolCall, **context: Any) -> str:
+    """A consolidation whose model makes these calls, also when it is told that they were refused. Its last message."""
+    for words in (AGAIN, TASK):
+        model.script(words, list(calls), READY)
+    return await go(client, context=context or None)

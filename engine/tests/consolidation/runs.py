@@ -12,6 +12,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
 from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory.consolidation.proposals import decide
 from lasting_memory.files.proposals import Dated
 from lasting_memory.limits import Consolidation
 from lasting_memory.people import identity, namespaces
@@ -26,7 +27,7 @@ from tests.conftest import BuildGraph
 ALICE = identity.Actor("alice", "acme")
 FILES = deployed().memory.namespace(ALICE, AGENT)
 TASK = "Conversations with something new"
-AGAIN = "was taken back"
+AGAIN = "What you wrote was taken back"
 READY = [Text("done")]
 # A turn after which a batch has no room for another such.
 A_BATCH = "x" * 40_000
@@ -107,10 +108,6 @@ async def consolidated(store: BaseStore) -> set[str]:
     return {item.key for item in await store.asearch(namespaces.positions(ALICE), limit=100) if item.value["seen"]}
 
 
-async def everything(store: BaseStore) -> set[str]:
-    return {repr((item.namespace, item.key, item.value)) for item in await store.asearch((), limit=1000)}
-
-
 async def remembered(store: BaseStore, content: str, key: str = "/topics/food.md") -> None:
     await store.aput(FILES, key, {**create_file_data(content)})
 
@@ -128,3 +125,9 @@ async def write(store: BaseStore, key: str, line: str) -> None:
         return FileData(content=f"{file['content'] if file else ''}{line}\n", encoding="utf-8")
 
     await journal.change(store, FILES, key, added, Author("person", "alice"))
+
+
+async def decided(store: BaseStore, proposal: object, **how: Any) -> dict[str, str]:
+    """She decides about a proposal of this id."""
+    how = {"paths": None, "began": journal.began_now(ALICE), "deployment": deployed(), **how}
+    return await decide(store, ALICE, FILES, str(proposal), **how)

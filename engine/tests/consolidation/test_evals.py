@@ -23,6 +23,7 @@ from lasting_memory.testing.evals.summary import Result, table
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import model_env
+from tests.consolidation.runs import READY, append
 
 CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}
@@ -64,24 +65,16 @@ BAD = BY_NAME["a password"]
 
 
 def keep_everything(body: Body) -> Reply:
-    """A model that reads, then writes down all that it read."""
-    results = tool_results(body)
-    if not results:
-        return [ToolCall("search_recent_conversations", {})]
-    text = "\n".join(line.partition(": ")[2] for line in results[0].splitlines())
-    return (
-        [ToolCall("append_memory", {"path": "/memories/topics/all.md", "text": text})] if "password" in text else [Text("ok")]
-    )
+    """A model that writes down all that it is shown."""
+    text = "\n".join(line.partition(": ")[2] for line in tool_results(body)[0].splitlines())
+    return [append(text, "/memories/topics/all.md")] if "password" in text else READY
 
 
 def answer_well(body: Body) -> Reply:
-    """A model that reads, then writes the files of a good answer to `GOOD`."""
-    results = tool_results(body)
-    if not results:
-        return [ToolCall("search_recent_conversations", {})]
-    match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", results[0])
+    """A model that writes the files of a good answer to `GOOD`."""
+    match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", tool_results(body)[0])
     if not match:
-        return [Text("done")]
+        return READY
     files = GOOD.answer([Thread(match[0], datetime.now(UTC).date().isoformat())])
     return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
 
@@ -160,7 +153,7 @@ async def test_memory_is_tidied_and_judged(server: DevServer, model: ScriptedAnt
     double = ToolCall("forget_lines", {"path": "/memories/preferences.md", "reason": "outdated", "because": "said above",
         "lines": ["- Keep answers short"]})  # fmt: skip
     files = [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in case.right.items()]
-    model.script("Tidy this person's memory", [over, double, *files], [Text("done")])
+    model.script("Tidy this person's memory", [over, double, *files], READY)
     outcome = await run_case(server, case)
     assert case.problems(outcome.files, outcome.threads) == []
 

@@ -1,9 +1,8 @@
 """Which facts a consolidation may take from memory: judged by what a reader still finds there, line by line."""
 
-import base64
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 from deepagents.backends.utils import create_file_data
 
 from lasting_memory.consolidation.guard import objections
-from lasting_memory.files.changes import Changed, changes, diffs
+from lasting_memory.files.changes import Changed, changes
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases
-from lasting_memory.validation import MAX_FILE_BYTES, RefusedWrite
+from lasting_memory.validation import MAX_FILE_BYTES
 
-AUTHOR = Author("consolidation", "alice")
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
 FACTS = [
     "Likes fennel in soup", "Has a dog called Rufus", "Lives near the river in Lyon", "The Kestrel launch is on 3 May 2027",
@@ -29,12 +27,9 @@ BEFORE = "# Facts\n\n" + "\n".join(LINES) + "\n"
 BODY = "\n".join(LINES)
 
 
-def objection(changed: Changed, given_up: Sequence[str]) -> str | None:
-    return objections([changed], {changed.path: given_up})
-
-
 def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md") -> str | None:
-    return objection(Changed(key, before, after), [*given_up])
+    changed = Changed(key, before, after)
+    return objections([changed], {changed.path: given_up})
 
 
 def tags(text: str) -> str:
@@ -43,39 +38,19 @@ def tags(text: str) -> str:
 
 
 GONE = {
-    "junk of the same length": "# Facts\n\n" + "\n".join("x" * len(line) for line in LINES),
     "junk of the same shape": "\n".join(f"- Lorem ipsum dolor sit {number} {SOURCE}" for number in range(10)),
     "words that all have in common": "\n".join(f"- Something about it {SOURCE}" for _ in LINES),
     "a comment": f"<!--\n{BODY}\n-->",
-    "a comment on each line": "\n".join(f"- <!-- {fact} -->" for fact in FACTS),
     "a comment that does not end": f"<!--\n{BODY}",
-    "a comment in a code block": f"```\n<!--\n{BODY}\n-->\n```",
-    "a declaration": f"<!DOCTYPE\n{BODY}>",
-    "an instruction": f"<?x\n{BODY}\n?>",
     "a code block": f"```\n{BODY}\n```",
-    "a code block that looks closed": f"````md\n```\n{BODY}\n```\n````",
-    "a code block of tildes that does not end": f"~~~\n{BODY}",
-    "a code block in a list": f"- ```\n{BODY}",
     "a folded part": f"<details>\n<summary>x</summary>\n{BODY}\n</details>",
-    "a folded part that does not end": f"- x <details>\n\n{BODY}",
-    "a folded part right behind a word": f"- x<details>\n{BODY}",
-    "a folded part in a folded part": f"<details><details>\n</details>\n{BODY}\n</details>",
-    "a folded part with a fence before its end": f"<details>\n```\n</details>x\n{tags(BODY)}",
-    "a template": f"<TEMPLATE>\n{BODY}\n</TEMPLATE>",
-    "an element of another name": f"<x-y>\n{BODY}\n</x-y>",
-    "a hidden element": f"<div hidden>\n{BODY}\n</div>",
     "a hidden element over two lines": f"<div\nhidden>\n{BODY}\n</div>",
-    "white on white": "\n".join(f'- <span style="color: white">{fact}</span>' for fact in FACTS),
-    "an attribute with brackets in it": f'<div title="<" hidden>\n{BODY}\n</div>',
     "front matter": f"---\n{BODY}\n---\n",
     "link definitions": "\n".join(f"[//]: # ({fact})" for fact in FACTS),
-    "link targets": "\n".join(f"- [x](<{fact}>)" for fact in FACTS),
     "images": "\n".join(f"- ![{fact}](x.png)" for fact in FACTS),
-    "base64": base64.b64encode(BODY.encode()).decode(),
     "letters turned round": BODY[::-1],
     "characters without a width": "\n".join("- " + "\u200b".join(fact) for fact in FACTS),
     "characters that are not shown": "\n".join(f"- {tags(fact)}" for fact in FACTS),
-    "another direction": "\n".join(f"- \u202e{fact}" for fact in FACTS),
     "letters that look alike": BODY.translate(dict(zip(map(ord, "aeo"), "\u0430\u0435\u043e", strict=True))),
     "headings": "\n".join(f"# {fact}" for fact in FACTS),
     "one line of all words": " ".join(LINES),
@@ -103,12 +78,9 @@ def test_a_new_line_is_plain_text(line: str) -> None:
 
 
 KEPT = {
-    "as they are": BEFORE,
     "another order": "\n".join(reversed(LINES)),
     "other bullets, emphasis and spaces": "\n".join(f"  *  **{fact}**  {SOURCE}" for fact in FACTS),
-    "numbers before them": "\n".join(f"{number}. {line[2:]}" for number, line in enumerate(LINES)),
     "a table": "| fact |\n|---|\n" + "\n".join(f"| {fact} |" for fact in FACTS),
-    "headings between them": "\n".join(f"## {number}\n\n{line}" for number, line in enumerate(LINES)),
     "without their sources": "\n".join(FACTS),
     "two on a line": "\n".join(f"{one}; {two.lower()} {SOURCE}" for one, two in zip(FACTS[::2], FACTS[1::2], strict=True)),
     "a date added": "\n".join(f"{line} and still so in 2027" for line in LINES),
@@ -196,16 +168,6 @@ def test_a_line_is_given_up_by_its_words(given: str) -> None:
     assert judged(f"{LINES[1]}\n", "", "Has a dog")
 
 
-HIDDEN = "# Notes\n\n- seen\n\n```\nfennel soup\nbee hives\nviola\n```\n"
-
-
-def test_what_was_hidden_already_may_stay_hidden_but_not_go() -> None:
-    assert judged(HIDDEN, f"{HIDDEN}- new\n") is None
-    assert judged(HIDDEN, HIDDEN.replace("# Notes\n\n", "# Notes\n\n- new\n")) is None
-    assert judged(HIDDEN, HIDDEN.replace("```\n", "")) is None
-    assert "would lose 3 lines" in (judged(HIDDEN, "# Notes\n\n- seen\n\n```\ndolor sit\nlorem\n```\n") or "")
-
-
 def test_a_profile_is_judged_by_its_fields_however_it_is_laid_out() -> None:
     profile: dict[str, Any] = {"name": "Omar", "role": "support engineer", "timezone": "Africa/Cairo", "units": "metric"}
     one_line, laid_out = json.dumps(profile), json.dumps(profile, indent=2)
@@ -230,100 +192,61 @@ def test_a_good_answer_of_the_quality_set_may_stand(case: Case) -> None:
     assert objections(changed, {change.path: change.before.splitlines() for change in changed}) is None
 
 
-def hostile() -> dict[str, tuple[str, str]]:
+def hostile() -> Iterator[tuple[str, str]]:
     """Pairs of texts of the greatest size, as long to compare as we could make them."""
     random, size = Random(7), MAX_FILE_BYTES
 
     def cut(text: str) -> str:
         return text.encode()[:size].decode(errors="ignore")
 
-    few = [cut("\n".join(" ".join(random.choices("abcdefghijklmnop", k=5)) for _ in range(30_000))) for _ in range(2)]
-    many = [
-        cut("\n".join(f"w{random.randrange(9999)} w{random.randrange(9999)} x y z" for _ in range(30_000))) for _ in range(2)
-    ]
-    short = [cut("\n".join(f"{letter}{number}" for number in range(60_000))) for letter in "ab"]
-    long = [cut(" ".join(f"{letter}{number} common" for number in range(60_000))) for letter in "ab"]
-    shapes = {
-        "few words": few,
-        "many words": many,
-        "short lines": short,
-        "one line": long,
-        "no spaces": ["東京都に住む" * 14_000, "京都府に住む" * 14_000],
-    }
-    repeated = [
-        *("<a ", "<a\n", "<a b='", "</", "<!--", "<!-- -->", "<?", "![", "](", "[](", "[x]:\n", "<details>", "</details>"),
-        *("`", "`<!--", "```\n", "~~~ \n", "---\n", "\n---", "- ", " ", ">", '{"a":', "[", "\u202e", "\ufdfa"),
-        *("(2026-03-02, thread x", "(2026-03-02, thread x;"),
-    ]
-    pairs = {name: (one, two) for name, (one, two) in shapes.items()}
-    return pairs | {text: (cut("- fact\n" + text * size), cut(text * size)) for text in repeated}
+    for words in ("abcdefghijklmnop", [f"w{number}" for number in range(9_999)]):
+        one, two = (cut("\n".join(" ".join(random.choices(words, k=5)) for _ in range(30_000))) for _ in range(2))
+        yield one, two
+    for end in ("\n", " common "):
+        yield cut(end.join(f"a{number}" for number in range(60_000))), cut(end.join(f"b{number}" for number in range(60_000)))
+    yield "東京都に住む" * 14_000, "京都府に住む" * 14_000
+    for text in ("<a ", "<a b='", "<!--", "<!-- -->", "![", "](", "[x]:\n", "<details>", "`", "```\n", "---\n", ">", "\u202e",
+                 "(2026-03-02, thread x", "(2026-03-02, thread x;"):  # fmt: skip
+        yield cut("- fact\n" + text * size), cut(text * size)
 
 
 @pytest.mark.proof
 def test_no_text_takes_long() -> None:
-    for name, (before, after) in hostile().items():
+    for before, after in hostile():
         started = time.process_time()
         for pair in ((before, after), (before, before + "x"), (before, "")):
             judged(*pair)
         # Measured: no pair takes more than a second. With anything quadratic this takes minutes.
-        assert time.process_time() - started < 20, name
+        assert time.process_time() - started < 20, before[:40]
 
 
 # --- On small files --------------------------------------------------------------------------------------------------
 
 
-def test_a_deleted_file_is_a_loss_like_an_emptied_one() -> None:
-    assert objection(Changed("/a.md", "one\n", ""), [])
-    assert objection(Changed("/a.md", "one\n", ""), ["one"]) is None
-
-
 def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
     photo, note = create_file_data("AP8=", encoding="base64"), create_file_data("note")
     assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []
-    with pytest.raises(RefusedWrite, match="not text"):
-        Changed("/x", "one\n", "uno\n").merged({"content": "AP7=", "encoding": "base64"}, AUTHOR, deployed())
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "now", "made"),
+    ("after", "now", "made"),
     [
-        ("one\n", "one\ntwo\n", "zero\none\n", "zero\none\ntwo\n"),
-        ("one\ntwo\n", "two\n", "one\ntwo\nthree\n", "two\nthree\n"),
-        ("one\n", "one\ntwo\n", "one\ntwo\n", "one\ntwo\n"),
-        ("one\n", "one\ntwo\n", None, "two\n"),
-        ("one\n", "uno\n", None, "uno\n"),
-        ("one\n", None, "one\nmine\n", "mine\n"),
-        ("one\n", None, None, None),
-        ("", "two\n", "mine\n", "mine\ntwo\n"),
+        ("one\ntwo\n", "zero\none\n", "zero\none\ntwo\n"),
+        ("one\ntwo\n", None, "two\n"),
+        (None, "one\nmine\n", "mine\n"),
+        (None, None, None),
     ],
 )
-def test_a_change_is_made_to_what_others_made_of_the_file(before: str, after: str | None, now: str | None, made: str) -> None:
-    change = Changed("/a.md", before, after or "", deleted=after is None)
-    file = change.merged(None if now is None else create_file_data(now), AUTHOR, deployed())
-    assert (sorted(file["content"].splitlines()) if file else None) == (None if made is None else sorted(made.splitlines()))
-
-
-def test_a_profile_stays_a_profile_when_two_change_it() -> None:
-    change = Changed("/profile.json", '{"name": "Ann", "role": "cook"}\n', '{"name": "Eve", "role": "cook"}\n')
-    file = change.merged(create_file_data('{"name": "Ann", "role": "baker", "units": "metric"}\n'), AUTHOR, deployed())
-    assert file
-    assert json.loads(file["content"]) == {"name": "Eve", "role": "baker", "units": "metric"}
-    with pytest.raises(RefusedWrite, match="profile"):
-        change.merged(create_file_data("[]"), AUTHOR, deployed())
-
-
-def test_a_file_of_very_many_equal_lines_is_compared_like_any_other() -> None:
-    # With a quadratic comparison this test does not end.
-    lines = ["abc"[number % 3] for number in range(120_000)]
-    before, after = "\n".join(lines), "\n".join([*lines[:60_000], "new", *lines[60_000:]])
-    assert objection(Changed("/a.md", before, after), []) is None
-    assert diffs([Changed("/a.md", before, after)])["/memories/a.md"] == "@@ -60000,2 +60000,3 @@\n c\n+new\n a"
+def test_a_change_is_made_to_what_others_made_of_the_file(after: str | None, now: str | None, made: str) -> None:
+    change = Changed("/a.md", "one\n", after or "", deleted=after is None)
+    file = change.merged(None if now is None else create_file_data(now), Author("consolidation", "alice"), deployed())
+    assert (file["content"] if file else None) == made
 
 
 def test_headings_and_comments_are_nothing_to_lose() -> None:
     seeded = "# Preferences\n\n<!-- How this person wants to be answered. -->\n"
-    assert objection(Changed("/preferences.md", seeded, "- metric\n"), []) is None
+    assert judged(seeded, "- metric\n") is None
 
 
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
-    assert "skill" in (objection(Changed("/skills/x/SKILL.md", "one\n", ""), ["one"]) or "")
+    assert "skill" in (judged("one\n", "", "one", key="/skills/x/SKILL.md") or "")

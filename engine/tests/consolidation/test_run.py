@@ -15,7 +15,6 @@ from lasting_memory import journal
 from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.graph import build_consolidation_agent
-from lasting_memory.consolidation.proposals import decide
 from lasting_memory.controls import usage_of
 from lasting_memory.files.changes import Changed
 from lasting_memory.files.proposals import MAX_PROPOSALS, Proposal, propose
@@ -38,6 +37,7 @@ from tests.consolidation.runs import (
     Runs,
     append,
     consolidated,
+    decided,
     remembered,
     saved,
     talk,
@@ -278,6 +278,6 @@ async def test_as_many_proposals_wait_as_may(run: Runs, store: BaseStore, model:
         await propose(store, ALICE, Proposal(f"{number}", f"{number:02}", FILES[-1], author, changes, []), None)
     assert "undecided proposals" in await run("r1", [talk("t", "dill")])
     assert model.requests == []
-    await decide(store, ALICE, FILES, "3", accept=False, paths=None, began=journal.began_now(ALICE), deployment=deployed())
+    await decided(store, 3, accept=False)
     model.script(TASK, READY)
     assert "consolidated" in await run("r2", [])

@@ -18,12 +18,12 @@ from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
-from tests.consolidation.runs import ALICE, READY, TASK, Runs, append, saved, talk, text
+from tests.consolidation.on_server import consolidate
+from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, saved, talk, text
 from tests.memory.test_paused import control, status
 from tests.memory.test_temporary import new_thread
 
 FACT = "My train leaves at nine"
-AGAIN = "What you wrote was taken back"
 FOOD = "/memories/topics/food.md"
 TRIPS = {"path": "/memories/topics/trips.md"}
 
@@ -53,16 +53,6 @@ async def decline(client: LangGraphClient, model: ScriptedAnthropic) -> None:
     (proposal,) = (await client.http.get("/memory/proposals"))["proposals"]
     await client.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": False})
     await control(client, review=False)
-
-
-async def consolidate(client: LangGraphClient, model: ScriptedAnthropic, *calls: ToolCall, **context: Any) -> Any:
-    """A consolidation whose model does not listen. Returns the last message of its run."""
-    model.script(AGAIN, list(calls), READY)
-    model.script(TASK, list(calls), READY)
-    values: Any = await client.runs.wait(
-        await new_thread(client, {}), "consolidation_agent", input={"messages": []}, context=context or None
-    )
-    return values["messages"][-1]["content"]
 
 
 async def everything(client: LangGraphClient) -> str:
@@ -177,28 +167,23 @@ def brought(
 
 
 TEA = history("- Likes tea\n", "- Likes green tea\n")
+TRAIN = history("- Train at 9:15 from platform 3\n", "")
 
 
 @pytest.mark.parametrize(
     ("after", "found"),
     [
-        ("- Likes green tea\n- Likes tea\n", ["likes tea"]),
         ("- Likes tea\n", ["likes tea"]),
         ("- Likes green tea\n- Tea is what they like (2026-01-01, thread x)\n", ["tea is what they like"]),
         ("- Likes green tea\n<!-- Likes tea -->\n```\nLikes tea\n```\n", ["likes tea"]),
         ("- Likes green tea with milk\n", []),
-        ("- Green tea is liked\n", []),
-        ("- Likes green tea\n- Likes opera\n", []),
+        ("- Green tea is liked\n- Likes opera\n", []),
+        ("- Train at 10:15 from platform 3\n", []),
+        ("- From platform 3 the train leaves at 9:15\n", ["from platform 3 the train leaves at 9 15"]),
     ],
 )
 def test_a_corrected_line_does_not_come_back_beside_its_correction(after: str, found: list[str]) -> None:
-    assert brought("- Likes green tea\n", after, TEA) == found
-
-
-def test_numbers_tell_facts_apart() -> None:
-    gone = history("- Train at 9:15 from platform 3\n", "")
-    assert brought("", "- Train at 10:15 from platform 3\n", gone) == []
-    assert brought("", "- From platform 3 the train leaves at 9:15\n", gone) == ["from platform 3 the train leaves at 9 15"]
+    assert brought("- Likes green tea\n", after, TEA, TRAIN) == found
 
 
 def test_a_declined_line_and_a_field_of_the_profile_are_taken_back() -> None:
@@ -207,9 +192,8 @@ def test_a_declined_line_and_a_field_of_the_profile_are_taken_back() -> None:
     assert brought('{"name": "Ada"}', '{"name": "Al"}', profile, key="/profile.json") == ["name al"]
 
 
-@pytest.mark.parametrize("kind", ["consolidation", "seed", "outside"])
-def test_only_who_acts_at_the_person_s_word_takes_back(kind: str) -> None:
-    assert brought("", "- Likes tea\n", history("- Likes tea\n", "", kind=kind)) == []
+def test_only_who_acts_at_the_person_s_word_takes_back() -> None:
+    assert brought("", "- Likes tea\n", history("- Likes tea\n", "", kind="consolidation")) == []
 
 
 def test_what_was_written_again_is_taken_back_no_longer() -> None:

@@ -1,9 +1,8 @@
 """A turn plans its person's consolidation when it ends, and neither waits for that nor fails with it."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
@@ -20,63 +19,41 @@ from lasting_memory.testing.people import SignedIn
 from tests.conftest import BuildGraph
 from tests.consolidation.runs import ALICE
 
-PLANNED = [(Owner(ALICE), "idle", 300)]
 ON_SERVER: Runtime[Any] = Runtime(
     store=InMemoryStore(),
     server_info=ServerInfo(assistant_id="a", graph_id="agent", user=cast("Any", SignedIn(identity="alice", org_id="acme"))),
 )
-Planned = list[tuple[Owner, str, int]]
 
 
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Awaitable[Any]]], Planned]:
-    """Replaces the planning, which first does this; returns what was planned."""
-
-    def replace(first: Callable[[], Awaitable[Any]]) -> Planned:
-        calls: Planned = []
-
-        async def note(owner: Owner, _: Any, trigger: str, seconds: int) -> None:
-            await first()
-            calls.append((owner, trigger, seconds))
-
-        monkeypatch.setattr(planning, "start", note)
-        return calls
-
-    return replace
-
-
-async def at_once() -> None: ...
-
-
-async def answer(trigger: IdleTrigger, runtime: Runtime[Any] = ON_SERVER, *calls: str) -> None:
-    """The model's answer, with calls of these tools."""
+async def answer(*calls: str) -> None:
+    """The model's answer, with calls of these tools, and what is planned after it."""
     made = [{"name": name, "args": {}, "id": name} for name in calls]
 
     async def model(_: Any) -> ModelResponse[Any]:
         return ModelResponse([AIMessage("ok", tool_calls=made)])
 
+    trigger = IdleTrigger(deployed(), delay=0)
     tools = [tool(name, return_direct=name == "last")(answer) for name in ("more", "last")]
-    request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=runtime)
+    request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=ON_SERVER)
     await trigger.awrap_model_call(request, model)
+    await asyncio.gather(*trigger._planning)
 
 
 @pytest.mark.parametrize(("calls", "ends"), [((), True), (("more",), False), (("more", "last"), False), (("last",), True)])
-async def test_a_turn_ends_with_an_answer_that_no_other_follows(planned: Any, calls: tuple[str, ...], ends: bool) -> None:
-    made, trigger = planned(at_once), IdleTrigger(deployed(), delay=0)
-    await answer(trigger, ON_SERVER, *calls)
-    await asyncio.gather(*trigger._planning)
-    assert made == PLANNED * ends
+async def test_a_turn_ends_with_an_answer_that_no_other_follows(
+    monkeypatch: pytest.MonkeyPatch, calls: tuple[str, ...], ends: bool
+) -> None:
+    planned = AsyncMock()
+    monkeypatch.setattr(planning, "start", planned)
+    await answer(*calls)
+    assert [each.args[0::2] for each in planned.call_args_list] == [(Owner(ALICE), "idle")] * ends
 
 
-async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(planned: Any, caplog: pytest.LogCaptureFixture) -> None:
-    async def fail() -> None:
-        raise httpx.ConnectError("the queue is full")
-
-    planned(fail)
-    trigger = IdleTrigger(deployed(), delay=0)
-    with caplog.at_level(logging.INFO):
-        await answer(trigger)
-        await asyncio.gather(*trigger._planning)
+async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(planning, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full")))
+    await answer()
     (record,) = [record for record in caplog.records if record.name == "lasting_memory.consolidation.planning"]
     assert record.levelname == "WARNING"
     assert "ConnectError('the queue is full')" in record.message
