@@ -53,4 +53,4 @@ async def left(store: BaseStore) -> list[Any]:
 def conversations(index: Index) -> int:
     """How many are in an index."""
     table, newest = together(index.parts)
-    return int((newest & (table.versions > 0)).sum())
+    return int((newest & (table["version"] > 0)).sum())

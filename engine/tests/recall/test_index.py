@@ -72,7 +72,7 @@ async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
     many(threads, 20, start=size - 10)
     await catch_up(store, threads, ALICE, agents=["agent"])
     now = {part.name for part in (await segments.load(store, ALICE)).parts}
-    assert now.isdisjoint(part.name for part in before.parts if not part.bucket)
+    assert now.isdisjoint(part.name for part in before.parts if part.bucket is None)
 
     stale = [before]
 
@@ -86,7 +86,7 @@ async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
     assert threads.messages == 2, "of the thread shown: none was read to be indexed again"
 
 
-DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"terms": "AAAA"}, {"places": 7}, {"keys": "!"}, {"words": "AAAA"}]
+DAMAGE: list[dict[str, Any]] = [{}, {"format": 0}, {"words": "AAAA"}, {"passages": 7}, {"table": "!"}]
 
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=str)
@@ -111,7 +111,7 @@ async def test_what_no_item_may_look_like_is_refused() -> None:
         with pytest.raises(DamagedError):
             read_document({key: value for key, value in good.items() if key != name})
     with pytest.raises(DamagedError):
-        read_bucket({"terms": "AAAA"})
+        read_bucket({"words": "AAAA"})
 
 
 async def test_forget_leaves_nothing_and_the_next_search_makes_it_again(store: BaseStore, threads: Platform) -> None:

@@ -21,13 +21,6 @@ from tests.recall.talks import ALICE, NOW, hits, say, threads_of
 TODAY = date(2026, 5, 13)
 
 
-async def test_words_that_begin_alike_rank_what_is_found_and_find_nothing_alone(store: BaseStore, threads: Platform) -> None:
-    say(threads, "chess", "Nate enjoyed the chess tourney in Berlin with Anna", days=3)
-    say(threads, "club", "Nate enjoyed the chess clubhouse", days=0)
-    assert await hits(store, threads, "chess tournament") == ["chess", "club"]
-    assert await hits(store, threads, "tournament") == []
-
-
 async def test_conversations_in_other_languages_are_found(store: BaseStore, threads: Platform) -> None:
     say(threads, "zh", "我想养一只猫 你觉得哪种猫适合公寓", "英国短毛猫很安静。")
     say(threads, "ja", "来週、京都で紅葉を見に行きます")

@@ -21,9 +21,9 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -32,24 +32,9 @@ from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 from lasting_memory import journal, platform
 from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import semantic
+from lasting_memory.recall import documents, semantic
 from lasting_memory.recall.conversations import Conversation, Threads, conversation, owned_by, threads_by_id
-from lasting_memory.recall.documents import (
-    FORMAT,
-    Bucket,
-    DamagedError,
-    Postings,
-    document,
-    key_of,
-    merged,
-    postings,
-    read_bucket,
-    read_header,
-    stored,
-    table_of,
-    together,
-    version_of,
-)
+from lasting_memory.recall.documents import Array, DamagedError, Postings, key_of, version_of
 
 logger = logging.getLogger("memory")
 
@@ -82,8 +67,8 @@ class Index:
 
     def lacks(self, wanted: Mapping[str, int]) -> list[str]:
         """Those of the threads that are not indexed in this version."""
-        table, _ = together(self.parts)
-        known = dict(zip(table.keys.tolist(), table.versions.tolist(), strict=True))  # the newest entry is the last
+        table, _ = documents.together(self.parts)
+        known = dict(zip(table["key"].tolist(), table["version"].tolist(), strict=True))  # the newest entry is the last
         return [thread_id for thread_id, version in wanted.items() if not version or known.get(key_of(thread_id)) != version]
 
 
@@ -94,26 +79,28 @@ def document_key(key: int) -> str:
 
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
     """The index in the store. Raises `DamagedError` if an item cannot be read."""
-    documents, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
-    reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(documents, WATERMARK)]
+    kept, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
+    reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(kept, WATERMARK)]
     old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
-    parts = [read_header(item.key, item.value, inline=item.namespace == new) for item in [*old_parts, *new_parts]]
+    parts = [documents.read_header(each.key, each.value, inline=each.namespace == new) for each in [*old_parts, *new_parts]]
     version = watermark.value.get("version") if watermark else 0
     return Index(sorted(parts, key=lambda part: part.indexed), version if isinstance(version, int) else 0)
 
 
 async def read_buckets(
     store: BaseStore, actor: identity.Actor, parts: Sequence[Postings], hashes: Collection[int]
-) -> list[list[Bucket]]:
+) -> list[list[Array]]:
     """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one cannot be
     read, or is gone: its segment was just merged.
     """
-    documents = namespaces.recall(actor, "documents")
     numbers = [sorted({hashed % part.buckets for hashed in hashes}) for part in parts]
-    keys = [f"segment/{part.name}/{n}" for part, some in zip(parts, numbers, strict=True) if not part.bucket for n in some]
-    values = (getattr(item, "value", {}) for item in await store.abatch([GetOp(documents, key) for key in keys]))
+    apart = [(part, some) for part, some in zip(parts, numbers, strict=True) if part.bucket is None]
+    kept = namespaces.recall(actor, "documents")
+    items = iter(await store.abatch([GetOp(kept, f"segment/{part.name}/{n}") for part, some in apart for n in some]))
     return [
-        [part.bucket or read_bucket(next(values), len(part.table.keys)) for _ in some]
+        [documents.read_bucket(getattr(next(items), "value", {}), len(part.table)) for _ in some]
+        if part.bucket is None
+        else [part.bucket]
         for part, some in zip(parts, numbers, strict=True)
     ]
 
@@ -122,12 +109,12 @@ async def index_conversations(
     store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], began: journal.Began | None = None
 ) -> None:
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
-    documents = namespaces.recall(actor, "documents")
-    made = await asyncio.to_thread(lambda: [(text := document(talk), postings(text)) for talk in talks])
+    made = await asyncio.to_thread(lambda: [(text := documents.document(talk), documents.postings(text)) for talk in talks])
     ops, embedded = list[PutOp](), platform.embedding_model(store)
     for text, words in made:
         key = key_of(text.thread_id)
-        ops += [PutOp(documents, document_key(key), text.stored(), index=False), _new_part(actor, words)]
+        ops.append(PutOp(namespaces.recall(actor, "documents"), document_key(key), text.stored(), index=False))
+        ops.append(_new_part(actor, words))
         if embedded:
             # Of another version it is another item: it may be put while this one is worked off.
             waits = {"thread_id": text.thread_id, "version": text.version}
@@ -137,16 +124,13 @@ async def index_conversations(
 
 async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str], began: journal.Began | None = None) -> None:
     """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
-    documents, gone = namespaces.recall(actor, "documents"), dict.fromkeys(map(key_of, thread_ids))
-    if not gone:
-        return
-    ops = await semantic.text_ops(store, actor, gone)
-    # Postings of version 0 mark a conversation as gone, and override older ones.
-    ops += [_new_part(actor, Postings(table_of(key, 0, 0))) for key in gone]
-    await _write(store, actor, [*ops, *(PutOp(documents, document_key(key), None) for key in gone)], began)
+    for key in set(map(key_of, thread_ids)):
+        ops = await semantic.text_ops(store, actor, key, None)
+        document = PutOp(namespaces.recall(actor, "documents"), document_key(key), None)
+        await _write(store, actor, [*ops, _new_part(actor, documents.gone(key)), document], began)
 
 
-async def _write(store: BaseStore, actor: identity.Actor, ops: Iterable[PutOp], began: journal.Began | None) -> bool:
+async def _write(store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None) -> bool:
     """Write to a person's index; nothing if they were forgotten since the request of this `began`, or else the run, began."""
     if await journal.is_forgotten(store, began or journal.began(actor)):
         return False
@@ -155,70 +139,58 @@ async def _write(store: BaseStore, actor: identity.Actor, ops: Iterable[PutOp], 
     return True
 
 
-async def _put(store: BaseStore, ops: Iterable[PutOp]) -> None:
-    """Put in batches without repeated texts, which langgraph's in-memory store refuses to embed."""
-    batch, texts = list[PutOp](), set[str]()
-    for op in ops:
-        text = op.value["text"] if op.value and op.index else ""
-        if len(batch) == _PUT_PAGE or text in texts:
-            await store.abatch(batch)
-            batch, texts = [], set()
-        batch.append(op)
-        texts |= {text} - {""}
-    await store.abatch(batch)
+async def _put(store: BaseStore, ops: Sequence[PutOp]) -> None:
+    for start in range(0, len(ops), _PUT_PAGE):
+        await store.abatch(ops[start : start + _PUT_PAGE])
 
 
 def _new_part(actor: identity.Actor, postings: Postings) -> PutOp:
     """The operation that puts the postings of one conversation."""
-    header, (bucket,) = stored(postings)
-    name = f"{postings.table.keys[0]:016x}@{postings.table.versions[0]}"
+    header, (bucket,) = postings.stored()
+    ((key, version, _),) = postings.table.tolist()
     value = {**header, **bucket, "indexed": time.time_ns() // 1_000}
-    return PutOp(namespaces.recall(actor, "new"), name, value, index=False)
-
-
-# People whose segments this process is merging.
-_merging: set[identity.Actor] = set()
+    return PutOp(namespaces.recall(actor, "new"), f"{key:016x}@{version}", value, index=False)
 
 
 async def _merge(store: BaseStore, actor: identity.Actor) -> None:
     """Merge parts that have become many. Of one process only one task at a time merges a person's."""
-    if actor in _merging or len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
+    lock = platform.lock_of("merge", actor)
+    if lock.locked() or len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
         return
-    _merging.add(actor)
-    try:
-        while parts := _many(await load(store, actor)):
-            await _replace(store, actor, parts)
-    except DamagedError:
-        return  # another process is merging them; what cannot be read, the search that needs it notices
-    finally:
-        _merging.discard(actor)
+    async with lock:
+        try:
+            while parts := _many(await load(store, actor)):
+                await _replace(store, actor, parts)
+        except DamagedError:
+            return  # another process is merging them; what cannot be read, the search that needs it notices
 
 
 def _many(index: Index) -> list[Postings]:
     """Many parts of one size, the oldest first, so that two processes choose the same parts and make the same segment."""
     sizes: dict[int, list[Postings]] = defaultdict(list)
     for part in sorted(index.parts, key=lambda part: (part.indexed, part.name)):
-        # 0 for the smallest segments, 1 for those made of `FANOUT` of them, and so on.
-        size = (max(1, len(part.table.keys) // MERGE_AT).bit_length() - 1) // (FANOUT.bit_length() - 1)
-        sizes[-1 if part.bucket else size].append(part)
-    many = ((size, MERGE_AT if size < 0 else FANOUT) for size in sorted(sizes))
-    return next((sizes[size][:count] for size, count in many if len(sizes[size]) >= count), [])
+        # 0 for what is in no segment, 1 for the smallest segments, 2 for those made of `FANOUT` of them, and so on.
+        length = max(1, len(part.table) // MERGE_AT).bit_length() - 1
+        sizes[1 + length // (FANOUT.bit_length() - 1) if part.bucket is None else 0].append(part)
+    many = ((sizes[size], FANOUT if size else MERGE_AT) for size in sorted(sizes))
+    return next((parts[:count] for parts, count in many if len(parts) >= count), [])
 
 
 async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Postings]) -> None:
     """Put the parts as one segment, then delete them."""
     read = await read_buckets(store, actor, parts, range(max(part.buckets for part in parts)))
-    one = await asyncio.to_thread(merged, parts, read)
+    one = await asyncio.to_thread(documents.merged, parts, read)
     segment = blake2b(" ".join(sorted(part.name for part in parts)).encode(), digest_size=16).hexdigest()
     # A power of 2, so that buckets have about the same size for any number of conversations.
-    buckets = 1 << max(0, (len(one.table.keys) * _CONVERSATION_BYTES // _BUCKET_BYTES).bit_length() - 1)
-    header, values = await asyncio.to_thread(lambda: stored(one, buckets=buckets))
-    documents, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
-    await _put(store, [PutOp(documents, f"segment/{segment}/{n}", value, index=False) for n, value in enumerate(values)])
+    buckets = 1 << max(0, (len(one.table) * _CONVERSATION_BYTES // _BUCKET_BYTES).bit_length() - 1)
+    header, values = await asyncio.to_thread(one.stored, buckets)
+    kept, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
+    await _put(store, [PutOp(kept, f"segment/{segment}/{n}", value, index=False) for n, value in enumerate(values)])
     # A segment counts once its header exists.
-    await store.abatch([PutOp(segments, segment, header | {"indexed": max(part.indexed for part in parts)}, index=False)])
-    gone = [(documents, f"segment/{part.name}/{n}") for part in parts if not part.bucket for n in range(part.buckets)]
-    gone += [(new if part.bucket else segments, part.name) for part in parts]
+    await store.aput(segments, segment, header | {"indexed": max(part.indexed for part in parts)}, index=False)
+    apart = [part for part in parts if part.bucket is None]
+    gone = [(kept, f"segment/{part.name}/{n}") for part in apart for n in range(part.buckets)]
+    gone += [(new if part.bucket is not None else segments, part.name) for part in parts]
     await _put(store, [PutOp(namespace, key, None) for namespace, key in gone])
 
 
@@ -258,28 +230,27 @@ async def catch_up(
     if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
         # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
         newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
-        value = {"format": FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
+        value = {"format": documents.FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
         await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
     if index.meaning:
-        embed = partial(_embed_waiting, store, threads, actor, agents, began)
-        index.outstanding += await _embed(store, actor, embed, seconds)
+        index.outstanding += await _embed(store, threads, actor, agents, began, seconds)
     return index
 
 
 async def _with_meaning(store: BaseStore, actor: identity.Actor, index: Index, began: journal.Began | None) -> Index:
     """The index, and whether its meaning counts. An empty one if the store has a semantic index now that knows none of it."""
-    model, key = platform.embedding_model(store), (namespaces.recall(actor, "texts"), semantic.MODEL)
-    if model:
-        item = await store.aget(*key)
-        known = model if item is None else str(item.value.get("model"))
-        if item is None:
-            if index.parts:
-                await forget(store, actor)
-                index = Index()
-            await _write(store, actor, [PutOp(*key, {"model": model}, index=False)], began)
-        elif known != model:
-            _warn_of_change(known, model)
-        index.meaning = known == model
+    if not (model := platform.embedding_model(store)):
+        return index
+    key = namespaces.recall(actor, "texts"), semantic.MODEL
+    if (item := await store.aget(*key)) is None:
+        if index.parts:
+            await forget(store, actor)
+            index = Index()
+        await _write(store, actor, [PutOp(*key, {"model": model}, index=False)], began)
+    elif (known := str(item.value.get("model"))) != model:
+        _warn_of_change(known, model)
+        return index
+    index.meaning = True
     return index
 
 
@@ -298,7 +269,12 @@ _embedding: dict[tuple[asyncio.AbstractEventLoop, identity.Actor], asyncio.Task[
 
 
 async def _embed(
-    store: BaseStore, actor: identity.Actor, work: Callable[[], Coroutine[Any, Any, None]], seconds: float | None
+    store: BaseStore,
+    threads: Threads,
+    actor: identity.Actor,
+    agents: Collection[str],
+    began: journal.Began | None,
+    seconds: float | None,
 ) -> int:
     """Begin to embed what waits for it, and wait so many seconds. Returns the number of conversations that still wait."""
     waiting = namespaces.recall(actor, "waiting")
@@ -306,7 +282,7 @@ async def _embed(
         return 0
     key = asyncio.get_running_loop(), actor
     if key not in _embedding:
-        _embedding[key] = asyncio.create_task(work())
+        _embedding[key] = asyncio.create_task(_embed_waiting(store, threads, actor, agents, began))
         _embedding[key].add_done_callback(lambda _: _embedding.pop(key, None))
     await asyncio.wait({_embedding[key]}, timeout=seconds)
     return len(await store.asearch(waiting, limit=_MOST))
@@ -318,12 +294,12 @@ async def _embed_waiting(
     waiting = namespaces.recall(actor, "waiting")
     try:
         while items := await store.asearch(waiting, limit=_MOST):
-            newest = sorted(items, key=lambda item: -int(item.value["version"]))[:_EMBED_PAGE]
-            ids = list(dict.fromkeys(str(item.value["thread_id"]) for item in newest))
-            there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, ids)}
-            ops = await semantic.text_ops(store, actor, {key_of(thread_id): there.get(thread_id) for thread_id in ids})
-            if not await _write(store, actor, [*ops, *(PutOp(waiting, item.key, None) for item in newest)], began):
-                return
+            for item in sorted(items, key=lambda item: -int(item.value["version"]))[:_EMBED_PAGE]:
+                thread_id = str(item.value["thread_id"])
+                talks = await read_conversations(threads, actor, agents, [thread_id])
+                ops = await semantic.text_ops(store, actor, key_of(thread_id), talks[0] if talks else None)
+                if not await _write(store, actor, [*ops, PutOp(waiting, item.key, None)], began):
+                    return
     except Exception as error:  # whatever a provider of embeddings raises, words find it, and the next search tries again
         logger.warning("Past conversations were not embedded: %r.", error, exc_info=True)
 

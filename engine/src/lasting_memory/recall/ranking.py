@@ -1,6 +1,6 @@
 """Ranks the candidates for a question, passage by passage, by their words.
 
-A conversation counts with its best passages, because a few turns answer a question, not a whole conversation. For a quote, a
+A conversation counts with its best passage, because a turn answers a question, and half as much as a whole. For a quote, a
 passage counts together with its neighbours, because a short turn often makes sense only beside the one before it.
 
 What each part gains is in docs/recall.md, by `python -m benchmarks.recall --ablate`.
@@ -15,15 +15,15 @@ import numpy as np
 
 from lasting_memory.recall import lexical
 from lasting_memory.recall.conversations import SPEAKERS
-from lasting_memory.recall.documents import Array, Document, beginning_of, hash_of
+from lasting_memory.recall.documents import Array, Document, hash_of
 
 # Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
 # Weights of a passage's neighbours when turns are chosen to be quoted, nearest first. In the order of conversations they gain
 # a point where people chat, and cost four and a half where an assistant explains.
 NEIGHBOURS = (0.6, 0.3)
-# Weights of a conversation's best passages, and of the whole conversation beside them.
-BEST_PASSAGES, WHOLE_WEIGHT = np.array([1.0, 0.5, 0.25]), 0.3
+# Weight of the whole conversation beside its best passage.
+WHOLE_WEIGHT = 0.5
 K1, B = 1.5, 0.75
 # Weight of a tool's text, and of an assistant's turn of more words than that, beside the person's own words.
 EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.3, 60
@@ -31,8 +31,6 @@ EXPLAINED_WEIGHT, EXPLAINED_WORDS = 0.3, 60
 PAIR_WEIGHT, PAIR_SPAN = 1.0, 2
 # Weight of days that fit a time in the question.
 TIME_WEIGHT = 2.0
-# Weight of words that only begin alike ("tourney" for "tournament"). They rank matches, but make none.
-ALIKE_WEIGHT = 1.0
 # Bonus for the passages of a speaker whom the question names.
 SPEAKER_BONUS = 0.7
 # Weight of alternatives that the asking model gives.
@@ -105,7 +103,7 @@ def saturated(counts: Array, lengths: Array, average: float) -> Array:
 
 def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> list[Scored]:
     """The candidates that share a word or a time with the question, best first. Blocks for milliseconds."""
-    talks = [talk for talk in talks if len(talk.lengths)]
+    talks = [talk for talk in talks if len(talk.passages)]
     if not talks:
         return []
     corpus, words = _Corpus(talks), slice(len(asked.words))
@@ -113,15 +111,11 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
     every = frequencies.total * len(corpus.lengths) / len(talks)
     rarity = inverse_frequency(frequencies.conversations[words], frequencies.total)
     weights = asked.weights * np.sqrt(rarity * inverse_frequency(frequencies.passages[words], every))
-    counts = corpus.counts(asked.groups[words], corpus.words)
+    counts, pairs, own = corpus.counts(asked.groups[words]), corpus.pairs(asked.groups[: asked.own]), weights[: asked.own]
     matching = np.logical_or.reduceat(counts.any(axis=0), corpus.starts[:-1])
-    alike = corpus.counts([list(map(beginning_of, word)) for word in asked.words], corpus.beginnings)
-    # A word counts as rare only if its beginning is.
-    among = asked.weights * inverse_frequency((alike > 0).sum(axis=1), len(corpus.lengths))
-    pairs, own = corpus.pairs(asked.groups[: asked.own]), weights[: asked.own]
     together = np.minimum((own[:-1] + own[1:]) / 2, inverse_frequency((pairs > 0).sum(axis=1), len(corpus.lengths)))
-    each = np.concatenate([weights, ALIKE_WEIGHT * np.minimum(weights, among), PAIR_WEIGHT * together])
-    passages, windows, wholes = corpus.scores(np.concatenate([counts, alike, pairs]), each)
+    each = np.concatenate([weights, PAIR_WEIGHT * together])
+    passages, windows, wholes = corpus.scores(np.concatenate([counts, pairs]), each)
     said_by = {hash_of(stem) for word in asked.words[: asked.own] for stem in word} & set(corpus.speakers.tolist())
     if len(said_by) == 1:
         bonus = 1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop())
@@ -131,16 +125,13 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
     for number, talk in enumerate(talks):
         part = slice(corpus.starts[number], corpus.starts[number + 1])
         fit = max((time.fit(*talk.days) for time in asked.times), default=0.0)
-        if not (matching[number] or fit):
-            continue
-        order = np.argsort(-windows[part], kind="stable")
-        # Each turn's best passage.
-        order = order[np.sort(np.unique(talk.turns[order], return_index=True)[1])]
-        turns = tuple(zip(talk.turns[order].tolist(), windows[part][order].tolist(), strict=True))
-        best = -np.sort(-passages[part])[: len(BEST_PASSAGES)]
-        total = float(best @ BEST_PASSAGES[: len(best)]) / float(BEST_PASSAGES.sum())
-        total += WHOLE_WEIGHT * float(wholes[number]) + TIME_WEIGHT * fit * unit
-        results.append(Scored(talk, total, turns))
+        if matching[number] or fit:
+            order = np.argsort(-windows[part], kind="stable")
+            # Each turn's best passage.
+            order = order[np.sort(np.unique(talk.passages["turn"][order], return_index=True)[1])]
+            turns = tuple(zip(talk.passages["turn"][order].tolist(), windows[part][order].tolist(), strict=True))
+            total = passages[part].max() + WHOLE_WEIGHT * wholes[number] + TIME_WEIGHT * fit * unit
+            results.append(Scored(talk, float(total), turns))
     return sorted(results, key=lambda scored: -scored.score)
 
 
@@ -148,27 +139,26 @@ class _Corpus:
     """The passages of some conversations, one after the other."""
 
     def __init__(self, talks: Sequence[Document]) -> None:
-        self.speakers = np.concatenate([talk.names for talk in talks])
+        passages = np.concatenate([talk.passages for talk in talks])
+        self.speakers, self.lengths = passages["name"], passages["words"].astype(float)
         # A speaker's name is a word of each of their passages.
         named = np.flatnonzero(self.speakers)
         self.words = np.concatenate([*(talk.words for talk in talks), self.speakers[named]])
         self.said = len(self.words) - len(named)
-        self.beginnings = np.concatenate([talk.beginnings for talk in talks])
-        self.lengths = np.concatenate([talk.lengths for talk in talks]).astype(float)
-        self.passage_of = np.concatenate([np.repeat(np.arange(len(self.lengths)), self.lengths.astype(int)), named])
-        self.talk_of = np.repeat(np.arange(len(talks)), [len(talk.lengths) for talk in talks])
-        self.starts = np.cumsum([0, *(len(talk.lengths) for talk in talks)])
-        words_of_turn = np.concatenate([np.bincount(talk.turns, talk.lengths)[talk.turns] for talk in talks])
-        roles = np.concatenate([talk.speakers for talk in talks])
-        long_answer = (roles == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
-        self.weights = np.where(long_answer | (roles == SPEAKERS.index("tool")), EXPLAINED_WEIGHT, 1.0)
+        self.passage_of = np.concatenate([np.repeat(np.arange(len(passages)), passages["words"]), named])
+        self.talk_of = np.repeat(np.arange(len(talks)), [len(talk.passages) for talk in talks])
+        self.starts = np.cumsum([0, *(len(talk.passages) for talk in talks)])
+        turns = [talk.passages["turn"] for talk in talks]
+        words_of_turn = np.concatenate([np.bincount(of, talk.passages["words"])[of] for of, talk in zip(turns, talks, strict=True)])
+        long_answer = (passages["speaker"] == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
+        self.weights = np.where(long_answer | (passages["speaker"] == SPEAKERS.index("tool")), EXPLAINED_WEIGHT, 1.0)
 
-    def counts(self, words: Sequence[Sequence[int]], among: Array) -> Array:
-        """The count of each word in each passage; `among` are the passages' words, or their beginnings."""
-        hashes = np.unique(np.array([hashed for word in words for hashed in word], among.dtype))
+    def counts(self, words: Sequence[Sequence[int]]) -> Array:
+        """The count of each word in each passage."""
+        hashes = np.unique(np.array([hashed for word in words for hashed in word], self.words.dtype))
         counts = np.zeros((len(hashes), len(self.lengths)))
-        hit = np.flatnonzero(np.isin(among, hashes))
-        np.add.at(counts, (np.searchsorted(hashes, among[hit]), self.passage_of[hit]), 1)
+        hit = np.flatnonzero(np.isin(self.words, hashes))
+        np.add.at(counts, (np.searchsorted(hashes, self.words[hit]), self.passage_of[hit]), 1)
         # Two words of the question can have one stem in common.
         return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
 

@@ -21,7 +21,7 @@ from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import lexical, ranking, semantic
 from lasting_memory.recall.conversations import Conversation, Threads
-from lasting_memory.recall.documents import Bucket, DamagedError, Document, key_of, placed, read_document, together
+from lasting_memory.recall.documents import Array, DamagedError, Document, key_of, placed, read_document, together
 from lasting_memory.recall.index import Index, catch_up, document_key, drop, forget, read_buckets, read_conversations
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
@@ -119,29 +119,30 @@ async def search(
 
 
 def _matching(
-    index: Index, buckets: Sequence[Sequence[Bucket]], asked: ranking.Question, leave_out: int
+    index: Index, buckets: Sequence[Sequence[Array]], asked: ranking.Question, leave_out: int
 ) -> tuple[list[int], ranking.Frequencies]:
     """Numbers of the conversations that match best as a whole, and the frequency of each word of the question."""
-    (keys, versions, lengths), newest = together(index.parts)
-    live, groups, words = newest & (versions > 0), asked.groups, len(asked.words)
+    table, newest = together(index.parts)
+    live, groups, words = newest & (table["version"] > 0), asked.groups, len(asked.words)
     counts = np.zeros((len(groups), len(live)), np.float32)
     pairs = sorted({(hashed, number) for number, group in enumerate(groups) for hashed in group})
     hashes = np.array([hashed for hashed, _ in pairs], "<u4")
-    for terms, places, passages in placed(index.parts, buckets):
-        lows, highs = np.searchsorted(terms, hashes), np.searchsorted(terms, hashes, "right")
+    for bucket in placed(index.parts, buckets):
+        lows, highs = np.searchsorted(bucket["word"], hashes), np.searchsorted(bucket["word"], hashes, "right")
         for hit in np.flatnonzero(highs > lows):
-            run = slice(lows[hit], highs[hit])
-            counts[pairs[hit][1], places[run]] += passages[run]
-    counts[:, ~live | (keys == leave_out)] = 0
+            run = bucket[lows[hit] : highs[hit]]
+            counts[pairs[hit][1], run["place"]] += run["count"]
+    counts[:, ~live | (table["key"] == leave_out)] = 0
     frequencies = ranking.Frequencies((counts > 0).sum(axis=1), counts.sum(axis=1), int(live.sum()))
     weights = ranking.inverse_frequency(frequencies.conversations, frequencies.total)
     weights[:words] *= asked.weights
     weights[words:] = ranking.TIME_WEIGHT * (weights[: asked.own].mean() if asked.own else 1.0)
-    counts[:words] = ranking.saturated(counts[:words], lengths, float(lengths[live].mean()) if live.any() else 1.0)
+    average = float(table["words"][live].mean()) if live.any() else 1.0
+    counts[:words] = ranking.saturated(counts[:words], table["words"], average)
     scores = weights @ np.minimum(counts, 1)
     # The newest, which are last, win ties.
     best = np.lexsort((-np.arange(len(scores)), -scores))[:CANDIDATES]
-    return [int(keys[place]) for place in best if scores[place] > 0], frequencies
+    return [int(table["key"][place]) for place in best if scores[place] > 0], frequencies
 
 
 def _ranked(

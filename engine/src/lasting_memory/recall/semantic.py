@@ -5,11 +5,11 @@ conversation's passages, so that only those that changed are embedded again; and
 """
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import NamedTuple, cast
 
-from langgraph.store.base import BaseStore, GetOp, PutOp, SearchItem, SearchOp
+from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.conversations import Conversation
@@ -34,20 +34,18 @@ class Near(NamedTuple):
     clear: bool
 
 
-async def text_ops(store: BaseStore, actor: identity.Actor, talks: Mapping[int, Conversation | None]) -> list[PutOp]:
-    """The operations that replace the passages of conversations, by number, in the index; None removes a conversation's."""
-    namespace, ops = namespaces.recall(actor, "texts"), list[PutOp]()
-    items = await store.abatch([GetOp(namespace, f"{key:016x}/passages") for key in talks])
-    for (key, talk), item in zip(talks.items(), items, strict=True):
-        # A repeated text counts once. Of an endless conversation the end.
-        first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
-        made = {f"{key:016x}/{_name(text, turn)}": (text, turn) for text, turn in list(first.items())[:MAX_PASSAGES]}
-        before = set(map(str, getattr(item, "value", {}).get("passages", ())))
-        for name in made.keys() - before:
-            ops.append(PutOp(namespace, name, dict(zip(("text", "turn"), made[name], strict=True)), index=["text"]))
-        ops += [PutOp(namespace, name, None) for name in before - made.keys()]
-        if talk or item:
-            ops.append(PutOp(namespace, f"{key:016x}/passages", {"passages": sorted(made)} if talk else None, index=False))
+async def text_ops(store: BaseStore, actor: identity.Actor, key: int, talk: Conversation | None) -> list[PutOp]:
+    """The operations that replace the passages of the conversation of this number in the index; None: that remove them."""
+    namespace, listed = namespaces.recall(actor, "texts"), f"{key:016x}/passages"
+    item = await store.aget(namespace, listed)
+    # A repeated text counts once. Of an endless conversation the end.
+    first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
+    made = {f"{key:016x}/{_name(text, turn)}": {"text": text, "turn": turn} for text, turn in [*first.items()][:MAX_PASSAGES]}
+    before = set(map(str, item.value.get("passages", ()))) if item else set[str]()
+    ops = [PutOp(namespace, name, made[name], index=["text"]) for name in made.keys() - before]
+    ops += [PutOp(namespace, name, None) for name in before - made.keys()]
+    if talk or item:
+        ops.append(PutOp(namespace, listed, {"passages": sorted(made)} if talk else None, index=False))
     return ops
 
 
