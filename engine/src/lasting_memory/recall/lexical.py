@@ -11,8 +11,8 @@ import unicodedata
 from calendar import isleap, monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import NamedTuple
 
 import bm25s
 import bm25s.stopwords as lists
@@ -99,55 +99,45 @@ _FEW_DAYS, _MANY_DAYS = 31, 3_700
 _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "few": 3, "couple of": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Time:
-    """A time that a question names: from a first day to a last one, of any year where `yearless`."""
+class Time(NamedTuple):
+    """A time that a question names: from a first day to a last one."""
 
     first: date
     last: date
-    yearless: bool = False
 
     def fit(self, first: date, last: date) -> float:
         """How well a conversation that went on from one day to another fits: 0 to 1."""
-        years = {first.year, last.year} if self.yearless else {self.first.year}
-        return max(self._fit(first, last, year) for year in years)
-
-    def _fit(self, first: date, last: date, year: int) -> float:
-        start, end = _in_year(self.first, year), _in_year(self.last, self.last.year - self.first.year + year)
-        one_day, after = start == end, (first - end).days
-        if after <= 0 and last >= start:
+        one_day, after = self.first == self.last, (first - self.last).days
+        if after <= 0 and last >= self.first:
             return EXACT
         if 0 < after <= _AFTER_DAYS:
             return NEAR if not one_day else SOON_AFTER if after <= _SOON_DAYS else AFTER
-        return NEAR if one_day and (first.year, first.month) == (start.year, start.month) else 0.0
+        return NEAR if one_day and (first.year, first.month) == (self.first.year, self.first.month) else 0.0
 
     def tokens(self) -> list[str]:
         """Words of an index (`day_tokens`) of which a conversation that fits has at least one."""
         days = (self.last - self.first).days + 1
         if days > _MANY_DAYS:
             return []
-        every = [self.first + timedelta(n) for n in range(days + _AFTER_DAYS)]
-        if self.yearless:
-            return sorted({f"@-{day:%m}" if days > 1 else f"@-{day:%m-%d}" for day in every})
-        return sorted({f"@{day}" if days <= _FEW_DAYS else f"@{day:%Y-%m}" for day in every})
+        return sorted({_token(self.first + timedelta(n), days <= _FEW_DAYS) for n in range(days + _AFTER_DAYS)})
+
+
+def _token(day: date, exact: bool) -> str:
+    return f"@{day}" if exact else f"@{day:%Y-%m}"
 
 
 def day_tokens(first: date, last: date) -> list[str]:
     """Words by which an index finds a conversation that went on from one day to another; at most its first and last month."""
     days = [first + timedelta(n) for n in range(min((last - first).days, _FEW_DAYS) + 1)] + [last]
-    return sorted({token for day in days for token in (f"@{day}", f"@{day:%Y-%m}", f"@-{day:%m}", f"@-{day:%m-%d}")})
+    return sorted({_token(day, exact) for day in days for exact in (True, False)})
 
 
-def _in_year(day: date, year: int) -> date:
-    return day.replace(year=year, day=28) if (day.month, day.day) == (2, 29) and not isleap(year) else day.replace(year=year)
+def _days(first: date, count: int = 1) -> Time:
+    return Time(first, first + timedelta(count - 1))
 
 
-def _days(first: date, count: int = 1, *, yearless: bool = False) -> Time:
-    return Time(first, first + timedelta(count - 1), yearless)
-
-
-def _month(year: int, month: int, *, yearless: bool = False) -> Time:
-    return _days(date(year, month, 1), monthrange(year, month)[1], yearless=yearless)
+def _month(year: int, month: int) -> Time:
+    return _days(date(year, month, 1), monthrange(year, month)[1])
 
 
 def _relative(match: re.Match[str], today: date) -> Time:
@@ -176,15 +166,14 @@ def _ago(match: re.Match[str], today: date) -> Time:
 
 
 def _written(match: re.Match[str], today: date) -> Time:
-    """A day, a month or both, with or without a year. "May" and "march" alone are no months."""
+    """A day, a month or both; without a year, the last one. "May" and "march" alone are no months."""
     parts = {name: text for name, text in match.groupdict().items() if text}
-    name, day = parts["month"], parts.get("day") or parts.get("day_after")
+    name, day = parts["month"], int(parts.get("day") or parts.get("day_after") or 0)
     if len(parts) == 1 and name in {"march", "may", *_SHORT}:
         raise ValueError(f"{name} is a word here.")
     month = int(name) if name.isdigit() else next(n for n, full in enumerate(_MONTHS, 1) if full.startswith(name[:3]))
-    # Of no year: a leap year, so that 29 February is a day.
-    year, yearless = int(parts.get("year", 2000)), "year" not in parts
-    return _days(date(year, month, int(day)), yearless=yearless) if day else _month(year, month, yearless=yearless)
+    year = int(parts.get("year") or today.year - ((month, day) > (today.month, today.day)))
+    return _days(date(year, month, day)) if day else _month(year, month)
 
 
 _SHORT = (*(name[:3] for name in _MONTHS), "sept")
