@@ -143,8 +143,8 @@ def read_document(value: Mapping[str, Any]) -> Document:
 class Postings:
     """Which word is in which conversation (its place in the `table`).
 
-    Stored ones have a name, the time when they were `indexed`, and a number of `buckets`; where `bucket` is None, these are items
-    of their own, read on demand.
+    Stored ones have a name, the time when they were `indexed`, and a number of `buckets`, which are items of their own where
+    `bucket` is None.
     """
 
     table: Array
@@ -174,7 +174,9 @@ def postings(talk: Document) -> Postings:
     found, counts = np.unique(np.concatenate([distinct, days]), return_counts=True)
     bucket = np.zeros(len(found), POSTING)
     bucket["word"], bucket["count"] = found, np.minimum(counts, 255)
-    return Postings(np.array([(key_of(talk.thread_id), talk.version, len(talk.words))], ENTRY), frozenset([talk.language]), bucket)
+    return Postings(
+        np.array([(key_of(talk.thread_id), talk.version, len(talk.words))], ENTRY), frozenset([talk.language]), bucket
+    )
 
 
 def gone(key: int) -> Postings:
@@ -198,7 +200,9 @@ def read_header(name: str, value: Mapping[str, Any], *, inline: bool) -> Posting
     fits = int(value["buckets"]) > 0 and languages <= lexical.STOP_WORDS.keys() and (len(table) == 1 or not inline)
     if value["format"] != FORMAT or not fits:
         raise DamagedError("it is of another format, or its parts do not fit")
-    return Postings(table, languages, read_bucket(value) if inline else None, int(value["buckets"]), name, int(value["indexed"]))
+    return Postings(
+        table, languages, read_bucket(value) if inline else None, int(value["buckets"]), name, int(value["indexed"])
+    )
 
 
 def together(parts: Sequence[Postings]) -> tuple[Array, Array]:

@@ -194,6 +194,10 @@ async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Post
     await _put(store, [PutOp(namespace, key, None) for namespace, key in gone])
 
 
+# Who embeds for whom, by event loop and person.
+_embedding: dict[tuple[asyncio.AbstractEventLoop, identity.Actor], asyncio.Task[None]] = {}
+
+
 async def catch_up(
     store: BaseStore,
     threads: Threads,
@@ -232,8 +236,14 @@ async def catch_up(
         newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
         value = {"format": documents.FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
         await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
-    if index.meaning:
-        index.outstanding += await _embed(store, threads, actor, agents, began, seconds)
+    waiting = namespaces.recall(actor, "waiting")
+    if index.meaning and await store.asearch(waiting, limit=1):
+        who = asyncio.get_running_loop(), actor
+        if who not in _embedding:
+            _embedding[who] = asyncio.create_task(_embed_waiting(store, threads, actor, agents, began))
+            _embedding[who].add_done_callback(lambda _: _embedding.pop(who, None))
+        await asyncio.wait({_embedding[who]}, timeout=seconds)
+        index.outstanding += len(await store.asearch(waiting, limit=_MOST))
     return index
 
 
@@ -262,30 +272,6 @@ def _warn_of_change(before: str, now: str) -> None:
         before,
         now,
     )
-
-
-# Who embeds for whom, by event loop and person.
-_embedding: dict[tuple[asyncio.AbstractEventLoop, identity.Actor], asyncio.Task[None]] = {}
-
-
-async def _embed(
-    store: BaseStore,
-    threads: Threads,
-    actor: identity.Actor,
-    agents: Collection[str],
-    began: journal.Began | None,
-    seconds: float | None,
-) -> int:
-    """Begin to embed what waits for it, and wait so many seconds. Returns the number of conversations that still wait."""
-    waiting = namespaces.recall(actor, "waiting")
-    if not await store.asearch(waiting, limit=1):
-        return 0
-    key = asyncio.get_running_loop(), actor
-    if key not in _embedding:
-        _embedding[key] = asyncio.create_task(_embed_waiting(store, threads, actor, agents, began))
-        _embedding[key].add_done_callback(lambda _: _embedding.pop(key, None))
-    await asyncio.wait({_embedding[key]}, timeout=seconds)
-    return len(await store.asearch(waiting, limit=_MOST))
 
 
 async def _embed_waiting(

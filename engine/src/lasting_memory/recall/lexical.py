@@ -91,9 +91,8 @@ _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-# Fit of a conversation on the very day or within the time, within days after it, and in the same month or year.
-EXACT, SOON_AFTER, AFTER, NEAR = 1.0, 0.7, 0.5, 0.3
-_SOON_DAYS, _AFTER_DAYS = 3, 14
+# Fit of a conversation within the time, and of one at most so many days after it: people tell what they did.
+EXACT, SOON, _SOON_DAYS = 1.0, 0.7, 3
 # Days of a time for which each day is looked up; of a longer one, the months.
 _FEW_DAYS, _MANY_DAYS = 31, 3_700
 _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "few": 3, "couple of": 2}
@@ -107,19 +106,15 @@ class Time(NamedTuple):
 
     def fit(self, first: date, last: date) -> float:
         """How well a conversation that went on from one day to another fits: 0 to 1."""
-        one_day, after = self.first == self.last, (first - self.last).days
-        if after <= 0 and last >= self.first:
-            return EXACT
-        if 0 < after <= _AFTER_DAYS:
-            return NEAR if not one_day else SOON_AFTER if after <= _SOON_DAYS else AFTER
-        return NEAR if one_day and (first.year, first.month) == (self.first.year, self.first.month) else 0.0
+        after = (first - self.last).days
+        return EXACT if after <= 0 and last >= self.first else SOON if 0 < after <= _SOON_DAYS else 0.0
 
     def tokens(self) -> list[str]:
         """Words of an index (`day_tokens`) of which a conversation that fits has at least one."""
         days = (self.last - self.first).days + 1
         if days > _MANY_DAYS:
             return []
-        return sorted({_token(self.first + timedelta(n), days <= _FEW_DAYS) for n in range(days + _AFTER_DAYS)})
+        return sorted({_token(self.first + timedelta(n), days <= _FEW_DAYS) for n in range(days + _SOON_DAYS)})
 
 
 def _token(day: date, exact: bool) -> str:
@@ -198,7 +193,7 @@ def period(since: str | None, until: str | None) -> Time | None:
     if not (since or until):
         return None
     first, last = _iso_day("since", since), _iso_day("until", until)
-    open_end = timedelta(_MANY_DAYS - _AFTER_DAYS)
+    open_end = timedelta(_MANY_DAYS - _SOON_DAYS)
     first = first or (last or date.max) - open_end
     return Time(first, max(first, last or first + open_end))
 

@@ -149,7 +149,9 @@ class _Corpus:
         self.talk_of = np.repeat(np.arange(len(talks)), [len(talk.passages) for talk in talks])
         self.starts = np.cumsum([0, *(len(talk.passages) for talk in talks)])
         turns = [talk.passages["turn"] for talk in talks]
-        words_of_turn = np.concatenate([np.bincount(of, talk.passages["words"])[of] for of, talk in zip(turns, talks, strict=True)])
+        words_of_turn = np.concatenate(
+            [np.bincount(of, talk.passages["words"])[of] for of, talk in zip(turns, talks, strict=True)]
+        )
         long_answer = (passages["speaker"] == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
         self.weights = np.where(long_answer | (passages["speaker"] == SPEAKERS.index("tool")), EXPLAINED_WEIGHT, 1.0)
 

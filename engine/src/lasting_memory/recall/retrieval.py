@@ -92,9 +92,8 @@ async def search(
     (default: UTC's) follows "yesterday".
     `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
     """
-    tries, own = 0, key_of(str(current))
-    while True:
-        limits: dict[str, Any] = {"most": MAX_CATCH_UP, "seconds": EMBED_SECONDS}
+    own, limits = key_of(str(current)), dict[str, Any](most=MAX_CATCH_UP, seconds=EMBED_SECONDS)
+    for tries in range(_TRIES):
         index = await catch_up(store, threads, actor, agents=agents, current=current or "", began=began, **limits)
         languages = {name for part in index.parts for name in part.languages}
         asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
@@ -103,18 +102,20 @@ async def search(
             keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
             near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS]) if index.meaning else {}
             near.pop(own, None)
-            items = await store.abatch(
-                [GetOp(namespaces.recall(actor, "documents"), document_key(key)) for key in dict.fromkeys([*keys, *near])]
-            )
+            kept = namespaces.recall(actor, "documents")
+            items = await store.abatch([GetOp(kept, document_key(key)) for key in dict.fromkeys([*keys, *near])])
             documents = [read_document(getattr(item, "value", {})) for item in items]
             break
         except DamagedError:  # a segment was merged meanwhile; if not, an item cannot be read
             if tries:
                 await forget(store, actor)
-            if (tries := tries + 1) == _TRIES:
+            if tries == _TRIES - 1:
                 raise
-    ranked = await asyncio.to_thread(_ranked, asked, frequencies, near, documents)
-    matches = await _shown(store, threads, actor, ranked[:limit], agents=agents, began=began)
+    ranked = (await asyncio.to_thread(_ranked, asked, frequencies, near, documents))[:limit]
+    wanted = [item.document.thread_id for item in ranked]
+    there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, wanted)} if wanted else {}
+    await drop(store, actor, {*wanted} - there.keys(), began)  # deleted meanwhile
+    matches = [Match(talk, item.turns, item.by_words) for item in ranked if (talk := there.get(item.document.thread_id))]
     return Results(matches, frequencies.total, index.outstanding)
 
 
@@ -165,22 +166,6 @@ def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]
     dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
     scores = {key: value / best for key, value in lexical_scores.items()}
     return scores | {key: scores.get(key, 0.0) + weight * value for key, value in dense.items()}
-
-
-async def _shown(
-    store: BaseStore,
-    threads: Threads,
-    actor: identity.Actor,
-    ranked: Sequence[ranking.Scored],
-    *,
-    agents: Collection[str],
-    began: journal.Began | None,
-) -> list[Match]:
-    """The candidates that still exist, with their present text. Those that do not are dropped from the index."""
-    wanted = [item.document.thread_id for item in ranked]
-    there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, wanted)} if wanted else {}
-    await drop(store, actor, {*wanted} - there.keys(), began)
-    return [Match(talk, item.turns, item.by_words) for item in ranked if (talk := there.get(item.document.thread_id))]
 
 
 def results_text(
