@@ -10,8 +10,8 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import planning, start, sweep
-from lasting_memory.consolidation.due import Due, Position, batch, find_due, put_positions
-from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, Owner, delete_old
+from lasting_memory.consolidation.due import Due, Owner, Position, batch, find_due, put_positions
+from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, delete_old
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
@@ -35,8 +35,8 @@ def talk(thread_id: str, *texts: str, updated_at: str = "1") -> Conversation:
     return Conversation(thread_id, "2026-01-01", turns, updated_at=updated_at)
 
 
-async def due(store: BaseStore, platform: Platform, actor: Actor = ALICE, assistant: str | None = None) -> list[Due]:
-    return await find_due(store, platform, actor, assistant, agents=["agent"])  # type: ignore[arg-type]
+async def due(store: BaseStore, platform: Platform, actor: Actor = ALICE) -> list[Due]:
+    return await find_due(deployed(), platform, store, Owner(actor))  # type: ignore[arg-type]
 
 
 async def read(store: BaseStore, platform: Platform, actor: Actor = ALICE) -> list[str]:

@@ -9,8 +9,9 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
+from lasting_memory.consolidation.due import Owner
 from lasting_memory.consolidation.guard import invented
-from lasting_memory.consolidation.planning import Owner, start, sweep
+from lasting_memory.consolidation.planning import start, sweep
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.changes import Changed
 from lasting_memory.files.proposals import Proposal, proposals, propose
@@ -110,7 +111,7 @@ async def test_a_tidy_is_queued_beside_other_runs_and_once(platform: Platform) -
     assert not await start(Owner(ALICE), client, "tidy")
     assert await start(Owner(ALICE), client, "asked")
     waiting = [run["metadata"]["trigger"] for run in platform.runs.all("pending")]
-    assert sorted(waiting) == ["asked", "idle", "tidy"], "what waits is not taken back"
+    assert sorted(waiting) == ["asked", "tidy"], "what tidies is not taken back"
 
 
 async def test_the_sweep_tidies_after_so_many_days(platform: Platform, store: BaseStore) -> None:

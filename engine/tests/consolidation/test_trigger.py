@@ -13,7 +13,8 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.consolidation import planning
-from lasting_memory.consolidation.planning import IdleTrigger, Owner
+from lasting_memory.consolidation.due import Owner
+from lasting_memory.consolidation.planning import IdleTrigger
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
 from tests.conftest import BuildGraph
@@ -77,6 +78,6 @@ async def test_turns_plan_a_consolidation_where_there_is_one(
     async def note(_: IdleTrigger, runtime: Runtime[Any]) -> None:
         ended.append(runtime)
 
-    monkeypatch.setattr(IdleTrigger, "_turn_ends", note)
+    monkeypatch.setattr(IdleTrigger, "_plan", note)
     await graph(deployed(**changes)).turn("hello")
     assert len(ended) == planning

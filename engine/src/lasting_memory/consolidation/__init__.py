@@ -4,8 +4,9 @@
 `guard.py` and `taken_back.py` judge what it wrote; `proposals.py` applies it, or has its person decide.
 """
 
+from lasting_memory.consolidation.due import Owner
 from lasting_memory.consolidation.graph import build_consolidation_agent
-from lasting_memory.consolidation.planning import Owner, consolidated, find_backlog, start, sweep
+from lasting_memory.consolidation.planning import consolidated, find_backlog, start, sweep
 from lasting_memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
 from lasting_memory.consolidation.run_records import records
 

@@ -5,8 +5,9 @@ process's slots until it ends, however it ends: there are few workers, and a con
 """
 
 import asyncio
+import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,18 +19,20 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory import journal
 from lasting_memory.agent.blocks import sections
-from lasting_memory.consolidation.due import Due
-from lasting_memory.consolidation.planning import Owner
-from lasting_memory.consolidation.run_records import Record
+from lasting_memory.consolidation.due import Due, Owner
+from lasting_memory.consolidation.run_records import Record, keep
 from lasting_memory.consolidation.taken_back import shown_lines
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.changes import texts
 from lasting_memory.files.proposals import Dated
-from lasting_memory.limits import DEFAULT_CONSOLIDATION
+from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 from lasting_memory.validation import RefusedWrite
+
+logger = logging.getLogger(__name__)
 
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
@@ -38,21 +41,32 @@ _REASON_CHARS = 200
 
 @dataclass(slots=True)
 class Draft:
-    """One batch: the conversations that the model works on at once, and its copy of the files."""
+    """One run's batch: the conversations that the model works on at once, and its copy of the files."""
 
     owner: Owner
-    files: namespaces.Namespace  # the same in the copy and in the real store
-    base: Mapping[str, FileData]  # the copied files, by key
     report: Record
+    deployment: Deployment
+    store: BaseStore  # the real one
+    base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
     shown: Sequence[Due] = ()
     more: bool = False  # whether other conversations are due
     said: Sequence[Dated] = ()  # what the person said in these conversations since they first took something back
-    text: str = ""  # the conversations as the model reads them, with the files about them
+    text: str = ""  # the conversations as the model reads them, with the files about them; "" before the batch has begun
     source: Sequence[tuple[str, str]] | None = None  # path and text of all that its new lines may say; None: anything
     refused: str = ""  # why the first attempt was refused
     steps: int = 0  # model calls of this attempt
     given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # why, by path and line
-    store: BaseStore = field(default_factory=InMemoryStore)
+    copy: BaseStore = field(default_factory=InMemoryStore)
+
+    @property
+    def files(self) -> namespaces.Namespace:
+        """The files' namespace, the same in the copy and in the real store."""
+        assistant = self.owner.assistant_id or self.deployment.default_assistant
+        return self.deployment.memory.namespace(self.owner.actor, assistant)
+
+    @property
+    def rules(self) -> Consolidation:
+        return self.deployment.consolidation or DEFAULT_CONSOLIDATION
 
     @property
     def author(self) -> identity.Author:
@@ -62,65 +76,65 @@ class Draft:
 
     async def begin(self, refused: str = "") -> None:
         """Fill the copy: a first time, or again after a refusal."""
-        self.store, self.refused, self.steps = InMemoryStore(), refused, 0
+        self.copy, self.refused, self.steps = InMemoryStore(), refused, 0
         self.given_up.clear()
         for key, file in self.base.items():
-            await self.store.aput(self.files, key, {**file})
+            await self.copy.aput(self.files, key, {**file})
 
-    def task(self, deployment: Deployment) -> str:
+    def task(self) -> str:
         """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
-        name = "task" if self.report.kind == "conversations" else self.report.kind
-        text = deployment.prompt(f"consolidation_{name}.md").replace("{count}", str(len(self.shown)))
-        if not self.refused:
-            return text
-        return f"{text}\n{deployment.prompt('consolidation_retry.md').replace('{reason}', self.refused)}"
+        name, prompt = "task" if self.report.kind == "conversations" else self.report.kind, self.deployment.prompt
+        text = prompt(f"consolidation_{name}.md").replace("{count}", str(len(self.shown)))
+        return f"{text}\n{prompt('consolidation_retry.md').replace('{reason}', self.refused)}" if self.refused else text
 
-    def show(self, talk: str, deployment: Deployment, taken: Sequence[Dated]) -> None:
+    def show(self, talk: str, taken: Sequence[Dated]) -> None:
         """Have the model read this, with the topic files that have most words in common, and what was taken back. Blocks."""
-        self.text, rules = talk, deployment.consolidation or DEFAULT_CONSOLIDATION
+        self.text = talk
         if self.report.kind != "tidy":
             topics = [(f"/memories{key}", text) for key, text in texts(self.base).items() if key.startswith("/topics/")]
             topics = [(path, text) for path, text in topics if path != "/memories/topics/index.md"]
-            best = [topics[i] for i, _ in rank(talk, [" ".join(each) for each in topics])[: rules.topic_files_shown]]
+            best = [topics[i] for i, _ in rank(talk, [" ".join(each) for each in topics])[: self.rules.topic_files_shown]]
             if best:
-                self.text += f"\n\n# Files about the same\n\n{sections(best, deployment.limits.memory_block_bytes)[0]}"
+                self.text += f"\n\n# Files about the same\n\n{sections(best, self.deployment.limits.memory_block_bytes)[0]}"
         if taken:
             self.text += f"\n\n# Taken back\n\n{shown_lines(taken, self.said)}"
 
+    async def keep(self, record: Record) -> None:
+        """Keep a record of the run, unless its person was forgotten meanwhile."""
+        if not await journal.is_forgotten(self.store, journal.began(self.owner.actor)):
+            await keep(self.store, self.owner.actor, record, self.rules)
 
-# --- The runs of this process
+    async def fail(self, error: BaseException) -> None:
+        """Leave a record of the run that an error or a cancellation ended."""
+        if self.report.dry_run:
+            return
+        failed = self.report.ended("failed", type(error).__name__ if isinstance(error, Exception) else "It was cancelled.")
+        failed.log()
+        try:
+            await self.keep(failed)
+        except Exception as failure:  # a store raises what its driver raises; the run's own error counts
+            logger.warning("The record of consolidation %s could not be kept: %r.", failed.run_id, failure, exc_info=True)
 
 
-@dataclass(slots=True)
-class Run:
-    """A run that is at work, with its slot, and with its draft once it began."""
+# --- The runs of this process, each with its slot
 
-    actor: identity.Actor
-    dry: bool
-    failed: Callable[[BaseException], Coroutine[Any, Any, None]]  # called if an error or a cancellation ends it
-    draft: Draft | None = None
+_DRAFTS: dict[str, Draft] = {}  # by run id
 
 
-_RUNS: dict[str, Run] = {}  # by run id
-
-
-def take_slot(run: Run, most: int, *, asked: bool) -> bool:
+def take_slot(draft: Draft, *, asked: bool) -> bool:
     """Take a slot for the current run, if one is free: a person leaves one to others, dry and asked runs have one more."""
-    alike = [other.actor for other in _RUNS.values() if other.dry == run.dry]
-    free = len(alike) < (1 if run.dry else most + asked) and alike.count(run.actor) < max(1, most - 1)
+    actor, dry, most = draft.owner.actor, draft.report.dry_run, draft.rules.at_once
+    alike = [other.owner.actor for other in _DRAFTS.values() if other.report.dry_run == dry]
+    free = len(alike) < (1 if dry else most + asked) and alike.count(actor) < max(1, most - 1)
     if free:
-        _RUNS[identity.current_run_id() or ""] = run
+        _DRAFTS[draft.report.run_id] = draft
     return free
 
 
-def current_run() -> Run | None:
-    """The current run; None before it has a slot, and in a process to which it came from another."""
-    return _RUNS.get(identity.current_run_id() or "")
-
-
 def current_draft() -> Draft | None:
-    run = current_run()
-    return run.draft if run else None
+    """The current run's draft; None if it has none to work on, and in a process to which it came from another."""
+    draft = _DRAFTS.get(identity.current_run_id() or "")
+    return draft if draft and draft.text else None
 
 
 def draft_store() -> BaseStore | None:
@@ -128,7 +142,7 @@ def draft_store() -> BaseStore | None:
     if not identity.on_server():
         return None
     if draft := current_draft():
-        return draft.store
+        return draft.copy
     raise RefusedWrite("This consolidation was interrupted; it begins again.")
 
 
@@ -147,10 +161,10 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
             error = raised
             raise
         finally:
-            run = _RUNS.pop(str((config or {}).get("configurable", {}).get("run_id") or ""), None)
-            if run and error:
+            draft = _DRAFTS.pop(str((config or {}).get("configurable", {}).get("run_id") or ""), None)
+            if draft and error:
                 # A task of its own: whoever cancels the run once more does not cancel this.
-                await asyncio.shield(asyncio.create_task(run.failed(error)))
+                await asyncio.shield(asyncio.create_task(draft.fail(error)))
 
 
 # --- The model's tools

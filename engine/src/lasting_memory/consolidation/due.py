@@ -1,4 +1,4 @@
-"""What is new in a person's conversations since their last consolidation, and how far each is consolidated.
+"""Whose conversations are due: what is new in them since their last consolidation, and how far each is consolidated.
 
 A position holds the hashes of a thread's consolidated messages: a message without its hash there is new, whatever was edited or
 deleted. The item in `namespaces.reading` holds the time before which nothing is due, so that a run reads no further back.
@@ -6,16 +6,16 @@ deleted. The item in `namespaces.reading` holds the time before which nothing is
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.store.base import BaseStore, GetOp, PutOp
 from langgraph_sdk.client import ThreadsClient
 
 from lasting_memory.controls import stays_out
+from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import Conversation, Turn, conversation, owned_by, threads_by_id
@@ -31,11 +31,27 @@ _FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a memory: a person, under `MEMORY_SCOPE=user+assistant` with an assistant."""
+
+    actor: identity.Actor
+    assistant_id: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self.assistant_id or "all"
+
+    def context(self) -> dict[str, str]:
+        """A context that names this owner. It counts in operators' runs; other people's runs are always their own."""
+        return asdict(self.actor) | ({"assistant_id": self.assistant_id} if self.assistant_id else {})
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """How far one thread is consolidated."""
 
     updated_at: str = ""  # its time stamp when it was read; without one it is due in any case
-    seen: tuple[str, ...] = ()  # hashes of all consolidated messages
+    seen: frozenset[str] = frozenset()  # hashes of all consolidated messages
     undone: int = 0  # runs whose changes from its new messages were refused
 
 
@@ -49,8 +65,8 @@ class Due:
 
     def advanced(self) -> Position:
         """The position once these turns are consolidated."""
-        seen = dict.fromkeys((*self.position.seen, *map(_hash, self.conversation.turns)))
-        return Position(self.conversation.updated_at if self.whole else "", tuple(seen))
+        seen = self.position.seen.union(map(_hash, self.conversation.turns))
+        return Position(self.conversation.updated_at if self.whole else "", seen)
 
     def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
         """The turns as the model reads them, a line each, under the conversation's date and thread."""
@@ -68,10 +84,6 @@ def _on_one_line(text: str, longest: int) -> str:
     return shown if len(text) <= longest else f"{shown} [{len(text) - longest:,} more characters are left out]"
 
 
-def _tokens(turn: Turn) -> int:
-    return count_tokens_approximately([turn.text])
-
-
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     """The oldest conversations that fit into a batch, of the last one perhaps only its first turns. At least one turn. Blocks.
 
@@ -83,7 +95,7 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
             break
         turns, fitting = item.conversation.turns, 0
         for turn in turns:
-            tokens -= _tokens(turn)
+            tokens -= len(turn.text) // CHARS_PER_TOKEN
             if tokens < 0 and (taken or fitting):
                 break
             fitting += 1
@@ -96,41 +108,33 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
 
 
 async def find_due(
-    store: BaseStore,
-    threads: ThreadsClient,
-    actor: identity.Actor,
-    assistant_id: str | None,
-    *,
-    agents: Iterable[str],
-    rules: Consolidation = DEFAULT_CONSOLIDATION,
+    deployment: Deployment, threads: ThreadsClient, store: BaseStore, owner: Owner, rules: Consolidation = DEFAULT_CONSOLIDATION
 ) -> list[Due]:
-    """A person's conversations with these agents (this assistant) with new turns; more than a batch holds, if there are more.
+    """An owner's conversations with new turns; more than a batch holds, if there are more.
 
     It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
     noted as read.
     """
-    metadata = [{**owner, **({"assistant_id": assistant_id} if assistant_id else {})} for owner in owned_by(actor, agents)]
-    item = await store.aget(namespaces.reading(actor), assistant_id or "all")
-    read_to, changed = time_of(item.value.get("read_to") if item else None), list[tuple[int, str, str]]()
-    newest = read_to.isoformat()
+    noted = namespaces.reading(owner.actor), owner.key
+    item = await store.aget(*noted)
+    read_to, changed = time_of(item.value.get("read_to") if item else None), list[Any]()
+    newest, metadata = read_to.isoformat(), owned_by(owner.actor, deployment.agents)
     for owned in metadata:
         async for page in changed_since(threads, owned, read_to):
-            stamps = {str(thread["thread_id"]): str(thread["updated_at"]) for thread in page if not stays_out(thread)}
-            newest = max([newest, *stamps.values()])
-            known = await positions_of(store, actor, list(stamps))
-            changed += [(at.undone, stamps[key], key) for key, at in known.items() if at.updated_at != stamps[key]]
-    due, left, read = list[Due](), sorted(changed), 0
+            newest = max([newest, *(str(thread["updated_at"]) for thread in page)])
+            changed += [each for each in await changed_in(page, deployment, store) if each[0] == owner]
+    changed.sort(key=lambda each: (each[2].undone, str(each[1]["updated_at"])))
+    due, left, read = list[Due](), changed, 0
     while left and (read <= rules.batch_tokens or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
-        ids, left = [key for _, _, key in left[:_READ_AT_ONCE]], left[_READ_AT_ONCE:]
-        found = await threads_by_id(threads, ids, metadata, ["thread_id", "updated_at", "values"])
-        new, old = await asyncio.to_thread(_new_turns, found, await positions_of(store, actor, ids))
-        await put_positions(store, actor, old)
+        known, left = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}, left[_READ_AT_ONCE:]
+        found = await threads_by_id(threads, [*known], metadata, ["thread_id", "updated_at", "values"])
+        new, old = await asyncio.to_thread(_new_turns, found, known)
+        await put_positions(store, owner.actor, old)
         due += new
-        read += await asyncio.to_thread(sum, (_tokens(turn) for item in new for turn in item.conversation.turns))
+        read += sum(len(turn.text) // CHARS_PER_TOKEN for item in new for turn in item.conversation.turns)
     if changed:
-        oldest = min(at for _, at, _ in changed) if due or left else newest
-        value = {"read_to": (time_of(oldest) - _MARGIN).isoformat()}
-        await store.aput(namespaces.reading(actor), assistant_id or "all", value, index=False)
+        oldest = min(str(thread["updated_at"]) for _, thread, _ in changed) if due or left else newest
+        await store.aput(*noted, {"read_to": (time_of(oldest) - _MARGIN).isoformat()}, index=False)
     return due
 
 
@@ -139,13 +143,32 @@ def _new_turns(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Positio
     due, old = list[Due](), dict[str, Position]()
     for thread in threads:
         talk = conversation(thread, speakers=("user", "assistant"))
-        position = known.get(talk.thread_id, Position())
-        seen = set(position.seen)
-        if new := tuple(turn for turn in talk.turns if _hash(turn) not in seen):
+        position = known[talk.thread_id]
+        if new := tuple(turn for turn in talk.turns if _hash(turn) not in position.seen):
             due.append(Due(replace(talk, turns=new), position))
         else:
             old[talk.thread_id] = replace(position, updated_at=talk.updated_at, undone=0)
     return due, old
+
+
+async def changed_in(threads: Sequence[Any], deployment: Deployment, store: BaseStore) -> list[tuple[Owner, Any, Position]]:
+    """Those of these threads that changed since they were consolidated, with their owners and positions."""
+    owned = [(owner, thread) for thread in threads if not stays_out(thread) and (owner := owner_of(thread, deployment))]
+    items = await store.abatch([GetOp(namespaces.positions(owner.actor), thread["thread_id"]) for owner, thread in owned])
+    read = [(owner, thread, _position(item)) for (owner, thread), item in zip(owned, items, strict=True)]
+    return [each for each in read if each[2].updated_at != str(each[1]["updated_at"])]
+
+
+def owner_of(thread: Any, deployment: Deployment) -> Owner | None:
+    """The owner that `auth.py` and the platform stamped on a conversation; None if no run could act for them."""
+    user_id, org_id, assistant_id = ((thread["metadata"] or {}).get(key) for key in ("user_id", "org_id", "assistant_id"))
+    if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
+        return None
+    try:
+        identity.check_person(actor := identity.Actor(user_id, org_id))
+    except identity.IdentityError:
+        return None
+    return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
 
 
 async def changed_since(
@@ -174,20 +197,21 @@ def time_of(stamp: object) -> datetime:
 async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:
     """The positions of these threads, by thread id."""
     items = await store.abatch([GetOp(namespaces.positions(actor), thread_id) for thread_id in thread_ids])
-    return {thread_id: _position(getattr(item, "value", {})) for thread_id, item in zip(thread_ids, items, strict=True)}
+    return dict(zip(thread_ids, map(_position, items), strict=True))
 
 
 async def put_positions(store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position]) -> None:
     namespace = namespaces.positions(actor)
-    await store.abatch([PutOp(namespace, thread_id, asdict(at), index=False) for thread_id, at in positions.items()])
+    await store.abatch(
+        [
+            PutOp(namespace, thread_id, {**asdict(at), "seen": sorted(at.seen)}, index=False)
+            for thread_id, at in positions.items()
+        ]
+    )
 
 
-async def drop_positions(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str]) -> None:
-    """Delete the positions of missing threads."""
-    await store.abatch([PutOp(namespaces.positions(actor), thread_id, None) for thread_id in thread_ids])
-
-
-def _position(value: Mapping[str, Any]) -> Position:
+def _position(item: Any) -> Position:
+    value = item.value if item else {}
     seen, undone = value.get("seen"), value.get("undone")
-    known = tuple(map(str, seen)) if isinstance(seen, list | tuple) else ()
+    known = frozenset(map(str, seen)) if isinstance(seen, list | tuple) else frozenset[str]()
     return Position(str(value.get("updated_at") or ""), known, undone if isinstance(undone, int) else 0)

@@ -7,8 +7,8 @@ by metadata that only this server sets. "rollback" takes back the run that was p
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import uuid4
@@ -16,14 +16,14 @@ from uuid import uuid4
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, GetOp
+from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.schema import Run
 
 from lasting_memory import journal
-from lasting_memory.consolidation.due import EARLIEST, changed_since, drop_positions, time_of
-from lasting_memory.controls import creating_run, delete_idle, in_temporary_conversation, stays_out
+from lasting_memory.consolidation.due import EARLIEST, Owner, changed_in, changed_since, owner_of, time_of
+from lasting_memory.controls import creating_run, delete_idle, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
@@ -48,18 +48,6 @@ _BACK = timedelta(days=7)
 APART_SECONDS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The owner of a memory: a person, under `MEMORY_SCOPE=user+assistant` with an assistant."""
-
-    actor: identity.Actor
-    assistant_id: str | None = None
-
-    def context(self) -> dict[str, str]:
-        """A context that names this owner. It counts in operators' runs; other people's runs are always their own."""
-        return asdict(self.actor) | ({"assistant_id": self.assistant_id} if self.assistant_id else {})
-
-
 def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -> Owner:
     """The owner for whom the current run acts. Raises `IdentityError` as `identity.acting`."""
     actor = identity.current_actor(deployment.settings, runtime)
@@ -77,15 +65,22 @@ async def start(
     """Queue the owner's consolidation in `seconds`, in place of one that is planned. Returns whether it did.
 
     It does not where a run waits that will do: one that was asked for; for a sweep, any; for a turn, one behind a run that is
-    at work. That is not taken back; `inside` says that it calls this itself. A run that tidies is beside the others.
+    at work. That is not taken back; `inside` says that it calls this itself. Runs that tidy have a thread of their own.
     """
     async with lock_of("planning", owner):  # turns that end at once would each make the owner's first thread
-        thread_id, waiting, running = await _runs(owner, client)
-        tidies, will_do = trigger == "tidy", trigger == "sweep" or (trigger == "idle" and running)
-        planned = [(run["metadata"] or {}).get("trigger") for run in waiting]
-        if any(each == "tidy" if tidies else each == "asked" or (will_do and each != "tidy") for each in planned):
+        consolidates = f"tidy {owner.key}" if trigger == "tidy" else owner.key
+        known = await client.threads.search(
+            metadata={**asdict(owner.actor), "consolidates": consolidates},
+            limit=1, sort_by="created_at", sort_order="asc", select=["thread_id"],
+        )  # fmt: skip
+        thread_id, waiting, running = str(uuid4()), list[Run](), list[Run]()  # its first run creates the thread
+        if known:
+            thread_id = str(known[0]["thread_id"])
+            waiting, running = [await client.runs.list(thread_id, limit=_LISTED, status=of) for of in ("pending", "running")]
+        planned = {(run["metadata"] or {}).get("trigger") for run in waiting}
+        will_do = trigger in {"sweep", "tidy"} or (trigger == "idle" and running)
+        if "asked" in planned or (will_do and planned):
             return False
-        behind = inside or running or tidies or "tidy" in planned
         token = creating_run.set(True)
         try:
             await client.runs.create(
@@ -93,8 +88,8 @@ async def start(
                 CONSOLIDATION_GRAPH,
                 input={"messages": []},
                 context=owner.context(),
-                metadata={"trigger": trigger, "consolidates": owner.assistant_id or "all"},
-                multitask_strategy="enqueue" if behind else "rollback",
+                metadata={"trigger": trigger, "consolidates": consolidates},
+                multitask_strategy="enqueue" if inside or running else "rollback",
                 durability="exit",  # only the last checkpoint is kept, which holds no conversations
                 if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
                 after_seconds=seconds,
@@ -102,19 +97,6 @@ async def start(
         finally:
             creating_run.reset(token)
         return True
-
-
-async def _runs(owner: Owner, client: LangGraphClient) -> tuple[str, list[Run], list[Run]]:
-    """Id of the owner's consolidation thread, which its first run creates, and its pending and running runs."""
-    metadata = {**asdict(owner.actor), "consolidates": owner.assistant_id or "all"}
-    known = await client.threads.search(
-        metadata=metadata, limit=1, sort_by="created_at", sort_order="asc", select=["thread_id"]
-    )
-    if not known:
-        return str(uuid4()), [], []
-    thread_id = str(known[0]["thread_id"])
-    waiting, running = [await client.runs.list(thread_id, limit=_LISTED, status=of) for of in ("pending", "running")]
-    return thread_id, waiting, running
 
 
 class IdleTrigger(AgentMiddleware[Any, Any, Any]):
@@ -134,22 +116,19 @@ class IdleTrigger(AgentMiddleware[Any, Any, Any]):
         # A turn ends with an answer that calls no tools, or only such whose result is the last word.
         last_words = {tool.name for tool in request.tools if isinstance(tool, BaseTool) and tool.return_direct}
         if {call["name"] for message in response.result for call in getattr(message, "tool_calls", ())} <= last_words:
-            await self._turn_ends(request.runtime)
+            # In the background, so that the turn neither waits nor fails.
+            task = asyncio.create_task(self._plan(request.runtime))
+            self._planning.add(task)
+            task.add_done_callback(self._planning.discard)
         return response
 
-    async def _turn_ends(self, runtime: Runtime[Any]) -> None:
-        """Plan it in the background, so that the turn neither waits nor fails."""
+    async def _plan(self, runtime: Runtime[Any]) -> None:
         if not identity.on_server(runtime) or in_temporary_conversation() or runtime.store is None:
             return
-        task = asyncio.create_task(self._plan(runtime, runtime.store))
-        self._planning.add(task)
-        task.add_done_callback(self._planning.discard)
-
-    async def _plan(self, runtime: Runtime[Any], store: BaseStore) -> None:
         try:
             owner = current_owner(self._deployment, runtime)
             await asyncio.sleep(self._delay)
-            if not await journal.is_forgotten(store, journal.began(owner.actor)):
+            if not await journal.is_forgotten(runtime.store, journal.began(owner.actor)):
                 await start(owner, get_client(), "idle", self._deployment.settings.consolidate_after_seconds)
         except Exception as error:  # whatever it is, the turn is done and the next sweep finds the conversation
             logger.warning("No consolidation could be planned after a turn: %r. The sweep does it.", error, exc_info=True)
@@ -185,7 +164,7 @@ async def _tidy_is_due(owner: Owner, deployment: Deployment, store: BaseStore) -
     """Whether `Consolidation.tidy_days` have passed since this was last so, or since the owner's first sweep."""
     if not (days := deployment.consolidation and deployment.consolidation.tidy_days):
         return False
-    place, key, now = namespaces.reading(owner.actor), f"tidied-{owner.assistant_id or 'all'}", datetime.now(UTC)
+    place, key, now = namespaces.reading(owner.actor), f"tidied-{owner.key}", datetime.now(UTC)
     item = await store.aget(place, key)
     is_due = item is not None and time_of(item.value.get("at")) <= now - timedelta(days=days)
     if is_due or item is None:
@@ -206,33 +185,8 @@ async def _all_due(deployment: Deployment, client: LangGraphClient, store: BaseS
     since = min(time_of(last.value.get("began")), datetime.now(UTC)) - _BACK if last else EARLIEST
     for graph in deployment.agents:
         async for threads in changed_since(client.threads, {"graph_id": graph}, since, _PAGE):
-            owners = await _due(threads, deployment, store)
-            due += [(owners[each["thread_id"]], str(each["updated_at"])) for each in threads if each["thread_id"] in owners]
+            due += [(owner, str(thread["updated_at"])) for owner, thread, _ in await changed_in(threads, deployment, store)]
     return due
-
-
-async def _due(threads: Sequence[Any], deployment: Deployment, store: BaseStore) -> dict[str, Owner]:
-    """The owners of those of these threads that have something new, by thread id."""
-    owned = [(thread, owner) for thread in threads if not stays_out(thread) and (owner := _owner(thread, deployment))]
-    gets = [GetOp(namespaces.positions(owner.actor), thread["thread_id"]) for thread, owner in owned]
-    pairs = zip(owned, await store.abatch(gets), strict=True)
-    return {
-        thread["thread_id"]: owner
-        for (thread, owner), position in pairs
-        if getattr(position, "value", {}).get("updated_at") != str(thread["updated_at"])
-    }
-
-
-def _owner(thread: Any, deployment: Deployment) -> Owner | None:
-    """The owner that `auth.py` and the platform stamped on a conversation; None if no run could act for them."""
-    user_id, org_id, assistant_id = ((thread["metadata"] or {}).get(key) for key in ("user_id", "org_id", "assistant_id"))
-    if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
-        return None
-    try:
-        identity.check_person(actor := identity.Actor(user_id, org_id))
-    except identity.IdentityError:
-        return None
-    return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
 
 
 async def delete_old(deployment: Deployment, client: LangGraphClient, store: BaseStore, now: datetime | None = None) -> int:
@@ -246,14 +200,15 @@ async def delete_old(deployment: Deployment, client: LangGraphClient, store: Bas
 
     async def spared(threads: list[Any]) -> set[str]:
         late = [each for each in threads if time_of(each["updated_at"]) >= before - _BACK]
-        return set() if deployment.memory.is_shared else {*await _due(late, deployment, store)}
+        due = [] if deployment.memory.is_shared else await changed_in(late, deployment, store)
+        return {str(thread["thread_id"]) for _, thread, _ in due}
 
     deleted = [each for graph in deployment.agents for each in await delete_idle(client, {"graph_id": graph}, before, spared)]
     owned = defaultdict[identity.Actor, list[str]](list)
     for thread in deleted:
-        if owner := _owner(thread, deployment):  # without one it has no index
+        if owner := owner_of(thread, deployment):  # without one it has no index
             owned[owner.actor].append(thread["thread_id"])
     for actor, thread_ids in owned.items():
         await drop(store, actor, thread_ids)
-        await drop_positions(store, actor, thread_ids)
+        await store.abatch([PutOp(namespaces.positions(actor), thread_id, None) for thread_id in thread_ids])
     return len(deleted)

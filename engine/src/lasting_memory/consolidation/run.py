@@ -14,7 +14,6 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 from langchain.agents.middleware import hook_config
@@ -24,25 +23,16 @@ from langgraph.config import get_config, get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore
 from langgraph_sdk import get_client
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.blocks import sections
 from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.drafts import (
-    Draft,
-    Run,
-    current_draft,
-    current_run,
-    forget_lines,
-    search_recent_conversations,
-    take_slot,
-)
+from lasting_memory.consolidation.drafts import Draft, current_draft, forget_lines, search_recent_conversations, take_slot
 from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of, put_positions
-from lasting_memory.consolidation.planning import Owner, current_owner, delete_old, start, sweep
+from lasting_memory.consolidation.planning import current_owner, delete_old, start, sweep
 from lasting_memory.consolidation.proposals import applied, apply, check, files_of
-from lasting_memory.consolidation.run_records import Record, keep, now
+from lasting_memory.consolidation.run_records import Record, now
 from lasting_memory.consolidation.taken_back import objection, returning, said_since, taken_back, without
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
@@ -88,7 +78,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if not identity.on_server(runtime) or current_draft():
             return None  # a script has no conversations on a server, and brings its own messages
         try:
-            return await self._shown(state, await self._begin(runtime, state["messages"]))
+            return await _shown(state, await self._begin(runtime, state["messages"]))
         except NothingToDoError as answer:
             return {**_only(state, AIMessage(str(answer))), "jump_to": "end"}
 
@@ -98,84 +88,55 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError(await self._for_everybody(dry=dry))
         if self._deployment.memory.is_shared:
             raise NothingToDoError(SHARED)
-        owner, store = current_owner(self._deployment, runtime), get_store()
         planned: Any = (get_config().get("metadata") or {}).get("trigger")  # auth.py lets only this server set it
         kind = planned if planned in {"tidy", "bring"} else "conversations"
         report = Record(identity.current_run_id() or "", now(), dry_run=dry, kind=kind)
-        await self._take_slot(owner, store, report, planned)
-        files = self._deployment.memory.namespace(owner.actor, owner.assistant_id or self._deployment.default_assistant)
-        known = await proposals(store, owner.actor, files)
+        draft = Draft(current_owner(self._deployment, runtime), report, self._deployment, get_store())
+        await self._take_slot(draft, planned)
+        known = await proposals(draft.store, draft.owner.actor, draft.files)
         if sum(bool(each.changes) for each in known) >= MAX_PROPOSALS:
             raise NothingToDoError(UNDECIDED)
-        base = await files_of(store, files)
+        draft.base = await files_of(draft.store, draft.files)
         for each in known:
-            base = await asyncio.to_thread(applied, base, each.changes, each.author, self._deployment, skip=True)
-        draft = Draft(owner, files, base, report)
-        taken = [*(await self._taken_back(store, draft)).values()]
-        texts_now = [(f"/memories{key}", text) for key, text in texts(base).items()]
+            draft.base = await asyncio.to_thread(applied, draft.base, each.changes, each.author, self._deployment, skip=True)
+        taken = [*(await _taken_back(draft)).values()]
+        source = [(f"/memories{key}", text) for key, text in texts(draft.base).items()]
         if kind == "bring":
             if len(messages) != 1:
                 raise NothingToDoError("This was interrupted; send the text again.")
-            draft.source = [*texts_now, ("", str(messages[0].text))]
+            draft.source = [*source, ("", str(messages[0].text))]
             talk = f"# What the person brought\n\n{messages[0].text}"
         elif kind == "tidy":
-            draft.source = texts_now
-            if not guard.facts_of(texts_now):
+            if not guard.facts_of(source):
                 raise NothingToDoError("Nothing is remembered that could be tidied.")
-            shown = sorted((path, text) for path, text in texts_now if not path.startswith("/memories/skills/"))
+            draft.source = source
+            shown = [(path, text) for path, text in source if not path.startswith("/memories/skills/")]
             talk, _ = await asyncio.to_thread(sections, shown, self._rules.batch_tokens * CHARS_PER_TOKEN)
         else:
-            talk = await self._read_conversations(draft, store, min((each.at for each in taken), default=None))
-        await asyncio.to_thread(draft.show, talk, self._deployment, taken)
+            talk = await _read_conversations(draft, min((each.at for each in taken), default=None))
         await draft.begin()
-        if run := current_run():
-            run.draft = draft
+        await asyncio.to_thread(draft.show, talk, taken)
         return draft
 
-    async def _take_slot(self, owner: Owner, store: BaseStore, report: Record, planned: Any) -> None:
+    async def _take_slot(self, draft: Draft, planned: Any) -> None:
         """Raise `NothingToDoError` where the run may not read conversations now; it may have to wait for a slot."""
-        began, dry = journal.began(owner.actor), report.dry_run
-        if await journal.is_forgotten(store, began):
+        actor, dry = draft.owner.actor, draft.report.dry_run
+        if await journal.is_forgotten(draft.store, journal.began(actor)):
             raise NothingToDoError(FORGOTTEN)
         if planned:  # an owner's thread is used for years
             await platform.drop_checkpoints()
         if in_temporary_conversation():
             raise NothingToDoError("Nothing is consolidated in a temporary conversation.")
-        if (await controls(store, owner.actor, self._deployment)).paused:
+        if (await controls(draft.store, actor, self._deployment)).paused:
             raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
-        run = Run(owner.actor, dry, partial(self._failed, store, report, owner))
-        if take_slot(run, self._rules.at_once, asked=planned in {None, "asked", "bring"}):
+        if take_slot(draft, asked=planned in {None, "asked", "bring"}):
             return
         if dry or planned == "bring":
             raise NothingToDoError(f"Another {'dry run' if dry else 'consolidation'} is at work; try again when it has ended.")
         least = 30 if planned in {"idle", "sweep"} else 3
         later = random.randint(least, 3 * least)  # noqa: S311  # so that they do not all come back at once
-        await start(owner, get_client(), planned or "asked", later, inside=True)
+        await start(draft.owner, get_client(), planned or "asked", later, inside=True)
         raise NothingToDoError(f"{self._rules.at_once} consolidations are at work; another run is planned.")
-
-    async def _read_conversations(self, draft: Draft, store: BaseStore, taken_since: str | None) -> str:
-        """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
-        client, rules, agents = get_client(), self._rules, self._deployment.agents
-        due = await find_due(store, client.threads, draft.owner.actor, draft.owner.assistant_id, agents=agents, rules=rules)
-        draft.shown = await asyncio.to_thread(batch, due, rules.batch_tokens)
-        if not draft.shown:
-            raise NothingToDoError("Nothing is new since the last consolidation.")
-        draft.more = sum(not item.position.undone for item in due) > sum(item.whole for item in draft.shown)
-        if taken_since:
-            draft.said = await said_since(client.runs, [item.conversation.thread_id for item in draft.shown], taken_since)
-        return "\n\n".join([await asyncio.to_thread(item.transcript, rules) for item in draft.shown])
-
-    async def _failed(self, store: BaseStore, report: Record, owner: Owner, error: BaseException) -> None:
-        """Leave a record of a run that an error or a cancellation ended."""
-        if report.dry_run:
-            return
-        failed = report.ended("failed", type(error).__name__ if isinstance(error, Exception) else "It was cancelled.")
-        failed.log()
-        try:
-            if not await journal.is_forgotten(store, journal.began(owner.actor)):
-                await keep(store, owner.actor, failed, self._rules)
-        except Exception as failure:  # a store raises what its driver raises; the run's own error counts
-            logger.warning("The record of consolidation %s could not be kept: %r.", report.run_id, failure, exc_info=True)
 
     async def _for_everybody(self, *, dry: bool) -> str:
         """Start runs for all who are due, after deleting conversations whose time is over. Returns the run's answer."""
@@ -220,109 +181,123 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
     @hook_config(can_jump_to=["model"])
     async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Commit or refuse the batch, or have the model try once more."""
-        draft, store = current_draft(), get_store()
+        draft = current_draft()
         if draft is None:  # the run has ended, or came from another process, where its draft is, and begins again
             return {"jump_to": "model"} if identity.on_server(runtime) and len(state["messages"]) > 1 else None
-        owner, dry = draft.owner, draft.report.dry_run
-        if await journal.is_forgotten(store, journal.began(owner.actor)):
+        store, actor, dry = draft.store, draft.owner.actor, draft.report.dry_run
+        if await journal.is_forgotten(store, journal.began(actor)):
             return _only(state, AIMessage(FORGOTTEN))
-        present = await controls(store, owner.actor, self._deployment)
+        present = await controls(store, actor, self._deployment)
         stopped = f"{PAUSED}." if present.paused else ""
         if not stopped and draft.steps > self._rules.max_steps:
             stopped = f"It took more than {self._rules.max_steps} steps."
-        changed, left_out, problem = await self._judged(store, draft)
+        changed, left_out, problem = await _judged(draft)
         if (problem or left_out) and not stopped and not draft.refused:
             await draft.begin(problem or left_out)
-            return {**await self._shown(state, draft), "jump_to": "model"}
-        commit = self._commit(store, draft, changed, stopped or problem, left_out, review=present.review)
+            return {**await _shown(state, draft), "jump_to": "model"}
+        commit = _commit(draft, changed, stopped or problem, left_out, review=present.review or draft.source is not None)
         report = await asyncio.shield(commit)  # whoever cancels the run now cancels neither the commit nor the record
         report.log()
         if not dry and report.status in {"done", "proposed"}:
             try:
-                await catch_up(store, get_client().threads, owner.actor, agents=self._deployment.agents)
+                await catch_up(store, get_client().threads, actor, agents=self._deployment.agents)
             except Exception as error:  # whatever it is, memory is consolidated, and the next search does it
                 logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
         if draft.more and not stopped and not dry:
-            await start(owner, get_client(), inside=True)
+            await start(draft.owner, get_client(), inside=True)
         told = dry or report.kind == "bring"
         text = json.dumps(asdict(report)) if told else f"{report.conversations} conversations were consolidated."
         return _only(state, AIMessage(text))
 
-    async def _judged(self, store: BaseStore, draft: Draft) -> tuple[list[Changed], str, str]:
-        """The draft's changes without lines that may not be there, why these may not, and why nothing may be changed, or ""."""
-        changed = changes(draft.base, await files_of(draft.store, draft.files))
-        brought, unsaid = dict[str, dict[guard.Key, Dated]](), dict[str, dict[guard.Key, str]]()
-        if changed and (taken := await self._taken_back(store, draft)):  # also since the run began
-            present = texts(await files_of(store, draft.files))
-            brought = await asyncio.to_thread(returning, changed, present, taken, draft.said, self._rules)
-        if draft.source:
-            unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, self._rules)
-        lines = {path: {*brought.get(path, ()), *unsaid.get(path, ())} for path in {*brought, *unsaid}}
-        left_out = " ".join([objection(brought)] * bool(brought) + [guard.not_said(unsaid)] * bool(unsaid))
-        changed = await asyncio.to_thread(without, changed, lines)
-        problem = await asyncio.to_thread(self._objections, draft, changed)
-        try:
-            await check(store, draft.files, changed, draft.author, self._deployment)
-        except ValueError as error:
-            problem = problem or str(error)
-        return changed, left_out, problem or ""
 
-    def _objections(self, draft: Draft, changed: list[Changed]) -> str | None:
-        """`guard.objections`. A tidy gives a reason for each line that goes; a text that was brought takes none. Blocks."""
-        if draft.source is None:
-            return guard.objections(changed, draft.given_up, self._rules)
+async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
+    """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
+    client, rules = get_client(), draft.rules
+    due = await find_due(draft.deployment, client.threads, draft.store, draft.owner, rules)
+    draft.shown = await asyncio.to_thread(batch, due, rules.batch_tokens)
+    if not draft.shown:
+        raise NothingToDoError("Nothing is new since the last consolidation.")
+    draft.more = sum(not item.position.undone for item in due) > sum(item.whole for item in draft.shown)
+    if taken_since:
+        draft.said = await said_since(client.runs, [item.conversation.thread_id for item in draft.shown], taken_since)
+    return "\n\n".join([await asyncio.to_thread(item.transcript, rules) for item in draft.shown])
+
+
+async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
+    """The draft's changes without lines that may not be there, why these may not, and why nothing may be changed, or ""."""
+    changed, rules = changes(draft.base, await files_of(draft.copy, draft.files)), draft.rules
+    brought, unsaid = dict[str, dict[guard.Key, Dated]](), dict[str, dict[guard.Key, str]]()
+    if changed and (taken := await _taken_back(draft)):  # also since the run began
+        present = texts(await files_of(draft.store, draft.files))
+        brought = await asyncio.to_thread(returning, changed, present, taken, draft.said, rules)
+    if draft.source:
+        unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, rules)
+    lines = {path: {*brought.get(path, ()), *unsaid.get(path, ())} for path in {*brought, *unsaid}}
+    left_out = " ".join([objection(brought)] * bool(brought) + [guard.not_said(unsaid)] * bool(unsaid))
+    changed = await asyncio.to_thread(without, changed, lines)
+    others, given_up = list[tuple[str, str]](), {} if draft.report.kind == "bring" else draft.given_up
+    if draft.source is not None:  # each line that goes needs a reason; a text that was brought takes none away
+        rules = replace(rules, removable_share=0)
         others = [(path, text) for path, text in draft.source if path and path not in {change.path for change in changed}]
-        strict = replace(self._rules, removable_share=0)
-        return guard.objections(changed, draft.given_up if draft.report.kind == "tidy" else {}, strict, others)
+    problem = await asyncio.to_thread(guard.objections, changed, given_up, rules, others)
+    try:
+        await check(draft.store, draft.files, changed, draft.author, draft.deployment)
+    except ValueError as error:
+        problem = problem or str(error)
+    return changed, left_out, problem or ""
 
-    async def _commit(
-        self, store: BaseStore, draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool
-    ) -> Record:
-        """Apply the draft, propose it, or leave its conversations due."""
-        actor, began, report = draft.owner.actor, journal.began(draft.owner.actor), draft.report
-        known = {item.conversation.thread_id: item.position for item in draft.shown}
-        positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
-        done = report.ended(
-            "done",
-            f"Left out: {left_out}" if left_out else "",
-            conversations=len(draft.shown),
-            messages=sum(len(item.conversation.turns) for item in draft.shown),
-            files=await asyncio.to_thread(diffs, changed),
-        )
-        if not problem and report.dry_run:
-            return done
-        if not problem and await positions_of(store, actor, [*known]) != known:
-            problem = "Another consolidation of this person was faster; its work stands."
-        if problem:
-            done = report.ended("undone", problem)
-            positions = {key: replace(at, undone=at.undone + 1) for key, at in known.items()}
-        elif changed and (review or draft.source is not None):
-            done.status, reasons = "proposed", dict(draft.given_up)
-            proposal = Proposal(
-                f"{report.run_id}-{now()}", now(), draft.files[-1], draft.author, changed, [*known],
-                kind=report.kind, reasons=reasons,
-            )  # fmt: skip
-            await propose(store, actor, proposal, began)
-        elif refused := await apply(store, draft.files, changed, draft.author, self._deployment, began=began):
-            reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
-            shown = {path: text for path, text in done.files.items() if path not in refused}
-            done = replace(done.ended("undone", f"Not applied: {reason}"), files=shown)
-        if not report.dry_run and not await journal.is_forgotten(store, began):
-            await put_positions(store, actor, positions)
-            await keep(store, actor, done, self._rules)
+
+async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> Record:
+    """Apply the draft, propose it, or leave its conversations due."""
+    store, actor, report = draft.store, draft.owner.actor, draft.report
+    began, known = journal.began(actor), {item.conversation.thread_id: item.position for item in draft.shown}
+    positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
+    done = report.ended(
+        "done",
+        f"Left out: {left_out}" if left_out else "",
+        conversations=len(draft.shown),
+        messages=sum(len(item.conversation.turns) for item in draft.shown),
+        files=await asyncio.to_thread(diffs, changed),
+    )
+    if not problem and report.dry_run:
         return done
+    if not problem and await positions_of(store, actor, [*known]) != known:
+        problem = "Another consolidation of this person was faster; its work stands."
+    if problem:
+        done = report.ended("undone", problem)
+        positions = {key: replace(at, undone=at.undone + 1) for key, at in known.items()}
+    elif changed and review:
+        done.status = "proposed"
+        proposal = Proposal(
+            f"{report.run_id}-{now()}", now(), draft.files[-1], draft.author, changed, [*known],
+            kind=report.kind, reasons=dict(draft.given_up),
+        )  # fmt: skip
+        await propose(store, actor, proposal, began)
+    elif refused := await apply(store, draft.files, changed, draft.author, draft.deployment, began=began):
+        reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
+        shown = {path: text for path, text in done.files.items() if path not in refused}
+        done = done.ended("undone", f"Not applied: {reason}", files=shown)
+    if not report.dry_run and not await journal.is_forgotten(store, began):
+        await put_positions(store, actor, positions)
+        await draft.keep(done)
+    return done
 
-    async def _taken_back(self, store: BaseStore, draft: Draft) -> dict[guard.Key, Dated]:
-        declined = [each for one in await proposals(store, draft.owner.actor, draft.files) for each in one.declined]
-        known = await journal.histories(store, draft.files, self._deployment.limits)
-        return await asyncio.to_thread(taken_back, known, declined)
 
-    async def _shown(self, state: Any, draft: Draft) -> dict[str, Any]:
-        """The batch as the answer to the model's first tool call."""
-        name = search_recent_conversations.name
-        call = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": f"batch-{draft.report.run_id}"}])
-        answer = ToolMessage(draft.text, name=name, tool_call_id=call.tool_calls[0]["id"])
-        return _only(state, HumanMessage(await asyncio.to_thread(draft.task, self._deployment)), call, answer)
+async def _taken_back(draft: Draft) -> dict[guard.Key, Dated]:
+    declined = [each for one in await proposals(draft.store, draft.owner.actor, draft.files) for each in one.declined]
+    known = await journal.histories(draft.store, draft.files, draft.deployment.limits)
+    return await asyncio.to_thread(taken_back, known, declined)
+
+
+# --- The thread
+
+
+async def _shown(state: Any, draft: Draft) -> dict[str, Any]:
+    """The batch as the answer to the model's first tool call."""
+    name = search_recent_conversations.name
+    call = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": f"batch-{draft.report.run_id}"}])
+    answer = ToolMessage(draft.text, name=name, tool_call_id=call.tool_calls[0]["id"])
+    return _only(state, HumanMessage(await asyncio.to_thread(draft.task)), call, answer)
 
 
 def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from langgraph.store.base import BaseStore, PutOp, SearchItem
+from langgraph.store.base import BaseStore, Item, PutOp
 
+from lasting_memory import journal
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 
@@ -66,7 +67,7 @@ async def keep(store: BaseStore, actor: identity.Actor, record: Record, rules: C
     """Keep a record, and the newest of all."""
     namespace = namespaces.run_records(actor)
     await store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
-    old = (await _newest_first(store, actor, rules))[rules.records_kept :]
+    old = (await _newest_first(store, actor))[rules.records_kept :]
     await store.abatch([PutOp(namespace, item.key, None) for item in old])
 
 
@@ -74,10 +75,9 @@ async def records(
     store: BaseStore, actor: identity.Actor, rules: Consolidation = DEFAULT_CONSOLIDATION
 ) -> list[dict[str, Any]]:
     """A person's last records, newest first."""
-    newest = (await _newest_first(store, actor, rules))[: rules.records_kept]
+    newest = (await _newest_first(store, actor))[: rules.records_kept]
     return [{**asdict(Record("", "")), **item.value} for item in newest]
 
 
-async def _newest_first(store: BaseStore, actor: identity.Actor, rules: Consolidation) -> list[SearchItem]:
-    items = await store.asearch(namespaces.run_records(actor), limit=2 * rules.records_kept)
-    return sorted(items, key=lambda item: item.key, reverse=True)
+async def _newest_first(store: BaseStore, actor: identity.Actor) -> list[Item]:
+    return (await journal.all_items(store, namespaces.run_records(actor)))[::-1]
