@@ -2,11 +2,10 @@
 
 import asyncio
 import base64
-import gzip
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jwt
@@ -33,22 +32,21 @@ async def test_a_known_key_waits_for_nobody_and_many_unknown_ones_ask_once(
     monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
     key_set = tokens.KeySet(keys.url)
     await key_set.key("one")
-    asked, keys.drips = keys.asked, "body"
+    asked, keys.drips = keys.asked, True
     unknown = [asyncio.create_task(key_set.key(f"made up {number}")) for number in range(20)]
     await asyncio.sleep(0.1)
     assert (await key_set.key("one")).key_id == "one", "while the others wait"
     assert not any(task.done() for task in unknown)
-    keys.drips = ""
+    keys.drips = False
     outcomes = await asyncio.gather(*unknown, return_exceptions=True)
     assert all(isinstance(outcome, jwt.PyJWTError) for outcome in outcomes)
     assert keys.asked - asked == 1
 
 
-@pytest.mark.parametrize("part", ["head", "body"])
-async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that never ends is given up, and whoever hangs up ends it for nobody else."""
     monkeypatch.setattr(tokens, "FETCH_SECONDS", 1)
-    keys.drips = part
+    keys.drips = True
     key_set, started = tokens.KeySet(keys.url), time.monotonic()
     first, other = (asyncio.create_task(key_set.key("one")) for _ in range(2))
     await asyncio.sleep(0.1)
@@ -56,7 +54,7 @@ async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, part: str,
     with pytest.raises(ServerError):
         await other
     assert time.monotonic() - started < 10, "a drip comes for ever"
-    keys.drips = ""
+    keys.drips = False
     with pytest.raises(ServerError):
         await key_set.key("one")
     assert keys.asked == 1, "within the cooldown, which begins when a fetch ends, nobody asks or waits"
@@ -70,7 +68,7 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, 
     key_set = tokens.KeySet(keys.url)
     await key_set.key("one")
     monkeypatch.setattr(tokens, "FETCH_SECONDS", 0.3)
-    keys.drips = "body"
+    keys.drips = True
     for _ in range(10):
         believed = asyncio.create_task(key_set.key("one"))
         await asyncio.sleep(0)
@@ -83,30 +81,23 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, 
         await key_set.key("one")
 
 
-NO_KEY_SETS: dict[str, Callable[[], bytes]] = {
-    "too long": lambda: json.dumps({"keys": [jwk()], "padding": "x" * tokens.MAX_JWKS_BYTES}).encode(),
-    "packed": lambda: gzip.compress(json.dumps({"keys": [jwk()]}).encode()),
-    "nested in a key": lambda: b'{"keys": [{"kty": ' + b"[" * 100_000,
-    "a list": lambda: json.dumps([jwk()]).encode(),
-}
-
-
-@pytest.mark.parametrize("answer", NO_KEY_SETS.values(), ids=list(NO_KEY_SETS))
+@pytest.mark.parametrize(
+    "answer", [b'{"keys": [{"kty": ' + b"[" * 100_000, json.dumps([jwk()]).encode()], ids=["nested", "a list"]
+)
 async def test_what_is_no_key_set_leaves_the_keys_that_are_known(
-    keys: KeyServer, caplog: pytest.LogCaptureFixture, answer: Callable[[], bytes], monkeypatch: pytest.MonkeyPatch
+    keys: KeyServer, caplog: pytest.LogCaptureFixture, answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
     key_set = tokens.KeySet(keys.url)
     await key_set.key("one")
-    keys.answer = answer()
-    keys.headers = {"content-encoding": "gzip"} if keys.answer[:2] == b"\x1f\x8b" else {}
+    keys.answer = answer
     with caplog.at_level(logging.WARNING), pytest.raises(jwt.PyJWTError):
         await key_set.key("two")
     assert keys.url in caplog.text
     assert (await key_set.key("one")).key_id == "one"
 
 
-@pytest.mark.parametrize("status", [204, 302, 500])
+@pytest.mark.parametrize("status", [302, 500])
 async def test_keys_come_from_the_address_that_is_set_and_from_no_other(keys: KeyServer, status: int) -> None:
     with key_server() as elsewhere:
         elsewhere.serve("one")

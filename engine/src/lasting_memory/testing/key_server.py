@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import jwt
@@ -25,8 +25,8 @@ def jwk(kid: Any = "one", **changes: Any) -> dict[str, Any]:
 class KeyServer(LoopbackServer):
     """An identity provider's key set on loopback.
 
-    `answer` is what it serves, or None for a hung up connection; `drips` ("head" or "body") comes byte by byte, for ever, until
-    it is empty again.
+    `answer` is what it serves, or None for a hung up connection; while it `drips`,
+    the answer does not end.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class KeyServer(LoopbackServer):
         self.url += "/jwks.json"
         self.answer: bytes | None = None
         self.status, self.headers = 200, dict[str, str]()
-        self.drips = ""
+        self.drips = False
         self.asked = 0
 
     def serve(self, *kids: str) -> None:
@@ -52,26 +52,16 @@ class _KeyHandler(QuietHandler):
         self.server.asked += 1
         if self.server.answer is None:
             return
-        if self.server.drips == "head":
-            self.wfile.write(b"HTTP/1.0 200 OK\r\nx: ")
-            self._drip(b"x")
-            return
         self.send_response(self.server.status)
         for name, value in self.server.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if self.server.drips == "body":
-            self._drip(b" ")
-        self.wfile.write(self.server.answer)
-
-    def _drip(self, byte: bytes) -> None:
         pause = threading.Event()
-        try:
+        with suppress(OSError):  # the client may go
             while self.server.drips:
-                self.wfile.write(byte)
+                self.wfile.write(b" ")
                 pause.wait(DRIP_SECONDS)
-        except OSError:  # the client has gone
-            pass
+            self.wfile.write(self.server.answer)
 
 
 @contextmanager
@@ -79,4 +69,4 @@ def key_server() -> Iterator[KeyServer]:
     """A server that publishes no keys yet."""
     with KeyServer() as keys:
         yield keys
-        keys.drips = ""
+        keys.drips = False
