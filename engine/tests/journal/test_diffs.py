@@ -28,7 +28,7 @@ def test_edits_make_one_text_of_the_other_and_are_undone(seed: int) -> None:
     random = Random(seed)
     before, after = (random.choices("abcd", k=random.randrange(9)) for _ in range(2))
     made, at = list[str](), 0
-    for _, i, i_end, j, j_end in edits(before, after):
+    for i, i_end, j, j_end in edits(before, after):
         made += [*before[at:i], *after[j:j_end]]
         at = i_end
     assert made + before[at:] == after

@@ -20,6 +20,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.validation import MAX_PATH_BYTES
 
 FILES = ("memories", "acme:alice")
 # What is in the store before the calls.
@@ -123,7 +124,10 @@ async def test_a_value_that_is_no_file_is_an_error_of_its_own_and_in_nobody_s_wa
     assert [*(await played(ours, {**good, "/odd.md": value}, [("delete", "/odd.md")]))[1]] == ["/good.md"]
 
 
-@pytest.mark.parametrize("path", ["*", "a.md", "", "/", "/d/", "//a.md", "/./a.md", "/d/../a.md", "/a\\b.md", "/a\x00b.md"])
+@pytest.mark.parametrize("path", [
+    *("*", "a.md", "", "/", "/d/", "//a.md", "/./a.md", "/d/../a.md", "/..", "/a\\b.md", "/a\x00b.md", "/a.md\n"),
+    *("/\ud800.md", "/\ufffd.md", "/" + "é" * (MAX_PATH_BYTES // 2)),
+])  # fmt: skip
 async def test_a_file_has_one_spelling_that_begins_with_a_slash(path: str) -> None:
     calls: list[Call] = [("write", path, "x"), ("edit", path, "a", "b"), ("delete", path)]
     results, left = await played(ours, VALUES, calls)

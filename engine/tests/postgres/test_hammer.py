@@ -19,8 +19,7 @@ from lasting_memory import journal
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import Author
-from lasting_memory.postgres.store import open_store
-from lasting_memory.settings import Settings
+from lasting_memory.testing import postgres
 from lasting_memory.testing.deployed import deployed
 from tests.journal import world
 
@@ -39,9 +38,8 @@ async def test_writers_with_a_connection_each_lose_nothing(postgres_uri: str, wo
     """The journal's worlds, where batches of different writers really are on their way at once."""
     acknowledged = 0
     for seed in range(worlds):
-        async with AsyncPostgresStore.from_conn_string(postgres_uri) as store:
-            await store.setup()
-            await emptied(store)
+        async with postgres.emptied(postgres_uri):
+            pass
         found = await world.throw(
             seed, lambda: AsyncPostgresStore.from_conn_string(postgres_uri), tight=seed % 2 == 1, patience=0.003
         )
@@ -49,21 +47,9 @@ async def test_writers_with_a_connection_each_lose_nothing(postgres_uri: str, wo
     assert acknowledged > 5 * worlds
 
 
-async def emptied(store: BaseStore) -> None:
-    for namespace in (FILES, ("journal", *FILES)):
-        while items := await store.asearch(namespace, limit=1_000):
-            for item in items:
-                await store.adelete(item.namespace, item.key)
-
-
 def files_of(store: BaseStore, name: str) -> ScopedFiles:
-    return ScopedFiles(
-        deployment=deployed(),
-        namespace=lambda _: FILES,
-        route="/memories",
-        author=lambda: Author("agent", run_id=name),
-        store=store,
-    )
+    author = Author("agent", run_id=name)
+    return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: author, store=store)
 
 
 def write(uri: str, name: str, edits: int, told: Path) -> None:
@@ -74,7 +60,7 @@ def write(uri: str, name: str, edits: int, told: Path) -> None:
 async def _write(uri: str, name: str, edits: int, told: Path) -> None:
     mine = random.Random(name)
     with told.open("a", buffering=1) as notes:
-        async with open_store(Settings(memory_postgres_uri=uri)) as store:
+        async with postgres.opened(uri) as store:
             files = files_of(store, name)
             for number in range(edits):
                 tag, kind = f"<{name}.{number}>", mine.choice(["append", "insert", "write"])
@@ -119,7 +105,7 @@ class Hammer:
         """What was acknowledged is in the files once, and files and history are whole."""
         told = self.told()
         assert [note for note in told if note[2] != "None"] == []
-        async with open_store(Settings(memory_postgres_uri=self.uri)) as store:
+        async with postgres.opened(self.uri) as store:
             history = await journal.history(store, FILES, PATH)
             item = await store.aget(FILES, PATH)
             last = {tag.partition(".")[0][1:]: tag for kind, tag, _ in told if kind == "write"}
@@ -141,8 +127,7 @@ def hammer(postgres_uri: str, tmp_path: Path) -> Iterator[Hammer]:
     hammer = Hammer(postgres_uri, tmp_path)
 
     async def begin() -> None:
-        async with open_store(Settings(memory_postgres_uri=postgres_uri)) as store:
-            await emptied(store)
+        async with postgres.emptied(postgres_uri) as store:
             assert not (await files_of(store, "").awrite(PATH, "<top>\n")).error
 
     asyncio.run(begin())

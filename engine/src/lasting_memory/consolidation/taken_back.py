@@ -116,7 +116,7 @@ def without(changes: Sequence[Changed], brought: Mapping[str, Collection[Key]]) 
 
 def _without(change: Changed, brought: Collection[Key]) -> str:
     old, new, result, at = change.before.split("\n"), change.after.split("\n"), list[str](), 0
-    for _, i, i_end, j, j_end in edits(old, new):
+    for i, i_end, j, j_end in edits(old, new):
         lines = [line for line in new[j:j_end] if not facts_of([(change.path, line)]).keys() & brought]
         replaced = old[i:i_end] if len(lines) < j_end - j else []
         result += [*old[at:i], *(line for line in replaced if line not in lines), *lines]

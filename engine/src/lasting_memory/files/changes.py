@@ -56,7 +56,7 @@ class Changed:
         with: a blank line's is that of the next line that changes with it, or of the last one.
         """
         old, new, at, number = self.before.split("\n"), self.after.split("\n"), 0, 0
-        for _, i, i_end, j, j_end in [*journal.edits(old, new), ("", len(old), len(old), 0, 0)]:
+        for i, i_end, j, j_end in [*journal.edits(old, new), (len(old), len(old), 0, 0)]:
             yield from ((" ", line, -1) for line in old[at:i])
             for sign, lines in (("-", old[i:i_end]), ("+", new[j:j_end])):
                 last = number + sum(bool(line.strip()) for line in lines) - 1

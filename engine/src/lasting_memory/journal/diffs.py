@@ -3,25 +3,36 @@
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 
 # Characters of one file's diff, in the history and in records of consolidation.
 MAX_DIFF_CHARS = 20_000
 # More lines between a common beginning and end count as different: `difflib` would take minutes for some texts, quadratic time.
 MAX_COMPARED_LINES = 2_000
-# insert, replace or delete; then from where to where in the first sequence, and in the second.
-Edit = tuple[str, int, int, int, int]
+# From where to where in the first sequence, and in the second.
+Edit = tuple[int, int, int, int]
 
 
 def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     """The differences between two sequences of lines, in order."""
+    found, i, j = list[Edit](), 0, 0
+    for i_next, j_next, size in _common(before, after):
+        if (i, j) != (i_next, j_next):
+            found.append((i, i_next, j, j_next))
+        i, j = i_next + size, j_next + size
+    return found
+
+
+def _common(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int]]:
+    """The lines in both, in order: where each run of them begins in the one and in the other, and its length."""
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
     tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
-    codes: list[Edit] = [("replace", 0, len(old), 0, len(new))]
-    if not old or not new or max(len(old), len(new)) <= MAX_COMPARED_LINES:
-        codes = list(SequenceMatcher(None, old, new).get_opcodes())
-    return [(kind, head + i, head + i_end, head + j, head + j_end) for kind, i, i_end, j, j_end in codes if kind != "equal"]
+    is_short = max(len(old), len(new)) <= MAX_COMPARED_LINES
+    between = SequenceMatcher(None, old, new).get_matching_blocks() if is_short else ()
+    runs = [(head + i, head + j, size) for i, j, size in between]
+    return [(0, 0, head), *runs, (len(before) - tail, len(after) - tail, tail)]
 
 
 def lines_of(text: str) -> list[str]:
@@ -33,7 +44,7 @@ def diff(before: str, after: str) -> str:
     """A unified diff of two texts, with one line of context and without a header."""
     old, new = lines_of(before), lines_of(after)
     parts = []
-    for _, i, i_end, j, j_end in edits(old, new):
+    for i, i_end, j, j_end in edits(old, new):
         head, tail = old[max(0, i - 1) : i], old[i_end : i_end + 1]
         around, first, second = len(head) + len(tail), i - len(head) + 1, j - len(head) + 1
         parts.append(f"@@ -{first},{i_end - i + around} +{second},{j_end - j + around} @@")
@@ -62,29 +73,15 @@ def revert_change(current: str, before: str, after: str) -> str:
     changed, old, lines = after.split("\n"), before.split("\n"), current.split("\n")
     if max(map(len, (changed, old, lines))) > MAX_COMPARED_LINES:
         return "\n".join(_recounted(changed, old, lines))
-    place, behind = _places(changed, lines)
-    dropped, inserted = set[int](), dict[int, list[str]]()
-    for _, i, i_end, j, j_end in edits(changed, old):
-        gone = [place[index] for index in range(i, i_end) if index in place]
-        dropped.update(gone)
-        inserted.setdefault(gone[0] if gone else behind[i], []).extend(old[j:j_end])
-    kept = []
-    for index in range(len(lines) + 1):
-        kept += inserted.get(index, [])
-        kept += lines[index : index + 1] if index not in dropped else []
-    return "\n".join(kept)
-
-
-def _places(texts: Sequence[str], others: Sequence[str]) -> tuple[dict[int, int], list[int]]:
-    """The place of each common line in the other text; and for all lines, that behind the last earlier common one."""
-    place, i, j = dict[int, int](), 0, 0
-    for _, start, end, other, other_end in [*edits(texts, others), ("", len(texts), 0, len(others), 0)]:
-        place |= zip(range(i, start), range(j, other), strict=True)
-        i, j = end, other_end
-    behind = [0]
-    for index in range(len(texts)):
-        behind.append(place[index] + 1 if index in place else behind[-1])
-    return place, behind
+    place = {i + n: j + n for i, j, size in _common(changed, lines) for n in range(size)}
+    behind = [0, *accumulate((place.get(n, -1) + 1 for n in range(len(changed))), max)]  # the last common line before
+    for i, i_end, j, j_end in reversed(edits(changed, old)):
+        gone = [place[n] for n in range(i, i_end) if n in place]
+        at = gone[0] if gone else behind[i]
+        for n in reversed(gone):
+            del lines[n]
+        lines[at:at] = old[j:j_end]
+    return "\n".join(lines)
 
 
 def _recounted(changed: Sequence[str], old: Sequence[str], lines: Sequence[str]) -> list[str]:

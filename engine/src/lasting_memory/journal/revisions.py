@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from deepagents.backends.protocol import FileData
@@ -19,9 +19,9 @@ from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import stored_file
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Revision:
-    """A file after one change; `content` is None if that deleted it. Times are ISO times in UTC.
+    """A file after one change; `content` is None if that deleted it. Times are ISO times in UTC. Later ones are larger.
 
     `parents` are ids: first that of the revision before it in the history, then those that were merged into it.
     """
@@ -102,37 +102,30 @@ def _name(files: Namespace, path: str) -> str:
     return hashlib.sha256(repr(namespaces.journal(files, path)).encode()).hexdigest()[:16]
 
 
-@dataclass(slots=True)
 class Log:
     """Revisions of a file, by id; and the numbers of those that cannot be read, by id."""
 
-    known: dict[str, Revision] = field(default_factory=dict)
-    damaged: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, items: Iterable[Item], forgotten: str = "") -> "Log":
-        """The log in these items, without what was begun before its person was forgotten at this time."""
-        log = cls()
+    def __init__(self, items: Iterable[Item], forgotten: str = "") -> None:
+        """Those in these items, without what was begun before its person was forgotten at this time."""
+        self.known, self.damaged = dict[str, Revision](), dict[str, int]()
         for item in items:
             slot, _, revision_id = item.key.partition("-")
             try:
                 if not "" < item.value.get("began", "") <= forgotten:
-                    log.known[revision_id] = _REVISIONS.validate_python(item.value["revision"])
+                    self.known[revision_id] = _REVISIONS.validate_python(item.value["revision"])
             except (AttributeError, KeyError, TypeError, ValidationError):
-                log.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
-        return log
+                self.damaged[revision_id] = int(slot) if slot.isdecimal() else 0
 
     def tips(self) -> list[Revision]:
         """The revisions that no other was made from. What is older than a damaged one with followers counts as in it."""
         named = {parent for each in self.known.values() for parent in each.parents}
-        since = max((number for known, number in self.damaged.items() if known in named), default=0)
+        since = max((self.damaged[parent] for parent in named & self.damaged.keys()), default=0)
         return [each for each in self.known.values() if each.id not in named and each.number >= since]
 
     def history(self) -> list[Revision]:
         """From the newest revision backwards; where one is damaged, from the next older one."""
-        older, chain = sorted(self.known.values(), key=_order), list[Revision]()
-        tips = self.tips()
-        newest = max(tips, key=_order) if tips else None
+        older, chain = sorted(self.known.values()), list[Revision]()
+        newest = max(self.tips(), default=None)
         while newest:
             chain.append(newest)
             while older and older[-1].number >= newest.number:
@@ -142,8 +135,7 @@ class Log:
 
     def lacks(self, tips: Sequence[Revision]) -> bool:
         """Whether a merge of these needs older revisions."""
-        _, others = self._apart(tips)
-        return any(parent not in self.known for each in others for parent in each.parents)
+        return any(parent not in self.known for each in self._lacking(tips) for parent in each.parents)
 
     async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
         """Revisions, the last of which has everything that is in these; none if there is one. The same whoever makes them."""
@@ -151,9 +143,9 @@ class Log:
 
     def _merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
         """Each change that the newest tip lacks is made once more, in order, by its own author. A merge is none."""
-        newest, others = self._apart(tips)
+        newest = max(tips)
         changes, content, encoding = list[Revision](), newest.content, newest.encoding
-        for each in others:
+        for each in self._lacking(tips):
             before, after = self.known.get(each.previous, NOTHING), each.content
             if not before.number and each.number > 1 and each not in tips:
                 continue  # what it changed is not known any more
@@ -167,30 +159,22 @@ class Log:
             is_last = each is (changes or [newest])[-1]
             merged = sorted({each.id, *(tip.id for tip in tips if is_last)} - {newest.id})
             # Its id says all that it was made from, so one id is one revision, whoever makes it.
-            chain.append(made_of(chain[-1], each.file(), each.author, f"{each.id}-{_digest(chain[-1].id, *merged)}", *merged))
+            made_from = hashlib.sha256("/".join([chain[-1].id, *merged]).encode()).hexdigest()[:24]
+            chain.append(made_of(chain[-1], each.file(), each.author, f"{each.id}-{made_from}", *merged))
         return chain[1:]
 
-    def _apart(self, tips: Sequence[Revision]) -> tuple[Revision, list[Revision]]:
-        """The newest of these; and all revisions that it was not made from, oldest first."""
-        newest = max(tips, key=_order)
-        there, others = self._lineage([newest.id]), self._lineage([tip.id for tip in tips])
-        return newest, sorted((self.known[known] for known in others - there), key=_order)
+    def _lacking(self, tips: Sequence[Revision]) -> list[Revision]:
+        """What the newest of these was not made from, oldest first."""
+        return sorted(self._lineage(tips) - self._lineage([max(tips)]))
 
-    def _lineage(self, todo: list[str]) -> set[str]:
-        found = set[str]()
+    def _lineage(self, tips: Sequence[Revision]) -> set[Revision]:
+        """These, and all that is known of what they were made from."""
+        found, todo = set[Revision](), [*tips]
         while todo:
-            if (each := self.known.get(todo.pop())) and each.id not in found:
-                found.add(each.id)
-                todo += each.parents
+            if (each := todo.pop()) not in found:
+                found.add(each)
+                todo += [self.known[parent] for parent in each.parents if parent in self.known]
         return found
-
-
-def _order(revision: Revision) -> tuple[int, str]:
-    return revision.number, revision.id
-
-
-def _digest(*ids: str) -> str:
-    return hashlib.sha256("/".join(ids).encode()).hexdigest()[:24]
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
@@ -238,7 +222,7 @@ def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
         first_kept = revision is history[-1] and revision.number > 1
         came: list[Revision | None] = []
         at = 0
-        for _, start, end, new_start, new_end in edits(before, lines):
+        for start, end, new_start, new_end in edits(before, lines):
             came += [*origins[at:start], *[None if first_kept else revision] * (new_end - new_start)]
             at = end
         before, origins = lines, [*came, *origins[at:]]

@@ -27,8 +27,8 @@ Change = Callable[[FileData | None], FileData | None]
 # Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
 Room = Callable[[Sequence[Item], FileData], None]
 
-# Items of one search for all, and of one search for some; changes in one batch.
-_ALL, _SEARCHED, _PAGE = 10_000, 500, 50
+# Items of one search for all, and of one search for some.
+_ALL, _SEARCHED = 10_000, 500
 # Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
 # Beyond these, others are writing so fast that one of them makes the next merge.
 _ROUNDS, _WAIT = 50, 0.02
@@ -63,7 +63,7 @@ class _File(NamedTuple):
         """
         listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
         items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
-        return Log.of(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
+        return Log(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
 
     async def read(self, *ops: Op) -> list[Any]:
         """The results of a batch, and the time at which the person was forgotten last. Raises as `look`."""
@@ -95,7 +95,6 @@ async def change(
     expect: str | None = None,
     began: Began | None = None,
     limits: Limits = DEFAULTS,
-    new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in what the next file is made of.
 
@@ -113,7 +112,8 @@ async def change(
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
     async with lock_of(files, path):  # nothing depends on it, but who waits has nothing to merge
         for tries in range(_TRIES):
-            items, item = await _read(file, limits.max_files if room else None)
+            found, _ = await file.read(SearchOp(files, limit=limits.max_files + 1) if room else GetOp(files, path))
+            item = next((item for item in found if item.key == path), None) if room else found
             base, adopted = await _base(file, item)
             if expect is not None and base.id != expect:
                 if adopted:  # so that the history says to what it has moved
@@ -122,13 +122,13 @@ async def change(
             try:
                 after = make(base.file())
                 if after is not None and room is not None:
-                    room(items, after)
+                    room(found, after)
                 break
             except ValueError:
                 known = await history(store, files, path, limits)  # merges what others have not merged yet
                 if adopted or not known or known[0].id == base.id or tries == _TRIES - 1:
                     raise
-        newest = await _publish(file, base, [*adopted, made_of(base, after, author, new_id())])
+        newest = await _publish(file, base, [*adopted, made_of(base, after, author, uuid4().hex)])
     if random.random() * limits.stored_bytes < _TRIMS * _bytes(newest.content):  # noqa: S311
         try:
             await trim(store, files, limits)
@@ -137,21 +137,12 @@ async def change(
     return newest
 
 
-async def _read(file: _File, most: int | None) -> tuple[Sequence[Item], Item | None]:
-    """All files, where there are at most so many, and this one; None: this one alone."""
-    found, _ = await file.read(SearchOp(file.files, limit=most + 1)) if most else ((), "")
-    item = next((item for item in found if item.key == file.path), None)
-    if item is None and (most is None or len(found) > most):
-        item, _ = await file.read(GetOp(file.files, file.path))
-    return found, item
-
-
 async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision]]:
     """The revision to change; and revisions to put before it, for what was done around the journal."""
     if base := copied(file.files, file.path, item):
         return base, []
-    log, _ = await file.look()
-    if item or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
+    log, shown = await file.look()
+    if shown is not NOTHING or log.known:  # read after the log, so that what the log lacks is not taken for a deletion
         item = await file.store.aget(file.files, file.path)
     if base := copied(file.files, file.path, item):
         return base, []
@@ -182,7 +173,7 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
                 await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311
             else:
                 made = await log.merged(file.path, tips)
-                newest = [*tips, *made][-1]
+                newest, mine = [*tips, *made][-1], [*mine, *made]
                 await file.put(made, newest)
     except RefusedWrite:  # the person was forgotten meanwhile: the file is what it is without these
         place = namespaces.journal(file.files, file.path)
@@ -201,8 +192,7 @@ async def history(store: BaseStore, files: Namespace, path: str, limits: Limits 
     log, shown = await file.look()
     tips = log.tips()
     if shown and shown.id in {"", *log.known} and (len(tips) > 1 or (shown.id and [shown.id] != [tip.id for tip in tips])):
-        newest = max(tips, key=lambda tip: (tip.number, tip.id))
-        await _publish(file, newest, await log.merged(path, tips))
+        await _publish(file, max(tips), await log.merged(path, tips))
         log, _ = await file.look()
     return log.history()[: limits.revisions_kept]
 
@@ -213,7 +203,7 @@ async def histories(store: BaseStore, files: Namespace, limits: Limits = DEFAULT
     for item in await all_items(store, namespaces.journals(files)):
         if isinstance(path := item.value.get("path"), str):
             logs[path].append(item)
-    return [(path, Log.of(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
+    return [(path, Log(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
 
 
 async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
@@ -234,21 +224,19 @@ async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
     there = await all_items(store, files)  # read after the logs, so that a new file does not look deleted
     living, room = {namespaces.journal(files, item.key) for item in there}, limits.stored_bytes - sum(map(_size, there))
     recent = datetime.now(UTC) - timedelta(seconds=_MERGING_SECONDS)
-    gone, spare = list[Item](), list[tuple[bool, datetime, str, Item]]()
+    gone, ranked = list[Item](), list[tuple[bool, bool, datetime, str, Item]]()
     for namespace, log in logs.items():
         kept = [item for item in log if int(item.key[:8]) > int(log[0].key[:8]) - limits.revisions_kept]
-        staying = max(namespace in living, sum(item.updated_at > recent for item in kept))
-        room -= sum(map(_size, kept[:staying]))
+        is_living = namespace in living
+        staying = max(is_living, sum(item.updated_at > recent for item in kept))
         ages = accumulate((item.updated_at for item in kept), min)  # of an item, or any later one of its file
-        spare += [(namespace in living, at, item.key, item) for at, item in zip(ages, kept, strict=True)][staying:]
+        ranked += [(n < staying, is_living, at, item.key, item) for n, (at, item) in enumerate(zip(ages, kept, strict=True))]
         gone += log[len(kept) :]
-    for *_, item in sorted(spare, reverse=True, key=lambda each: each[:3]):
+    for stays, *_, item in sorted(ranked, reverse=True, key=lambda each: each[:4]):
         room -= _size(item)
-        if room < 0:
+        if room < 0 and not stays:
             gone.append(item)
-    ops: list[Op] = [PutOp(item.namespace, item.key, None) for item in sorted(gone, key=lambda item: item.key)]
-    for start in range(0, len(ops), _PAGE):
-        await store.abatch(ops[start : start + _PAGE])
+    await store.abatch([PutOp(item.namespace, item.key, None) for item in gone])
 
 
 def _size(item: Item) -> int:
