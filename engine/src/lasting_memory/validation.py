@@ -27,7 +27,7 @@ MAX_INPUT_BYTES = 1_048_576
 OWN_SKILLS = "/memories/skills/"
 SKILL_FILE = "SKILL.md"
 _SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # what no file could hold, and no model could be sent
+_UNKEPT = re.compile("[\x00\ud800-\udfff]")  # what Postgres cannot keep, no file could hold and no model could be sent
 # As deepagents finds it, in linear time.
 _FRONT_MATTER = re.compile(rf"---\r?\n(?=\S)(.{{1,{MAX_FRONT_MATTER_BYTES}}}?)\n---[ \t\r]*\n", re.DOTALL)
 _MAX_DEPTH = 8  # of lists and mappings in it
@@ -97,7 +97,7 @@ def check_text(value: object) -> None:
             parts += [*part.keys(), *part.values()]
         elif isinstance(part, list | tuple):
             parts += part
-        elif isinstance(part, str) and ("\x00" in part or _SURROGATE.search(part)):
+        elif isinstance(part, str) and _UNKEPT.search(part):
             raise RefusedWrite(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
 
 
@@ -115,7 +115,7 @@ def check_path(path: str) -> str:
 
 def check_content(path: str, content: str) -> None:
     """Raise `RefusedWrite` for content that no store can keep, or with more than `MAX_FILE_BYTES`."""
-    if "\x00" in content or _SURROGATE.search(content):
+    if _UNKEPT.search(content):
         raise RefusedWrite(f"{path} was not written: its text holds a NUL character, or is not valid Unicode.")
     if (size := len(content.encode())) > MAX_FILE_BYTES:
         raise RefusedWrite(f"{path} was not written: {size:,} bytes, and a file may have {MAX_FILE_BYTES:,}; split it.")
@@ -205,7 +205,7 @@ def content_size(item: Item) -> int:
 def stored_file(item: Item) -> FileData:
     """A store item as a file. Raises `NotAFileError` for another value: other code may put any into a namespace."""
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
-    if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _SURROGATE.search(content):
+    if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _UNKEPT.search(content):
         raise NotAFileError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
     file = FileData(content=content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):

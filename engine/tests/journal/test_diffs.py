@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from lasting_memory.journal import NOTHING, Revision, diff, edits, line_origins, lines_of, revert_change
-from lasting_memory.journal.diffs import MAX_COMPARED_LINES
+from lasting_memory.journal import NOTHING, Revision, diff, edits, line_origins, lines_of
+from lasting_memory.journal.diffs import MAX_COMPARED_LINES, revert_change
 from lasting_memory.journal.revisions import MAX_BLAMED_LINES
 
 

@@ -6,20 +6,21 @@ It counts what they were told and what is there.
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from unittest.mock import patch
 
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
-from langgraph.store.base import BaseStore, Op, Result
+from langgraph.store.base import BaseStore, Op
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.journal import Change, writing
 from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people.identity import Author
+from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import RefusedWrite
 
 FILES, PATH = ("memories", "acme:alice"), "/a.md"
@@ -45,31 +46,25 @@ def replace(line: str, *lines: str) -> Change:
     return change
 
 
-class Writers(BaseStore):
+def mortal(inner: BaseStore, dice: random.Random, deadly: float, late: list[list[Op]], patience: float = 0) -> WrappedStore:
     """One writer's way to the store: others come in between, it dies before or after a batch, or that arrives late."""
 
-    def __init__(self, inner: BaseStore, dice: random.Random, deadly: float, late: list[list[Op]], patience: float = 0) -> None:
-        self._inner, self._dice, self._deadly, self._late, self._patience = inner, dice, deadly, late, patience
+    async def others() -> None:
+        for _ in range(dice.randrange(6)):
+            await asyncio.sleep(dice.random() * patience)
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        raise NotImplementedError
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        ops = list(ops)
-        await self._others()
-        if self._dice.random() < self._deadly:
-            if self._dice.random() < 0.5:
-                self._late.append(ops)
+    async def before(ops: list[Op]) -> None:
+        await others()
+        if dice.random() < deadly:
+            late.extend([ops] if dice.random() < 0.5 else [])
             raise DiedError
-        results = await self._inner.abatch(ops)
-        await self._others()
-        if self._dice.random() < self._deadly:
-            raise DiedError
-        return results
 
-    async def _others(self) -> None:
-        for _ in range(self._dice.randrange(6)):
-            await asyncio.sleep(self._dice.random() * self._patience)
+    async def after(_: list[Op]) -> None:
+        await others()
+        if dice.random() < deadly:
+            raise DiedError
+
+    return WrappedStore(inner, before=before, after=after)
 
 
 @dataclass
@@ -128,7 +123,7 @@ async def throw(seed: int, connect: Connect | None = None, *, tight: bool = Fals
     async def live(name: str) -> None:
         own = random.Random(dice.random())
         async with connect() as store:
-            await world.write(Writers(store, own, deadly, world.late, patience), name, own.randint(2, 6), own)
+            await world.write(mortal(store, own, deadly, world.late, patience), name, own.randint(2, 6), own)
 
     async def land(writers: Sequence[asyncio.Task[None]], store: BaseStore) -> None:
         while world.late or not all(writer.done() for writer in writers):

@@ -81,14 +81,9 @@ async def test_the_backend_itself_refuses_every_write_to_what_is_shared(store: B
     assert (await call("adelete", path)).error
     with pytest.raises((NotImplementedError, RefusedWrite)):
         await call("aupload_files", [(path, b"mine")])
+    for parent in ("/", ""):
+        assert (await call("adelete", parent)).error
     assert everything(store) == before
-
-
-@pytest.mark.parametrize("parent", ["/", ""])
-async def test_deleting_a_parent_leaves_the_routes_alone(store: BaseStore, parent: str) -> None:
-    store.put(POLICIES, "/x.md", {**create_file_data("rule")})
-    assert (await Calls(store)("adelete", parent)).error
-    assert store.get(POLICIES, "/x.md")
 
 
 async def test_in_the_background_only_consolidation_writes_memory(

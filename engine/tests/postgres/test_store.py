@@ -40,15 +40,14 @@ def random_text(size: int) -> str:
     return "".join(chr(0x4E00 + secrets.randbelow(0x5000)) for _ in range(size // 3)) + "|" * (size % 3)
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(database: Settings, indexed: bool) -> None:
+async def test_the_longest_namespace_with_the_longest_path_fits_an_index_entry(database: Settings) -> None:
     # Text that does not compress: Postgres compresses what it can before it says that an entry is too long.
     user = random_text(identity.MAX_IDENTITY_BYTES)
     person = identity.Actor(user, random_text(identity.MAX_IDENTITY_BYTES))
     identity.check_person(person)
     namespace = deployed(memory_scope="user+assistant").memory.namespace(person, str(uuid.uuid4()))
     path = "/" + secrets.token_urlsafe(MAX_PATH_BYTES)[: MAX_PATH_BYTES - 1]
-    async with open_store(database, INDEX if indexed else None) as store:
+    async with open_store(database, INDEX) as store:
         await store.aput(namespace, path, {**create_file_data("a dog")})
         assert await store.aget(namespace, path)
 

@@ -3,10 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
-from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore, SearchOp
 
@@ -40,16 +39,14 @@ async def starting_files(
         return {}
     texts = await asyncio.to_thread(starting_memory, deployment.folder)  # the first time it reads files
     for key, text in texts.items() if write else ():
-        new = partial(_new_file, deployment, key, text, author)
+        new, began = _new(text), journal.began(actor)
         try:
-            await journal.change(store, own, key, new, author, began=journal.began(actor), limits=deployment.limits)
-        except RefusedWrite as error:
-            logger.warning("A new memory starts without seeds/memories%s: %s", key, error)
+            before_write(deployment, f"/memories{key}", text, author)
+            await journal.change(store, own, key, new, author, expect="", began=began, limits=deployment.limits)
+        except (RefusedWrite, journal.MovedError) as error:  # moved: another run has written it
+            logger.warning("A new memory starts without seeds/memories%s: %r", key, error)
     return texts
 
 
-def _new_file(deployment: Deployment, key: str, text: str, author: identity.Author, before: FileData | None) -> FileData:
-    if before is not None:
-        raise RefusedWrite("Another run has written it.")
-    before_write(deployment, f"/memories{key}", text, author)
-    return create_file_data(text)
+def _new(text: str) -> journal.Change:
+    return lambda _: create_file_data(text)

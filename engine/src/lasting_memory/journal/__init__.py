@@ -5,7 +5,7 @@ newest one. Two who began from the same one each put theirs; of two at least one
 docs/journal.md says more.
 """
 
-from lasting_memory.journal.diffs import cut, diff, edits, lines_of, revert_change
+from lasting_memory.journal.diffs import cut, diff, edits, lines_of
 from lasting_memory.journal.forgetting import Began, began, began_now, forget, is_forgotten, time_of_run
 from lasting_memory.journal.revisions import NOTHING, Revision, line_origins, merge, undone
 from lasting_memory.journal.writing import Change, MovedError, all_items, change, histories, history
@@ -13,5 +13,5 @@ from lasting_memory.journal.writing import Change, MovedError, all_items, change
 __all__ = [
     "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "began_now", "change", "cut",
     "diff", "edits", "forget", "histories", "history", "is_forgotten", "line_origins", "lines_of",
-    "merge", "revert_change", "time_of_run", "undone",
+    "merge", "time_of_run", "undone",
 ]  # fmt: skip
