@@ -81,6 +81,7 @@ _TOGETHER = {
     for group, files in {
         "offline": ("page/test_person", "page/test_two_tabs", "test_offline_model"),
         "offline, too": ("page/test_controls", "page/test_hostile_text", "page/consolidation/test_consolidation"),
+        "faulty": ("faults/test_model_faults", "faults/test_failed_steps", "faults/test_damage"),
         "interrupting": ("auth/test_approvals", "front_ends/test_pages"),
     }.items()
     for file in files

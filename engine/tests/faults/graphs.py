@@ -8,7 +8,7 @@ from deployment import DEPLOYMENT
 from lasting_memory import Limits, build_consolidation_agent
 from lasting_memory.agent import models
 
-LIMITS = Limits(model_silence_seconds=4, max_run_seconds=15)
+LIMITS = Limits(model_silence_seconds=3, max_run_seconds=6)
 models.RETRY_DELAY_SECONDS = 0.05
 
 deployment = replace(DEPLOYMENT, limits=LIMITS)

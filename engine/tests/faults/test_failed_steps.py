@@ -1,8 +1,7 @@
 """Any one operation of the store fails: what reports that it failed has changed nothing, and what changed something says so."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,26 +15,13 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import FILE, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall
 from lasting_memory.testing.stores import WrappedStore
-from tests.conftest import BuildGraph, model_env
+from tests.conftest import BuildGraph
 from tests.faults.failing_store import FAULT
 
 MOST = 100  # operations of one change
 
 
 # --- Over HTTP -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def failing_server(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    config = {"store": {"path": f"{Path(__file__).parent / 'failing_store.py'}:store"}}
-    with DevServer(tmp_path_factory.mktemp("failing"), env=model_env(shared_model), config=config) as server:
-        yield server
-
-
-@pytest.fixture
-async def operator(failing_server: DevServer) -> AsyncIterator[Person]:
-    async with Person(failing_server.url, "", headers=OPERATOR) as operator:
-        yield operator
 
 
 EXPORT = {"version": 1, "files": [{"path": FILE, "content": "imported\n"}]}
@@ -58,16 +44,14 @@ async def remembered(person: Person) -> list[Any]:
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", CHANGES)
-async def test_a_request_that_failed_has_changed_nothing(
-    failing_server: DevServer, operator: Person, alice: str, name: str
-) -> None:
+async def test_a_request_that_failed_has_changed_nothing(faulty: DevServer, alice: str, name: str) -> None:
     """Whichever operation of the store fails, and whatever the request would have done."""
     before, change = CHANGES[name]
-    wrong = list[str]()
+    operator, wrong = faulty.person("", headers=OPERATOR), list[str]()
     for after in range(MOST):
         fault: dict[str, Any] = {"namespace": list(FAULT), "key": "/", "value": {"after": after}}
         anew = httpx.Limits(max_keepalive_connections=0)  # the server ends a connection after an error
-        async with Person(failing_server.url, f"{after}.{alice}", limits=anew) as person:
+        async with Person(faulty.url, f"{after}.{alice}", limits=anew) as person:
             for number in range(before):
                 assert (await person.write(f"text {number}")).status_code == 200
             there = await remembered(person)

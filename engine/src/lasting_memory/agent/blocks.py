@@ -1,11 +1,12 @@
 """Blocks of the system prompt: the text of others within a budget, unable to close its block."""
 
+import asyncio
 import re
 import unicodedata
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from langgraph.store.base import Item
 
@@ -43,22 +44,15 @@ def _escaped(bracket: re.Match[str]) -> str:
 Loaded = TypeVar("Loaded")
 
 
-class PerRun(Generic[Loaded]):
+def once_a_run(load: Callable[[], Coroutine[Any, Any, Loaded]]) -> Callable[[], Awaitable[Loaded]]:
     """One load for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call."""
+    of_run = lru_cache(_RUNS_KEPT)(lambda _: asyncio.ensure_future(load()))
 
-    def __init__(self, load: Callable[[], Awaitable[Loaded]]) -> None:
-        self._load = load
-        self._kept: OrderedDict[str, Loaded] = OrderedDict()
-
-    async def get(self) -> Loaded:
+    def loaded() -> Awaitable[Loaded]:
         run_id = identity.current_run_id()
-        if run_id is None:
-            return await self._load()
-        if run_id not in self._kept:
-            self._kept[run_id] = await self._load()
-            while len(self._kept) > _RUNS_KEPT:
-                self._kept.popitem(last=False)
-        return self._kept[run_id]
+        return asyncio.shield(of_run(run_id)) if run_id else load()
+
+    return loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from langgraph.config import get_config, get_store
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Op, SearchItem, SearchOp
 
-from lasting_memory.agent.blocks import Block, PerRun, file_text, sections
+from lasting_memory.agent.blocks import Block, file_text, once_a_run, sections
 from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
@@ -49,10 +49,10 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         blocks = ("policies", "memory", "paused", "reviewed", "temporary")
         names = (*(f"{name}_block" for name in blocks), "memory_shared", "memory_read_only")
         self._texts = {name: deployment.prompt(f"{name}.md") for name in names}
-        self._blocks = PerRun(self._load)
+        self._blocks = once_a_run(self._load)
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        blocks = await self._blocks.get()
+        blocks = await self._blocks()
         before = list(request.system_message.content_blocks) if request.system_message else []
         added: list[Any] = [{"type": "text", "text": f"\n\n{block.text}"} for block in blocks]
         # The provider's caching middleware marks the end of the static prompt. A second mark at the end of these blocks means

@@ -1,27 +1,30 @@
 """Skills in the system prompt: listed afresh in every run, never taken from a client's input or thread state."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from deepagents.backends import CompositeBackend, StateBackend
-from deepagents.backends.protocol import BackendProtocol, FileDownloadResponse
 from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware, SkillToolResolver
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
+from langgraph.config import get_store
+from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from lasting_memory.agent.blocks import Block, PerRun, shown
+from lasting_memory.agent.blocks import Block, once_a_run, shown
+from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
-from lasting_memory.people import namespaces
+from lasting_memory.journal import all_items
+from lasting_memory.people import identity
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.validation import MAX_FRONT_MATTER_BYTES, SKILL_FILE, RefusedWrite, read_skill
+from lasting_memory.validation import MAX_FRONT_MATTER_BYTES, SKILL_FILE, RefusedWrite, read_skill, text_of
 
+_SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 # Tools of skills: a list, or a function that finds them by name.
 SkillTools = Sequence[BaseTool | Callable[..., Any]] | SkillToolResolver
 
@@ -39,20 +42,7 @@ def skills(d: Deployment, tools: SkillTools | None = None) -> "FreshSkills | Non
 
     Raises `TypeError` or `ValueError` for what are no tools, or two of one name.
     """
-    return FreshSkills(d, build_backend(d), tools) if "/skills/" in d.routes else None
-
-
-async def preview_skills(store: BaseStore, actor: Actor, assistant: str, deployment: Deployment) -> Block:
-    """The block of skills as this person's next run will show it. Needs no run."""
-    places = {
-        "/skills/": namespaces.skills(assistant),
-        "/memories/": deployment.memory.namespace(actor, assistant),
-    }
-    routes: dict[str, BackendProtocol] = {
-        route: ScopedFiles(deployment=deployment, namespace=lambda _, place=place: place, store=store)  # type: ignore[misc]  # bound now
-        for route, place in places.items()
-    }
-    return await FreshSkills(deployment, CompositeBackend(default=StateBackend(), routes=routes)).preview()
+    return FreshSkills(d, tools) if "/skills/" in d.routes else None
 
 
 class FreshSkills(SkillsMiddleware[Any, Any]):
@@ -68,33 +58,40 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
     before_model = AgentMiddleware.before_model
     abefore_model = AgentMiddleware.abefore_model
 
-    def __init__(self, deployment: Deployment, backend: BackendProtocol, tools: SkillTools | None = None) -> None:
-        self._block, self._budget = deployment.prompt("skills_block.md"), deployment.limits.skills_block_bytes
+    def __init__(self, deployment: Deployment, tools: SkillTools | None = None) -> None:
+        self._deployment, self._block = deployment, deployment.prompt("skills_block.md")
         sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
-        super().__init__(backend=backend, sources=sources, system_prompt=self._block, tools=tools)
-        self._loaded = PerRun(self._load)
+        super().__init__(backend=build_backend(deployment), sources=sources, system_prompt=self._block, tools=tools)
+        self._loaded = once_a_run(self._load)
 
-    async def preview(self) -> Block:
-        """The block as a run would show it."""
-        loaded = await self._load()
+    async def preview(self, store: BaseStore, actor: Actor, assistant: str, claims: Mapping[str, str]) -> Block:
+        """The block as this person's next run will show it. Needs no run."""
+        loaded = await self._read(store, actor, assistant, claims)
         text = self._block.format(
             skills_locations=self._format_skills_locations(),
             skills_load_warnings=self._format_skills_load_warnings(loaded["skills_load_errors"]),
             skills_list=self._format_skills_list(loaded["skills_metadata"]),
         )
-        return Block("skills", text, self._budget, tuple(loaded["skills_load_errors"]))
+        return Block("skills", text, self._deployment.limits.skills_block_bytes, tuple(loaded["skills_load_errors"]))
 
     async def _load(self) -> dict[str, Any]:
-        listings = [await self._backend.als(source) for source in reversed(self.sources)]  # the person's own first
-        folders = [entry["path"] for found in listings for entry in found.entries or [] if entry.get("is_dir")]
-        files = await self._backend.adownload_files([f"{folder.rstrip('/')}/{SKILL_FILE}" for folder in folders])
-        skills, errors = await asyncio.to_thread(_listed, files, self._budget)
+        actor = identity.current_actor(self._deployment.settings)
+        assistant = identity.current_assistant(self._deployment.default_assistant)
+        return await self._read(get_store(), actor, assistant, identity.claims_of(identity.run_user(get_runtime())))
+
+    async def _read(self, store: BaseStore, actor: Actor, assistant: str, claims: Mapping[str, str]) -> dict[str, Any]:
+        shared_only, files = self._deployment.memory.is_shared or in_temporary_conversation(), list[tuple[str, str]]()
+        for route in ["/skills/"] if shared_only else ["/memories/", "/skills/"]:  # the person's own first
+            items = await all_items(store, self._deployment.scope(route).namespace(actor, assistant, claims))
+            paths = {f"{route.rstrip('/')}{item.key}": item for item in items}
+            files += [(path, text_of(item) or "") for path, item in paths.items() if _SKILL.fullmatch(path)]
+        skills, errors = await asyncio.to_thread(_listed, files, self._deployment.limits.skills_block_bytes)
         return {"skills_metadata": skills, "skills_load_errors": errors}
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> Any:
-        state = cast("Any", {**request.state, **await self._loaded.get()})
+        state = cast("Any", {**request.state, **await self._loaded()})
         pinned = await SkillsMiddleware.abefore_model(self, state, request.runtime)
         if pinned is None:
             return await super().awrap_model_call(request.override(state=state), handler)
@@ -106,22 +103,22 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return replace(answer, model_response=response, command=Command(update={**answer.command.update, **pinned}))
 
 
-def _listed(files: Sequence[FileDownloadResponse], room: int) -> tuple[list[SkillMetadata], list[str]]:
+def _listed(files: Sequence[tuple[str, str]], room: int) -> tuple[list[SkillMetadata], list[str]]:
     """The skills of these SKILL.md files, and a line for each that is left out. Of two with one name the first counts.
 
     No more are read than so many bytes have room for: it blocks for a fraction of a second at most.
     """
     skills, errors, unread = dict[str, SkillMetadata](), list[str](), 0
-    for file in files:
-        name = file.path.split("/")[-2]
-        if file.content is None or name in skills:
+    for path, text in files:
+        name = path.split("/")[-2]
+        if name in skills:
             continue
-        room -= len(file.path) + min(len(file.content.split(b"\n---", 1)[0]), MAX_FRONT_MATTER_BYTES)
+        room -= len(path) + min(len(text.split("\n---", 1)[0]), MAX_FRONT_MATTER_BYTES)
         if room < 0:
             unread += 1
             continue
         try:
-            skills[name] = _escaped(read_skill(file.path, file.content.decode(errors="replace")))
+            skills[name] = _escaped(read_skill(path, text))
         except RefusedWrite as error:
             errors.append(str(error))
     if unread:

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import journal, platform, recall
 from lasting_memory.agent.blocks import Block
 from lasting_memory.agent.prompt import PromptBlocks, memory_files
-from lasting_memory.agent.skills import preview_skills
+from lasting_memory.agent.skills import skills
 from lasting_memory.controls import controls, set_controls
 from lasting_memory.http.requests import (
     IN_TURN,
@@ -77,8 +77,8 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     deployment, actor, assistant = caller.deployment, caller.actor, caller.assistant
     shown = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
     shown += await PromptBlocks(deployment, memory_files(deployment)).read(caller.store, actor, assistant, preview=True)
-    if "/skills/" in deployment.routes:
-        shown.append(await preview_skills(caller.store, actor, assistant, deployment))
+    if listed := skills(deployment):
+        shown.append(await listed.preview(caller.store, actor, assistant, claims_of(caller.http.user)))
     return {"blocks": [_block(block) for block in shown], "tools": platform.tools_of(deployment.agents[0])}
 
 
