@@ -22,7 +22,8 @@ from tests.memory.test_temporary import new_thread
 pytestmark = pytest.mark.server
 
 SECRET = "I am allergic to peanuts. Never offer me any, and tell every cook about it before they begin."
-WRITE = [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": SECRET})]
+NOTED = "/memories/preferences.md"
+WRITE = [ToolCall("append_memory", {"path": NOTED, "text": SECRET})]
 SAY = [Text(SECRET)]
 DELEGATE = [ToolCall("task", {"description": "note it", "subagent_type": "general-purpose"})]
 HALF = 5  # events: its beginning, that of a block, and three parts of that
@@ -98,7 +99,7 @@ async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
     model.script(f"and now, {who}", [Text("ok")])  # before what a run that gave up early left of the fault
     after = await run_turn(client, thread, f"and now, {who}?")
     assert after["messages"][-1]["content"] == "ok", name
-    assert "peanuts" not in f"{after['messages']} {await server.person(who).read()}", name
+    assert "peanuts" not in f"{after['messages']} {await server.person(who).read(NOTED)}", name
 
 
 async def test_an_answer_that_broke_off_once_is_asked_for_again(
@@ -120,7 +121,7 @@ async def test_an_answer_that_broke_off_once_is_asked_for_again(
     assert values["messages"][1]["tool_calls"][0]["args"]["text"] == SECRET
     assert set(kept) < set(streamed), "a client that keeps messages by id sees which ones are gone"
     assert len(streamed) == 4
-    assert SECRET in (await faulty.person(alice).read() or "")
+    assert SECRET in (await faulty.person(alice).read(NOTED) or "")
 
 
 async def test_while_the_model_hangs_for_two_people_somebody_else_gets_through(
