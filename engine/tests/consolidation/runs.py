@@ -11,8 +11,8 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation.graph import build_consolidation_agent
 from lasting_memory.consolidation.proposals import decide
+from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.files.proposals import Dated
 from lasting_memory.limits import Consolidation
 from lasting_memory.people import identity, namespaces

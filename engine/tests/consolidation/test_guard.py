@@ -10,7 +10,7 @@ import pytest
 from deepagents.backends.utils import create_file_data
 
 from lasting_memory.consolidation.guard import objections
-from lasting_memory.files.changes import Changed, changes
+from lasting_memory.files.proposals import Changed, changes
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases

@@ -14,8 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from lasting_memory import journal
 from lasting_memory.consolidation.proposals import DecidedError, applied, files_of
 from lasting_memory.controls import controls
-from lasting_memory.files.changes import Changed
-from lasting_memory.files.proposals import MAX_PROPOSALS, Proposal, proposals, propose, propose_write
+from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal, proposals, propose, propose_write
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn

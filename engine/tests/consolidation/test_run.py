@@ -14,10 +14,9 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import records
-from lasting_memory.consolidation.graph import build_consolidation_agent
+from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.controls import usage_of
-from lasting_memory.files.changes import Changed
-from lasting_memory.files.proposals import MAX_PROPOSALS, Proposal, propose
+from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal, propose
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author

@@ -12,8 +12,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.taken_back import returning, taken_back, without
-from lasting_memory.files.changes import Changed
-from lasting_memory.files.proposals import Dated
+from lasting_memory.files.proposals import Changed, Dated
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.dev_server import DevServer, run_turn

@@ -13,8 +13,7 @@ from lasting_memory.consolidation.due import Owner
 from lasting_memory.consolidation.guard import invented
 from lasting_memory.consolidation.planning import start, sweep
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.changes import Changed
-from lasting_memory.files.proposals import Proposal, proposals, propose
+from lasting_memory.files.proposals import Changed, Proposal, proposals, propose
 from lasting_memory.limits import Consolidation
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed

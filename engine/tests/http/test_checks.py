@@ -18,11 +18,10 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, ValidationError
 
 from lasting_memory import journal, seeding
-from lasting_memory.consolidation.graph import build_consolidation_agent
 from lasting_memory.consolidation.proposals import apply, decide
+from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
-from lasting_memory.files.changes import Changed
-from lasting_memory.files.proposals import Proposal, propose
+from lasting_memory.files.proposals import Changed, Proposal, propose
 from lasting_memory.files.starting import starting_files
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError

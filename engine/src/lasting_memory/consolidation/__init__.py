@@ -4,11 +4,11 @@
 `guard.py` and `taken_back.py` judge what it wrote; `proposals.py` applies it, or has its person decide.
 """
 
+from lasting_memory.consolidation.drafts import records
 from lasting_memory.consolidation.due import Owner
-from lasting_memory.consolidation.graph import build_consolidation_agent
 from lasting_memory.consolidation.planning import consolidated, find_backlog, start, sweep
 from lasting_memory.consolidation.proposals import DecidedError, UnknownProposalError, decide, shown_proposals
-from lasting_memory.consolidation.run_records import records
+from lasting_memory.consolidation.run import build_consolidation_agent
 
 __all__ = [
     "DecidedError", "Owner", "UnknownProposalError", "build_consolidation_agent", "consolidated", "decide", "find_backlog",

@@ -1,32 +1,32 @@
-"""Drafts: each run works on a private copy of the person's memory files, which is committed at its end.
+"""Drafts and records: each run works on a private copy of the person's memory files, which is committed at its end.
 
 It is in the memory of this process, so a run that dies or is taken back has written nothing. A run also holds one of the
 process's slots until it ends, however it ends: there are few workers, and a conversation must always find one.
 """
 
 import asyncio
+import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from deepagents.backends.protocol import FileData
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.agent.blocks import sections
 from lasting_memory.consolidation.due import Due, Owner
-from lasting_memory.consolidation.run_records import Record, keep
 from lasting_memory.consolidation.taken_back import shown_lines
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.changes import texts
-from lasting_memory.files.proposals import Dated
+from lasting_memory.files.proposals import Dated, texts
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
@@ -34,9 +34,55 @@ from lasting_memory.validation import RefusedWrite
 
 logger = logging.getLogger(__name__)
 
+_LOGGED = ("run_id", "conversations", "model_calls", "input_tokens", "output_tokens", "undone")
 # Conversations of a batch that its revisions name.
 _THREADS_NOTED = 10
 _REASON_CHARS = 200
+
+
+@dataclass
+class Record:
+    """One run's work, as `GET /memory/consolidations` shows it. Times are ISO in UTC; `files` are diffs by path.
+
+    `status` is running, done, proposed (the person decides), undone (its changes were refused) or failed; `reason` says why.
+    """
+
+    run_id: str
+    started_at: str
+    ended_at: str = ""
+    status: str = "running"
+    reason: str = ""
+    conversations: int = 0
+    messages: int = 0
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    undone: int = 0
+    dry_run: bool = False
+    kind: str = "conversations"  # or "tidy", "bring"
+    files: dict[str, str] = field(default_factory=dict)
+
+    def count_call(self, answer: Iterable[object]) -> None:
+        """Count a model call, whose answer has these messages."""
+        self.model_calls += 1
+        for message in answer:
+            usage = getattr(message, "usage_metadata", None) or {}
+            self.input_tokens += usage.get("input_tokens", 0)
+            self.output_tokens += usage.get("output_tokens", 0)
+
+    def ended(self, status: str, reason: str = "", **more: Any) -> "Record":
+        return replace(self, status=status, reason=reason, ended_at=now(), undone=int(status == "undone"), **more)
+
+    def log(self) -> None:
+        """Log `consolidation` and a JSON object, for log pipelines."""
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds()
+        status = "dry_run" if self.dry_run and self.status == "done" else self.status
+        told = {"status": status, "people": 1, **{name: getattr(self, name) for name in _LOGGED}, "seconds": round(seconds, 1)}
+        logger.info("consolidation %s", json.dumps(told))
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
 
 
 @dataclass(slots=True)
@@ -100,9 +146,12 @@ class Draft:
             self.text += f"\n\n# Taken back\n\n{shown_lines(taken, self.said)}"
 
     async def keep(self, record: Record) -> None:
-        """Keep a record of the run, unless its person was forgotten meanwhile."""
+        """Keep a record of the run, and the newest of all, unless its person was forgotten meanwhile."""
+        namespace = namespaces.run_records(self.owner.actor)
         if not await journal.is_forgotten(self.store, journal.began(self.owner.actor)):
-            await keep(self.store, self.owner.actor, record, self.rules)
+            await self.store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
+            old = (await _newest_first(self.store, self.owner.actor))[self.rules.records_kept :]
+            await self.store.abatch([PutOp(namespace, item.key, None) for item in old])
 
     async def fail(self, error: BaseException) -> None:
         """Leave a record of the run that an error or a cancellation ended."""
@@ -114,6 +163,18 @@ class Draft:
             await self.keep(failed)
         except Exception as failure:  # a store raises what its driver raises; the run's own error counts
             logger.warning("The record of consolidation %s could not be kept: %r.", failed.run_id, failure, exc_info=True)
+
+
+async def records(
+    store: BaseStore, actor: identity.Actor, rules: Consolidation = DEFAULT_CONSOLIDATION
+) -> list[dict[str, Any]]:
+    """A person's last records, newest first."""
+    newest = (await _newest_first(store, actor))[: rules.records_kept]
+    return [{**asdict(Record("", "")), **item.value} for item in newest]
+
+
+async def _newest_first(store: BaseStore, actor: identity.Actor) -> list[Item]:
+    return (await journal.all_items(store, namespaces.run_records(actor)))[::-1]
 
 
 # --- The runs of this process, each with its slot

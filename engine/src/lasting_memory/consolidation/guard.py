@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import chain, islice
 
 from lasting_memory import recall
-from lasting_memory.files.changes import Changed
+from lasting_memory.files.proposals import Changed
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them

@@ -18,8 +18,7 @@ from langgraph.store.base import BaseStore, PutOp
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import added_facts
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.changes import Changed, diffs
-from lasting_memory.files.proposals import Dated, Proposal, deciding, proposals, propose
+from lasting_memory.files.proposals import Changed, Dated, Proposal, deciding, diffs, proposals, propose
 from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author

@@ -1,4 +1,4 @@
-"""The middleware of a consolidation run: one person, one batch of what is new in their conversations, one commit.
+"""Graph 2 and its middleware: one run is one person, one batch of what is new in their conversations, one commit.
 
 The run ignores a client's messages, and shows the model a batch as the answer to a tool call. A draft that is refused is tried
 once more; refused again it has changed nothing, and its conversations stay due. If more is due, the next run is
@@ -16,29 +16,46 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from deepagents import create_deep_agent
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 from langgraph.config import get_config, get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
 
 from lasting_memory import journal, platform
 from lasting_memory.agent.blocks import sections
+from lasting_memory.agent.models import build_model, whole_answers
+from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.tools import append_memory_tool
+from lasting_memory.agent.usage import Bounds
 from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.drafts import Draft, current_draft, forget_lines, search_recent_conversations, take_slot
+from lasting_memory.consolidation.drafts import (
+    Draft,
+    EndedGraph,
+    Record,
+    current_draft,
+    draft_store,
+    forget_lines,
+    now,
+    search_recent_conversations,
+    take_slot,
+)
 from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of, put_positions
 from lasting_memory.consolidation.planning import current_owner, delete_old, start, sweep
 from lasting_memory.consolidation.proposals import applied, apply, check, files_of
-from lasting_memory.consolidation.run_records import Record, now
 from lasting_memory.consolidation.taken_back import objection, returning, said_since, taken_back, without
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.changes import Changed, changes, diffs, texts
-from lasting_memory.files.proposals import MAX_PROPOSALS, Dated, Proposal, proposals, propose
+from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Dated, Proposal, changes, diffs, proposals, propose, texts
+from lasting_memory.files.routes import build_backend, build_permissions
 from lasting_memory.people import identity
+from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.recall import catch_up
 from lasting_memory.settings import SettingsError
@@ -308,3 +325,28 @@ def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
     gone: dict[str, Any] = dict.fromkeys(("_summarization_event", "_summarization_session_id"))
     files = dict.fromkeys(state.get("files") or {})
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages], "files": files, **gone}
+
+
+# --- Graph 2
+
+
+def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
+    """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
+    backend = build_backend(d, consolidating=True, drafts=draft_store)
+    graph = create_deep_agent(
+        model=whole_answers(model or build_model(d, consolidating=True), d.limits),
+        name="consolidation_agent",
+        system_prompt=d.prompt("consolidation.md"),
+        tools=[append_memory_tool(backend)],
+        backend=backend,
+        permissions=build_permissions(d, consolidating=True),
+        memory=memory_files(d),
+        # `ConsolidationRun` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default too.
+        middleware=[
+            ConsolidationRun(d),
+            PromptBlocks(d, memory_files(d), draft_store),
+            Bounds(d, d.limits.max_run_seconds, consolidating=True),
+        ],
+        context_schema=Context,
+    )
+    return EndedGraph(**vars(graph)).with_config({"metadata": {"memory_scope": d.settings.memory_scope, "consolidation": True}})

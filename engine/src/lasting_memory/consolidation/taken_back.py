@@ -18,8 +18,7 @@ from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import Key, Standing, added_facts, differences, facts_of, weights_of
-from lasting_memory.files.changes import Changed
-from lasting_memory.files.proposals import Dated
+from lasting_memory.files.proposals import Changed, Dated
 from lasting_memory.journal import Revision, edits
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 
