@@ -11,7 +11,7 @@ from deepagents.backends import CompositeBackend, StoreBackend
 from deployment import DEPLOYMENT
 from langchain_core.language_models import BaseChatModel
 
-from lasting_memory import Consolidation, Context, Deployment, file_system, memory_tools, middleware, skills, subagents
+from lasting_memory import Context, Deployment, file_system, memory_tools, middleware, skills, subagents
 from lasting_memory.settings import Settings
 from lasting_memory.testing import contract
 from lasting_memory.testing.contract import World
@@ -50,15 +50,12 @@ def with_writable_policies(d: Deployment, model: BaseChatModel) -> Any:
     return create_deep_agent(model=model, **given, middleware=middleware(d), subagents=subagents(d), context_schema=Context)
 
 
+ROUTES = {route: of for route, of in DEPLOYMENT.routes.items() if route != "/skills/"}
 CHANGED: dict[str, Deployment] = {
-    "consolidation off": replace(DEPLOYMENT, consolidation=None),
-    "consolidation otherwise": replace(DEPLOYMENT, consolidation=Consolidation(batch_tokens=9)),
-    "no skills": replace(DEPLOYMENT, routes={route: of for route, of in DEPLOYMENT.routes.items() if route != "/skills/"}),
-    "no profile": replace(DEPLOYMENT, schemas={}),
+    "few parts": replace(DEPLOYMENT, consolidation=None, schemas={}, routes=ROUTES),
     **{
         f"{scope}, {writes}": replace(DEPLOYMENT, settings=Settings(memory_scope=scope, memory_writes=writes))
-        for scope in ("user", "user+assistant", "assistant")
-        for writes in ("both", "background")
+        for scope, writes in (("user", "background"), ("user+assistant", "both"), ("assistant", "background"))
     },
     "shared, written": replace(DEPLOYMENT, settings=Settings(memory_scope="assistant", shared_writes="allow")),
 }
