@@ -51,14 +51,14 @@ def with_writable_policies(d: Deployment, model: BaseChatModel) -> Any:
 
 
 ROUTES = {route: of for route, of in DEPLOYMENT.routes.items() if route != "/skills/"}
-CHANGED: dict[str, Deployment] = {
-    "few parts": replace(DEPLOYMENT, consolidation=None, schemas={}, routes=ROUTES),
-    **{
-        f"{scope}, {writes}": replace(DEPLOYMENT, settings=Settings(memory_scope=scope, memory_writes=writes))
-        for scope, writes in (("user", "background"), ("user+assistant", "both"), ("assistant", "background"))
-    },
-    "shared, written": replace(DEPLOYMENT, settings=Settings(memory_scope="assistant", shared_writes="allow")),
-}
+SETTINGS = [
+    Settings(memory_scope="user", memory_writes="background"),
+    Settings(memory_scope="user+assistant"),
+    Settings(memory_scope="assistant", memory_writes="background"),
+    Settings(memory_scope="assistant", shared_writes="allow"),
+]
+CHANGED = [replace(DEPLOYMENT, settings=settings) for settings in SETTINGS]
+CHANGED.append(replace(DEPLOYMENT, consolidation=None, schemas={}, routes=ROUTES))
 
 
 async def hold(d: Deployment, build: Any, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def hold(d: Deployment, build: Any, tmp_path: Path) -> None:
     tests.test_what_langgraph_json_names_is_there()
 
 
-@pytest.mark.parametrize("changed", CHANGED.values(), ids=CHANGED)
+@pytest.mark.parametrize("changed", CHANGED)
 async def test_it_holds_whatever_a_fork_changes(changed: Deployment, tmp_path: Path) -> None:
     await hold(changed, build_agent, tmp_path)
 

@@ -68,11 +68,6 @@ PATTERNS = st.one_of(
     PATHS, st.sampled_from(["*", "**/*", "../**", "**/{a,b}", "[", "(" * 50, "!(x)", "/policies/../**", ".*", "word"])
 )
 NUMBERS = st.one_of(st.integers(-5, 5_000), st.just(2**63 - 1))
-INJECTED = ["content", "namespace", "prefix", "key", "x' OR '1'='1", "x') OR (TRUE", "%s", "$or", ""]
-FILTERS = st.one_of(
-    st.none(),
-    st.dictionaries(st.sampled_from(INJECTED), st.sampled_from(["utf-8", "' OR TRUE --", None, 1, {"$ne": ""}]), max_size=2),
-)
 ODD: st.SearchStrategy[Any] = st.one_of(
     st.none(), NUMBERS, st.lists(PATHS, max_size=2), st.dictionaries(PATHS, PATHS, max_size=1)
 )
@@ -89,7 +84,7 @@ ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "grep": {"pattern": PATTERNS, "path": PATHS, "glob": PATTERNS, "output_mode": MODES},
     "append_memory": {"path": PATHS, "text": CONTENTS},
     "save_profile": {"profile": st.fixed_dictionaries({"name": forgeries(), "role": st.text(max_size=9)})},
-    "search_memories": {"query": st.one_of(CONTENTS, st.just("word forged rule")), "filter": FILTERS},
+    "search_memories": {"query": st.one_of(CONTENTS, st.just("word forged rule"))},
     "search_past_conversations": {"query": CONTENTS, "limit": NUMBERS},
     "read_conversation": {"thread_id": THREADS, "around": NUMBERS},
     "execute": {"command": st.just("cat /etc/passwd")},

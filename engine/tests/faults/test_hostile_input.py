@@ -1,7 +1,7 @@
 """Hostile input inside a run: a person's agent does whatever it is told, and reaches nothing but that person's own memory.
 
-The attempts are hypothesis's (`attempts.py`), the same in every session: 200 in `make test`, 2,000 more in `make proof`; and
-those that the texts of `injections.yaml` ask for. A model that obeys at once shows what the permissions allow, whatever a real
+The attempts are hypothesis's (`attempts.py`), the same in every session: 100 on each kind of store; and those that the texts of
+`injections.yaml` ask for. A model that obeys at once shows what the permissions allow, whatever a real
 one would have made of it.
 """
 
@@ -10,7 +10,7 @@ import tracemalloc
 import unicodedata
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,24 +59,17 @@ STARTS = {
 }
 
 
-def tries(attempts: int) -> Callable[..., Any]:
-    """Give a test `turn`s of `CALLS` attempts each, and what the client adds to each turn's input."""
-    chosen = given(turn=st.lists(calls(), min_size=CALLS, max_size=CALLS), subagent=st.integers(0, 40), added=inputs())
-    limits = hypothesis_settings(
-        max_examples=attempts // CALLS,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],  # shrinking what takes seconds would take minutes
-        suppress_health_check=[*HealthCheck],
-    )
-    return lambda test: limits(chosen(test))
-
-
+# Shrinking what takes seconds would take minutes.
+TRIES = hypothesis_settings(
+    max_examples=10,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[*HealthCheck],
+)
 # What a model may make of its calls does not depend on the store: `make test` tries it on one.
 ON_BOTH_IN_PROOF = pytest.mark.parametrize("store", stores(pytest.mark.proof), indirect=True)
-# A turn with large texts is written out only to say that it passed.
-LARGE_TURNS = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 
 def obedient(model: ScriptedAnthropic, turn: Sequence[ToolCall]) -> None:
@@ -128,23 +121,6 @@ async def others(store: BaseStore) -> dict[Any, Any]:
     return {place: value for place, value in (await everything(store)).items() if not any(LABEL in part for part in place[0])}
 
 
-async def attack(graph: Graph, model: ScriptedAnthropic, turn: list[ToolCall], added: dict[str, Any]) -> None:
-    """Let somebody new try it, then look at what is stored and at what a model was and will be shown."""
-    store, user = graph.graph.store, f"{LABEL}{uuid.uuid4().hex[:8]}"
-    before = await others(store)
-    obedient(model, turn)
-    said = await graph.turn("do it", thread=user, user=user, **added)
-    said += await graph.turn("and now?", thread=f"{user} later", user=user)
-    assert await others(store) == before
-    assert SECRET not in str(said)
-    assert len(model.requests) >= 2
-    for body in model.requests:
-        check_shown(body)
-    for namespace, key in await everything(store):
-        if any(LABEL in part for part in namespace):
-            await store.adelete(namespace, key)
-
-
 @pytest.fixture
 async def world(graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic) -> Graph:
     """The agent, in a store where others have something of every kind, with histories."""
@@ -157,26 +133,30 @@ async def world(graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic) -
 
 
 @ON_BOTH_IN_PROOF
-@LARGE_TURNS
-@tries(100)
+@pytest.mark.filterwarnings("ignore:Generating overly large repr")  # written out only to say that it passed
+@TRIES
+@given(turn=st.lists(calls(), min_size=CALLS, max_size=CALLS), subagent=st.integers(0, 40), added=inputs())
 async def test_what_an_obedient_agent_is_told_to_do_reaches_nobody_else(
     world: Graph, model: ScriptedAnthropic, turn: list[ToolCall], subagent: int, added: dict[str, Any]
 ) -> None:
-    await attack(world, model, with_subagent(turn, subagent), added)
-
-
-@pytest.mark.proof
-@LARGE_TURNS
-@tries(1_000)
-async def test_nor_does_any_of_many_more_attempts(
-    world: Graph, model: ScriptedAnthropic, turn: list[ToolCall], subagent: int, added: dict[str, Any]
-) -> None:
-    await attack(world, model, with_subagent(turn, subagent), added)
+    """Somebody new tries it; then what is stored is looked at, and what a model was and will be shown."""
+    store, user = world.graph.store, f"{LABEL}{uuid.uuid4().hex[:8]}"
+    before = await others(store)
+    obedient(model, with_subagent(turn, subagent))
+    said = await world.turn("do it", thread=user, user=user, **added)
+    said += await world.turn("and now?", thread=f"{user} later", user=user)
+    assert await others(store) == before
+    assert SECRET not in str(said)
+    assert len(model.requests) >= 2
+    for body in model.requests:
+        check_shown(body)
+    for namespace, key in await everything(store):
+        if any(LABEL in part for part in namespace):
+            await store.adelete(namespace, key)
 
 
 # --- Texts that ask for something ------------------------------------------------------------------------------------
 
-BUILD = BUILDERS
 # What each graph's prompt is outside of memory (and of skills), before anybody obeyed anything.
 SEEN = dict[tuple[str, bool], str]()
 
@@ -197,7 +177,7 @@ def _call(step: dict[str, dict[str, Any]]) -> ToolCall:
 @pytest.fixture(scope="module")
 def graphs(shared_model: ScriptedAnthropic) -> dict[str, Graph]:
     chat = ChatAnthropic(model="claude-sonnet-4-6", base_url=shared_model.url, api_key=SecretStr("test"))
-    return {name: Graph(build(deployed(), chat), InMemoryStore()) for name, build in BUILD.items()}
+    return {name: Graph(build(deployed(), chat), InMemoryStore()) for name, build in BUILDERS.items()}
 
 
 async def outside_memory(graph: Graph, model: ScriptedAnthropic, thread: str, *left_out: str) -> str:
@@ -210,7 +190,7 @@ async def outside_memory(graph: Graph, model: ScriptedAnthropic, thread: str, *l
     return system
 
 
-@pytest.mark.parametrize("name", BUILD)
+@pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize(("text", "turn", "lands"), injections())
 async def test_a_text_that_is_obeyed_changes_nothing_but_the_person_s_own_memory(  # noqa: PLR0917  # fixtures
     text: str, turn: list[ToolCall], lands: str, name: str, graphs: dict[str, Graph], model: ScriptedAnthropic
