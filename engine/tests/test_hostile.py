@@ -82,7 +82,7 @@ SLOW: dict[str, Callable[[], Any]] = {
     ),
     "words that are nearly there": lambda: quoted(" ".join("a" * n + "b" for n in range(3, 60)), said(a_run_of("a"))),
     "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
-    "times in a question": lambda: lexical.times("last week in may 2023 " * 90, date(2026, 1, 1)),
+    "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
     "a diff of shuffled lines": lambda: diffs.diff(LINES, "\n".join(SHUFFLED)),
     "a diff of empty lines": lambda: diffs.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
     "empty lines to undo": lambda: diffs.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),

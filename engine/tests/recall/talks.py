@@ -9,7 +9,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.recall.documents import together
+from lasting_memory.recall.documents import newest
 from lasting_memory.recall.index import Index
 from lasting_memory.recall.retrieval import search
 from lasting_memory.testing.platform import Platform
@@ -52,5 +52,5 @@ async def left(store: BaseStore) -> list[Any]:
 
 def conversations(index: Index) -> int:
     """How many are in an index."""
-    table, newest = together(index.parts)
-    return int((newest & (table["version"] > 0)).sum())
+    table = index.table
+    return int((newest(table) & (table["words"] > 0)).sum())

@@ -58,12 +58,6 @@ def test_words_are_stemmed_in_their_language_and_a_query_in_each() -> None:
 @pytest.mark.parametrize(
     ("text", "first", "last"),
     [
-        ("what did we say yesterday?", "2026-05-12", "2026-05-12"),
-        ("last week", "2026-05-04", "2026-05-10"),
-        ("this month", "2026-05-01", "2026-05-31"),
-        ("last Friday", "2026-05-08", "2026-05-08"),
-        ("last May", "2025-05-01", "2025-05-31"),
-        ("three weeks ago", "2026-04-19", "2026-04-25"),
         ("on 8 May, 2023", "2023-05-08", "2023-05-08"),
         ("on May 8th, 2023", "2023-05-08", "2023-05-08"),
         ("2023-05-08", "2023-05-08", "2023-05-08"),
@@ -82,25 +76,25 @@ def test_times_in_a_question_are_understood(text: str, first: str, last: str) ->
 def test_the_words_of_a_time_are_no_words_of_the_question_and_may_march_is_none() -> None:
     (time,), rest = lexical.times("the hike in May", TODAY)
     assert "may" not in rest
-    assert time.fit(date(2026, 2, 1), date(2026, 2, 1)) == 0
+    days = ["2026-02-01", "2026-05-31", "2026-06-02", "2026-07-01"]
+    assert [float(time.fit(*[np.array([day], "M8[D]")] * 2)[0]) for day in days] == [0, 1, 0.7, 0]
     assert lexical.times("may I march", TODAY) == ([], "may i march")
 
 
 @pytest.mark.parametrize("day", [date(2024, 2, 29), date(2023, 12, 31), date(2000, 1, 1)])
-def test_a_day_that_fits_is_among_those_looked_up(day: date) -> None:
+def test_a_day_fits_whatever_names_it(day: date) -> None:
     for text in (f"on {day:%d %B %Y}", f"on {day:%d %B}", f"in {day:%B}", f"in {day:%B %Y}", f"{day:%Y}"):
         (time,), _ = lexical.times(text, day + timedelta(40))
-        assert time.fit(day, day) == lexical.EXACT, text
-        assert set(time.tokens()) & set(lexical.day_tokens(day, day)), text
+        assert time.first <= day <= time.last, text
 
 
 async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads: Platform) -> None:
     say(threads, "old", "the meeting was about money", days=400)
     say(threads, "week", "the meeting was about people", days=7)
     say(threads, "new", "the meeting was about offices", days=0)
-    assert (await hits(store, threads, "meeting last week"))[0] == "week"
+    assert (await hits(store, threads, "meeting on 6 May 2026"))[0] == "week"
     assert (await hits(store, threads, "what was the meeting in April 2025 about?"))[0] == "old"
-    assert (await hits(store, threads, "what did we talk about yesterday?"))[0] == "trip"
+    assert (await hits(store, threads, "what did we talk about on 2026-05-12?"))[0] == "trip"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +172,7 @@ async def test_neighbours_choose_quotes_and_leave_the_order_of_conversations_alo
 ) -> None:
     documents = [document(conversation(thread)) for thread in threads.kept.values()]
     asked = ranking.question("Which puppies were brown?", ["english"], NOW.date())
-    frequencies = ranking.Frequencies(np.ones(len(asked.groups)), np.ones(len(asked.groups)), len(documents))
+    frequencies = ranking.Frequencies(np.ones(len(asked.words)), np.ones(len(asked.words)), len(documents))
     (dog,) = ranking.score(asked, documents, frequencies)
     assert dict(dog.turns)[1] > 0  # "How many?", between two that match
     monkeypatch.setattr(ranking, "NEIGHBOURS", ())

@@ -1,7 +1,7 @@
 """A conversation as numbers for the index: its words, passage by passage, and which word is in which conversation.
 
 Words are 32-bit hashes, because an array of them is small and quick to compare. Two words of one hash cost a wrong candidate at
-worst. Postings of many conversations are spread over buckets by word: a query reads only the buckets of its words.
+worst. Every stored item is a few arrays of the kinds below, written by `packed` and read by `unpacked`.
 """
 
 import base64
@@ -9,28 +9,26 @@ import hashlib
 import itertools
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lasting_memory.recall import lexical
 from lasting_memory.recall.conversations import SPEAKERS, Conversation
+from lasting_memory.recall.lexical import Array
 
-Array = npt.NDArray[Any]
-# Count it up with a change of the format below: items of another format are dropped, and their conversations indexed again.
+# Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
 FORMAT = 4
-# A conversation of some postings: its number, version and count of words. A deleted one has version 0.
-ENTRY = np.dtype([("key", "<u8"), ("version", "<u8"), ("words", "<u4")])
-# A word of a conversation, by its place among these; and in how many of its passages the word is.
-POSTING = np.dtype([("word", "<u4"), ("place", "<u4"), ("count", "u1")])
-# A passage: its turn, the turn's speaker (index in `SPEAKERS`), the hash of the speaker's name (0 without one), count of words.
-PASSAGE = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("name", "<u4"), ("words", "<u4")])
-WORD = np.dtype("<u4")
+# A conversation among others: its number, the time of its last change in microseconds, its first day, and its count of words.
+TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4")])
+# A word of a conversation, by the conversation's place in the table, and the number of its passages with the word.
+POSTINGS = np.dtype([("term", "<u4"), ("place", "<u4"), ("count", "u1")])
+# A passage: its turn, speaker (index in `SPEAKERS`), the hash of the speaker's name (0 without one), and its count of words.
+PASSAGES = np.dtype([("turn", "<u4"), ("speaker", "u1"), ("name", "<u4"), ("words", "<u4")])
+WORDS = np.dtype("<u4")
 
 # Characters of a passage: a few sentences. A long answer has several, so that its end counts as much as a short turn.
 PASSAGE_CHARS = 400
@@ -39,31 +37,27 @@ _PASSAGE = re.compile(rf".{{1,{PASSAGE_CHARS}}}(?=\s|$)|.{{1,{PASSAGE_CHARS}}}",
 MAX_WORDS, MAX_PASSAGES = 50_000, 2_000
 # Characters of a turn that tell its language; of a speaker's name.
 _SAMPLE_CHARS, _NAME_CHARS = 1_500, 64
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DamagedError(ValueError):
     """A stored item that is not what this version of the code writes."""
 
 
-@contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Raises `DamagedError` for any fault of a stored item."""
+def packed(arrays: Mapping[str, Array], **about: Any) -> dict[str, Any]:
+    """The value of an item with these arrays."""
+    texts = {name: base64.b64encode(zlib.compress(array.tobytes(), 1)).decode() for name, array in arrays.items()}
+    return {"format": FORMAT, **about, **texts}
+
+
+def unpacked(item: object, **kinds: Any) -> list[Array]:
+    """The arrays of these kinds in a stored item. Raises `DamagedError` if it is gone, of another format, or cannot be read."""
+    value = getattr(item, "value", {})
+    if value.get("format") != FORMAT:
+        raise DamagedError(f"An item of the index is gone, or of the format {value.get('format')!r}.")
     try:
-        yield
-    except (LookupError, TypeError, ValueError, OverflowError, zlib.error) as error:
-        raise DamagedError(f"no {what}: {error}") from error
-
-
-def packed(array: Array) -> str:
-    """An array as text: first all first bytes, then all second ones, because neighbours are alike and compress well."""
-    return base64.b64encode(zlib.compress(array.view("u1").reshape(len(array), array.itemsize).T.tobytes(), 1)).decode()
-
-
-def unpacked(text: Any, kind: np.dtype[Any]) -> Array:
-    """The inverse of `packed`. Raises an error that `reading` knows."""
-    columns = np.frombuffer(zlib.decompress(base64.b64decode(text, validate=True)), "u1").reshape(kind.itemsize, -1)
-    return np.ascontiguousarray(columns.T).view(kind)[:, 0]
+        return [np.frombuffer(zlib.decompress(base64.b64decode(value[name])), kind) for name, kind in kinds.items()]
+    except (LookupError, TypeError, ValueError, zlib.error) as error:
+        raise DamagedError(f"An item of the index cannot be read: {error!r}.") from error
 
 
 def key_of(thread_id: str) -> int:
@@ -73,15 +67,11 @@ def key_of(thread_id: str) -> int:
 
 def version_of(updated_at: str) -> int:
     """Time of a thread's last change in microseconds since 1970; 0 if it is unknown."""
-    return max(0, int(_moment(updated_at).timestamp() * 1_000_000))
-
-
-def _moment(stamp: str) -> datetime:
     try:
-        moment = datetime.fromisoformat(stamp)
+        moment = datetime.fromisoformat(updated_at)
     except ValueError:
-        return _EPOCH
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return 0
+    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000_000))
 
 
 def hash_of(word: str) -> int:
@@ -91,20 +81,24 @@ def hash_of(word: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A conversation for ranking, from the first to the last of its `days`: its passages, and the hashes of all their words."""
+    """A conversation for ranking: its passages, and the hashes of the words of all of them, one after the other."""
 
     thread_id: str
-    version: int
+    row: Array
     language: str
-    days: tuple[date, date]
     passages: Array
     words: Array
 
     def stored(self) -> dict[str, Any]:
         """The item's value."""
-        about = {"format": FORMAT, "thread_id": self.thread_id, "version": self.version, "language": self.language}
-        days = [(day - _EPOCH.date()).days for day in self.days]
-        return {**about, "days": days, "passages": packed(self.passages), "words": packed(self.words)}
+        arrays = {"row": self.row, "passages": self.passages, "words": self.words}
+        return packed(arrays, thread_id=self.thread_id, language=self.language)
+
+
+def read_document(item: Any) -> Document:
+    """The inverse of `Document.stored`, of its item."""
+    row, passages, words = unpacked(item, row=TABLE, passages=PASSAGES, words=WORDS)
+    return Document(item.value["thread_id"], row, item.value["language"], passages, words)
 
 
 def document(talk: Conversation) -> Document:
@@ -122,111 +116,51 @@ def document(talk: Conversation) -> Document:
         (number, SPEAKERS.index(talk.turns[number].speaker), names[talk.turns[number].name], len(words))
         for (number, _), words in zip(pieces, said, strict=True)
     ]
-    words = [hashed[word] for words in said for word in words]
-    days = _moment((talk.created_at or talk.date)[:10]).date(), _moment((talk.updated_at or talk.date)[:10]).date()
-    version = version_of(talk.updated_at)
-    return Document(talk.thread_id, version, spoken, days, np.array(passages, PASSAGE), np.array(words, WORD))
+    words = np.array([hashed[word] for word in itertools.chain.from_iterable(said)], WORDS)
+    began = version_of((talk.created_at or talk.date)[:10]) // (24 * 3_600 * 1_000_000)
+    row = np.array([(key_of(talk.thread_id), version_of(talk.updated_at), began, len(words))], TABLE)
+    return Document(talk.thread_id, row, spoken, np.array(passages, PASSAGES), words)
 
 
-@reading("document")
-def read_document(value: Mapping[str, Any]) -> Document:
-    """The inverse of `Document.stored`."""
-    passages, words = unpacked(value["passages"], PASSAGE), unpacked(value["words"], WORD)
-    fits = len(words) == passages["words"].sum() and value["language"] in lexical.STOP_WORDS
-    if value["format"] != FORMAT or not fits:
-        raise DamagedError("it is of another format, or its parts do not fit")
-    first, last = (date.fromordinal(_EPOCH.toordinal() + int(day)) for day in value["days"])
-    return Document(str(value["thread_id"]), int(value["version"]), str(value["language"]), (first, last), passages, words)
+def postings(talk: Document) -> Array:
+    """The postings of one conversation. A speaker's name is a word of each of their passages."""
+    passage = np.repeat(np.arange(len(talk.passages)), talk.passages["words"])
+    named = np.flatnonzero(talk.passages["name"])
+    words, places = np.concatenate([talk.words, talk.passages["name"][named]]), np.concatenate([passage, named])
+    distinct = np.unique(np.stack([words, places.astype("<u4")]), axis=1)[0]
+    terms, counts = np.unique(distinct, return_counts=True)
+    rows = np.zeros(len(terms), POSTINGS)
+    rows["term"], rows["count"] = terms, np.minimum(counts, 255)
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
-class Postings:
-    """Which word is in which conversation (its place in the `table`).
+class Part:
+    """Some conversations of the index: the postings of one, or a segment with so many buckets, which are read on demand."""
 
-    Stored ones have a name, the time when they were `indexed`, and a number of `buckets`, which are items of their own where
-    `bucket` is None.
-    """
-
+    name: str
     table: Array
-    languages: frozenset[str] = frozenset()
-    bucket: Array | None = None
-    buckets: int = 1
-    name: str = ""
-    indexed: int = 0
-
-    def stored(self, buckets: int = 1) -> tuple[dict[str, Any], list[dict[str, str]]]:
-        """The value of the header item, and that of each bucket."""
-        words = np.zeros(0, POSTING) if self.bucket is None else self.bucket
-        numbers = words["word"] % np.uint32(buckets)
-        order = np.lexsort((words["place"], words["word"], numbers))
-        parts = np.split(words[order], np.searchsorted(numbers[order], np.arange(1, buckets)))
-        header = {"format": FORMAT, "buckets": buckets, "languages": sorted(self.languages), "table": packed(self.table)}
-        return header, [{"words": packed(part)} for part in parts]
+    languages: frozenset[str]
+    postings: Array | None = None
+    buckets: int = 0
 
 
-def postings(talk: Document) -> Postings:
-    """The postings of one conversation. Its days are words, too, and a speaker's name is a word of each of their passages."""
-    passage = np.repeat(np.arange(len(talk.passages), dtype="<u8"), talk.passages["words"])
-    names, named = talk.passages["name"], np.flatnonzero(talk.passages["name"])
-    words, places = np.concatenate([talk.words, names[named]]), np.concatenate([passage, named.astype("<u8")])
-    distinct = np.unique(words.astype("<u8") << np.uint64(32) | places) >> np.uint64(32)
-    days = np.array([hash_of(token) for token in lexical.day_tokens(*talk.days)], "<u8")
-    found, counts = np.unique(np.concatenate([distinct, days]), return_counts=True)
-    bucket = np.zeros(len(found), POSTING)
-    bucket["word"], bucket["count"] = found, np.minimum(counts, 255)
-    return Postings(
-        np.array([(key_of(talk.thread_id), talk.version, len(talk.words))], ENTRY), frozenset([talk.language]), bucket
-    )
+def newest(table: Array) -> Array:
+    """Which rows are the newest of their conversation."""
+    order = np.argsort(table["version"], kind="stable")[::-1]
+    places, newest = order[np.unique(table["key"][order], return_index=True)[1]], np.zeros(len(table), bool)
+    newest[places] = True
+    return newest
 
 
-def gone(key: int) -> Postings:
-    """Marks a conversation as deleted: they override older ones."""
-    return Postings(np.array([(key, 0, 0)], ENTRY), bucket=np.zeros(0, POSTING))
+def joined(arrays: Sequence[Array], kind: Any) -> Array:
+    """Arrays of a kind, one after the other."""
+    return np.concatenate([np.zeros(0, kind), *arrays])
 
 
-@reading("bucket")
-def read_bucket(value: Mapping[str, Any], conversations: int = 1) -> Array:
-    """A bucket, ordered by word, of postings with this number of conversations."""
-    bucket = unpacked(value["words"], POSTING)
-    if (bucket["place"] >= conversations).any():
-        raise DamagedError("its parts do not fit")
-    return bucket
-
-
-@reading("header")
-def read_header(name: str, value: Mapping[str, Any], *, inline: bool) -> Postings:
-    """The postings of a header item, which contains their bucket if it is `inline`."""
-    table, languages = unpacked(value["table"], ENTRY), frozenset(map(str, value["languages"]))
-    fits = int(value["buckets"]) > 0 and languages <= lexical.STOP_WORDS.keys() and (len(table) == 1 or not inline)
-    if value["format"] != FORMAT or not fits:
-        raise DamagedError("it is of another format, or its parts do not fit")
-    return Postings(
-        table, languages, read_bucket(value) if inline else None, int(value["buckets"]), name, int(value["indexed"])
-    )
-
-
-def together(parts: Sequence[Postings]) -> tuple[Array, Array]:
-    """The table of all parts (oldest first), and which of its entries are a conversation's newest."""
-    table = np.concatenate([np.zeros(0, ENTRY), *(part.table for part in parts)])
-    newest = np.zeros(len(table), bool)
-    newest[len(table) - 1 - np.unique(table["key"][::-1], return_index=True)[1]] = True
-    return table, newest
-
-
-def placed(parts: Sequence[Postings], buckets: Sequence[Sequence[Array]]) -> Iterator[Array]:
-    """The buckets of all parts, with places in the table of all."""
-    starts = itertools.accumulate((len(part.table) for part in parts), initial=0)
-    for start, some in zip(starts, buckets, strict=False):
-        for bucket in some:
-            moved = bucket.copy()
-            moved["place"] += start
-            yield moved
-
-
-def merged(parts: Sequence[Postings], buckets: Sequence[Sequence[Array]]) -> Postings:
-    """All parts (oldest first) with their buckets as one. Of a conversation in several the newest entry stays."""
-    table, newest = together(parts)
-    words = np.concatenate(list(placed(parts, buckets)))
-    words = words[newest[words["place"]]]
-    words["place"] = (np.cumsum(newest) - 1)[words["place"]]
-    return Postings(table[newest], frozenset[str]().union(*(part.languages for part in parts)), words)
+def merged(table: Array, rows: Array) -> tuple[Array, Array]:
+    """A table and its postings without the older of two rows of a conversation."""
+    kept = newest(table)
+    rows = rows[kept[rows["place"]]]
+    rows["place"] = (np.cumsum(kept) - 1)[rows["place"]]
+    return table[kept], rows

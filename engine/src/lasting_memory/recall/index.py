@@ -4,53 +4,67 @@ Five namespaces a person (`namespaces.recall`):
 
 - `documents`: an item for each conversation (`documents.Document`), the buckets of the segments, and the watermark: a time up
   to which all changed conversations are indexed. Those that changed later are compared one by one.
-- `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` merges them into a segment.
-- `segments`: the header of each. `FANOUT` of about one size are merged, so that 10,000 conversations are in a dozen.
+- `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` makes them a segment.
+- `segments`: a table of the conversations of each. Postings are spread over buckets by word: a query reads only those of its
+  words. A segment takes in those that are not larger, so that 10,000 conversations are in a dozen at most.
 - `texts`: passages for the store's semantic index, where it has one (`recall/semantic.py`).
 - `waiting`: conversations whose passages are not in that index yet. Embedding takes long, so a search waits seconds for it;
   what is left goes on behind it, in this process, or with the next search or consolidation.
 
 The store has no transactions. So each conversation has keys of its own, and a merge puts its result before it deletes what it
 has read. A segment's name comes from its parts' names, so two merges of the same parts make the same segment. After two merges
-of different parts a conversation may be there twice until the next merge; none is ever lost. An index with an item
-that cannot be read is made anew.
+of different parts a conversation may be there twice until the next merge, and the newer counts; none is ever lost. An index
+with an item that cannot be read is made anew.
 """
 
 import asyncio
 import logging
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from typing import Any, cast
 
+import numpy as np
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 
 from lasting_memory import journal, platform
 from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import documents, semantic
+from lasting_memory.recall import semantic
 from lasting_memory.recall.conversations import Conversation, Threads, conversation, owned_by, threads_by_id
-from lasting_memory.recall.documents import Array, DamagedError, Postings, key_of, version_of
+from lasting_memory.recall.documents import (
+    POSTINGS,
+    TABLE,
+    DamagedError,
+    Part,
+    document,
+    joined,
+    key_of,
+    merged,
+    newest,
+    packed,
+    postings,
+    unpacked,
+    version_of,
+)
+from lasting_memory.recall.lexical import Array
 
 logger = logging.getLogger("memory")
 
-# New conversations that become a segment, and segments of about one size that become a larger one.
-MERGE_AT, FANOUT = 64, 4
+# New conversations that become a segment.
+MERGE_AT = 64
 WATERMARK = "watermark"
 # Seconds by which the clocks of two servers may differ.
 _CLOCK_SECONDS = 600
-# Bytes of one bucket, roughly, and what one conversation adds to all of them.
-_BUCKET_BYTES, _CONVERSATION_BYTES = 4_096, 400
+# Postings of one bucket, roughly.
+_BUCKET_ROWS = 1_500
 # Items of one batch of writes, and far more items than merging lets there be.
 _PUT_PAGE, _MOST = 200, 1_000
 # Threads of a page: listed (of the first page and the others), by which pages overlap, and read.
 _FIRST_PAGE, _PAGE, _OVERLAP, _READ_PAGE = 20, 1_000, 5, 50
-# Conversations that are embedded before the list of the waiting is read again.
-_EMBED_PAGE = 10
 
 
 @dataclass(slots=True)
@@ -60,15 +74,20 @@ class Index:
     `outstanding` counts the conversations that are not in it yet, or not by their meaning; `meaning` says whether that counts.
     """
 
-    parts: list[Postings] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     watermark: int = 0
     outstanding: int = 0
     meaning: bool = False
 
+    @property
+    def table(self) -> Array:
+        """The rows of all parts."""
+        return joined([part.table for part in self.parts], TABLE)
+
     def lacks(self, wanted: Mapping[str, int]) -> list[str]:
         """Those of the threads that are not indexed in this version."""
-        table, _ = documents.together(self.parts)
-        known = dict(zip(table["key"].tolist(), table["version"].tolist(), strict=True))  # the newest entry is the last
+        table = self.table
+        known = dict(table[newest(table)][["key", "version"]].tolist())
         return [thread_id for thread_id, version in wanted.items() if not version or known.get(key_of(thread_id)) != version]
 
 
@@ -79,119 +98,116 @@ def document_key(key: int) -> str:
 
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
     """The index in the store. Raises `DamagedError` if an item cannot be read."""
-    kept, new, segments = (namespaces.recall(actor, part) for part in ("documents", "new", "segments"))
-    reads: list[Op] = [SearchOp(segments, limit=_MOST), SearchOp(new, limit=_MOST), GetOp(kept, WATERMARK)]
+    segments, new = (SearchOp(namespaces.recall(actor, part), limit=_MOST) for part in ("segments", "new"))
+    reads: list[Op] = [segments, new, GetOp(namespaces.recall(actor, "documents"), WATERMARK)]
     old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
-    parts = [documents.read_header(each.key, each.value, inline=each.namespace == new) for each in [*old_parts, *new_parts]]
-    version = watermark.value.get("version") if watermark else 0
-    return Index(sorted(parts, key=lambda part: part.indexed), version if isinstance(version, int) else 0)
+    return Index([*map(_part, old_parts), *map(_part, new_parts)], watermark.value.get("version", 0) if watermark else 0)
 
 
-async def read_buckets(
-    store: BaseStore, actor: identity.Actor, parts: Sequence[Postings], hashes: Collection[int]
-) -> list[list[Array]]:
-    """Of each part of the index the buckets in which words with these hashes are. Raises `DamagedError` if one cannot be
+def _part(item: Any) -> Part:
+    (table,), inline = unpacked(item, table=TABLE), "postings" in item.value
+    rows = unpacked(item, postings=POSTINGS)[0] if inline else None
+    return Part(item.key, table, frozenset(item.value["languages"]), rows, item.value["buckets"])
+
+
+async def read_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part], hashes: Collection[int]) -> Array:
+    """The postings of these words, and others, by places in the table of all parts. Raises `DamagedError` if a bucket cannot be
     read, or is gone: its segment was just merged.
     """
-    numbers = [sorted({hashed % part.buckets for hashed in hashes}) for part in parts]
-    apart = [(part, some) for part, some in zip(parts, numbers, strict=True) if part.bucket is None]
-    kept = namespaces.recall(actor, "documents")
-    items = iter(await store.abatch([GetOp(kept, f"segment/{part.name}/{n}") for part, some in apart for n in some]))
-    return [
-        [documents.read_bucket(getattr(next(items), "value", {}), len(part.table)) for _ in some]
-        if part.bucket is None
-        else [part.bucket]
-        for part, some in zip(parts, numbers, strict=True)
+    where = namespaces.recall(actor, "documents")
+    keys = [
+        [f"segment/{part.name}/{n}" for n in {hashed % part.buckets for hashed in hashes}] if part.postings is None else []
+        for part in parts
     ]
+    items = iter(await store.abatch([GetOp(where, key) for some in keys for key in some]))
+    rows, start = list[Array](), 0
+    for part, some in zip(parts, keys, strict=True):
+        read = [part.postings] if part.postings is not None else [unpacked(next(items), postings=POSTINGS)[0] for _ in some]
+        for some_rows in map(np.copy, read):
+            some_rows["place"] += start
+            rows.append(some_rows)
+        start += len(part.table)
+    return joined(rows, POSTINGS)
 
 
 async def index_conversations(
     store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], began: journal.Began | None = None
 ) -> None:
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
-    made = await asyncio.to_thread(lambda: [(text := documents.document(talk), documents.postings(text)) for talk in talks])
-    ops, embedded = list[PutOp](), platform.embedding_model(store)
-    for text, words in made:
-        key = key_of(text.thread_id)
-        ops.append(PutOp(namespaces.recall(actor, "documents"), document_key(key), text.stored(), index=False))
-        ops.append(_new_part(actor, words))
+    documents, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
+    for text in await asyncio.to_thread(lambda: list(map(document, talks))):
+        key, version = text.row[0]["key"], text.row[0]["version"]
+        put_new = _new_part(actor, text.row, await asyncio.to_thread(postings, text), [text.language])
+        ops += [PutOp(documents, document_key(key), text.stored(), index=False), put_new]
         if embedded:
             # Of another version it is another item: it may be put while this one is worked off.
-            waits = {"thread_id": text.thread_id, "version": text.version}
-            ops.append(PutOp(namespaces.recall(actor, "waiting"), f"{key:016x}@{text.version}", waits, index=False))
+            waits = {"thread_id": text.thread_id, "version": int(version)}
+            ops.append(PutOp(namespaces.recall(actor, "waiting"), put_new.key, waits, index=False))
     await _write(store, actor, ops, began)
+    await _merge(store, actor, began)
 
 
 async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str], began: journal.Began | None = None) -> None:
     """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
-    for key in set(map(key_of, thread_ids)):
-        ops = await semantic.text_ops(store, actor, key, None)
-        document = PutOp(namespaces.recall(actor, "documents"), document_key(key), None)
-        await _write(store, actor, [*ops, _new_part(actor, documents.gone(key)), document], began)
+    documents, ops = namespaces.recall(actor, "documents"), list[PutOp]()
+    for key in map(key_of, thread_ids):
+        # A row without words, newer than all before, marks a conversation as gone.
+        row = np.array([(key, time.time_ns() // 1_000, 0, 0)], TABLE)
+        ops += [PutOp(documents, document_key(key), None), _new_part(actor, row, np.zeros(0, POSTINGS), [])]
+        ops += await semantic.text_ops(store, actor, key, None)
+    if ops:
+        await _write(store, actor, ops, began)
+        await _merge(store, actor, began)
+
+
+def _new_part(actor: identity.Actor, row: Array, rows: Array, languages: Sequence[str]) -> PutOp:
+    """The operation that puts the postings of one conversation."""
+    value = packed({"table": row, "postings": rows}, languages=languages, buckets=0)
+    return PutOp(namespaces.recall(actor, "new"), f"{row['key'][0]:016x}@{row['version'][0]}", value, index=False)
 
 
 async def _write(store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None) -> bool:
     """Write to a person's index; nothing if they were forgotten since the request of this `began`, or else the run, began."""
     if await journal.is_forgotten(store, began or journal.began(actor)):
         return False
-    await _put(store, ops)
-    await _merge(store, actor)
+    for start in range(0, len(ops), _PUT_PAGE):
+        await store.abatch(ops[start : start + _PUT_PAGE])
     return True
 
 
-async def _put(store: BaseStore, ops: Sequence[PutOp]) -> None:
-    for start in range(0, len(ops), _PUT_PAGE):
-        await store.abatch(ops[start : start + _PUT_PAGE])
-
-
-def _new_part(actor: identity.Actor, postings: Postings) -> PutOp:
-    """The operation that puts the postings of one conversation."""
-    header, (bucket,) = postings.stored()
-    ((key, version, _),) = postings.table.tolist()
-    value = {**header, **bucket, "indexed": time.time_ns() // 1_000}
-    return PutOp(namespaces.recall(actor, "new"), f"{key:016x}@{version}", value, index=False)
-
-
-async def _merge(store: BaseStore, actor: identity.Actor) -> None:
-    """Merge parts that have become many. Of one process only one task at a time merges a person's."""
-    lock = platform.lock_of("merge", actor)
-    if lock.locked() or len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
+async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
+    """Put many new parts, and the segments that are not larger than all before, as one segment; then delete them."""
+    documents, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
+    if len(await store.asearch(new, limit=MERGE_AT)) < MERGE_AT:
         return
-    async with lock:
-        try:
-            while parts := _many(await load(store, actor)):
-                await _replace(store, actor, parts)
-        except DamagedError:
-            return  # another process is merging them; what cannot be read, the search that needs it notices
+    try:
+        parts, size = list[Part](), 0
+        for part in sorted((await load(store, actor)).parts, key=lambda part: (part.buckets > 0, len(part.table), part.name)):
+            if not part.buckets or len(part.table) <= size:
+                parts, size = [*parts, part], size + len(part.table)
+        rows = await read_postings(store, actor, parts, range(max(part.buckets for part in parts) or 1))
+    except DamagedError:
+        return  # another process is merging them; what cannot be read, the search that needs it notices
+    value, buckets = await asyncio.to_thread(_segment, parts, rows)
+    name = blake2b(" ".join(part.name for part in parts).encode(), digest_size=16).hexdigest()
+    ops = [PutOp(documents, f"segment/{name}/{n}", bucket, index=False) for n, bucket in enumerate(buckets)]
+    # A segment counts once its table exists.
+    await _write(store, actor, [*ops, PutOp(segments, name, value, index=False)], began)
+    gone = [(segments if part.buckets else new, part.name) for part in parts]
+    gone += [(documents, f"segment/{part.name}/{n}") for part in parts for n in range(part.buckets)]
+    await _write(store, actor, [PutOp(*key, None) for key in gone], began)
 
 
-def _many(index: Index) -> list[Postings]:
-    """Many parts of one size, the oldest first, so that two processes choose the same parts and make the same segment."""
-    sizes: dict[int, list[Postings]] = defaultdict(list)
-    for part in sorted(index.parts, key=lambda part: (part.indexed, part.name)):
-        # 0 for what is in no segment, 1 for the smallest segments, 2 for those made of `FANOUT` of them, and so on.
-        length = max(1, len(part.table) // MERGE_AT).bit_length() - 1
-        sizes[1 + length // (FANOUT.bit_length() - 1) if part.bucket is None else 0].append(part)
-    many = ((sizes[size], FANOUT if size else MERGE_AT) for size in sorted(sizes))
-    return next((parts[:count] for parts, count in many if len(parts) >= count), [])
-
-
-async def _replace(store: BaseStore, actor: identity.Actor, parts: Sequence[Postings]) -> None:
-    """Put the parts as one segment, then delete them."""
-    read = await read_buckets(store, actor, parts, range(max(part.buckets for part in parts)))
-    one = await asyncio.to_thread(documents.merged, parts, read)
-    segment = blake2b(" ".join(sorted(part.name for part in parts)).encode(), digest_size=16).hexdigest()
-    # A power of 2, so that buckets have about the same size for any number of conversations.
-    buckets = 1 << max(0, (len(one.table) * _CONVERSATION_BYTES // _BUCKET_BYTES).bit_length() - 1)
-    header, values = await asyncio.to_thread(one.stored, buckets)
-    kept, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
-    await _put(store, [PutOp(kept, f"segment/{segment}/{n}", value, index=False) for n, value in enumerate(values)])
-    # A segment counts once its header exists.
-    await store.aput(segments, segment, header | {"indexed": max(part.indexed for part in parts)}, index=False)
-    apart = [part for part in parts if part.bucket is None]
-    gone = [(kept, f"segment/{part.name}/{n}") for part in apart for n in range(part.buckets)]
-    gone += [(new if part.bucket is not None else segments, part.name) for part in parts]
-    await _put(store, [PutOp(namespace, key, None) for namespace, key in gone])
+def _segment(parts: Sequence[Part], rows: Array) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The value of a segment of these parts with these postings, and those of its buckets."""
+    table, rows = merged(joined([part.table for part in parts], TABLE), rows)
+    buckets = 1 + len(rows) // _BUCKET_ROWS
+    bucket = rows["term"] % buckets
+    rows = rows[np.lexsort((rows["place"], rows["term"], bucket))]
+    ends = np.cumsum(np.bincount(bucket, minlength=buckets))
+    values = [packed({"postings": some}) for some in np.split(rows, ends[:-1])]
+    languages = frozenset[str]().union(*(part.languages for part in parts))
+    return packed({"table": table}, languages=sorted(languages), buckets=buckets), values
 
 
 # Who embeds for whom, by event loop and person.
@@ -214,12 +230,7 @@ async def catch_up(
     Leaves out the thread `current`, which is still being written, and all but the `most` newest: the index counts these. Waits
     for embeddings at most so many seconds (None: until all are there).
     """
-    try:
-        index = await load(store, actor)
-    except DamagedError:
-        await forget(store, actor)
-        index = Index()
-    index = await _with_meaning(store, actor, index, began)
+    index = await _opened(store, actor, began)
     listed = await _changed(threads, actor, agents, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
     others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
     stale = index.lacks(others)
@@ -234,7 +245,7 @@ async def catch_up(
     if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
         # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
         newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
-        value = {"format": documents.FORMAT, "version": max(index.watermark, min(newest, listed.get(current, newest)))}
+        value = {"version": max(index.watermark, min(newest, listed.get(current, newest)))}
         await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
     waiting = namespaces.recall(actor, "waiting")
     if index.meaning and await store.asearch(waiting, limit=1):
@@ -247,18 +258,23 @@ async def catch_up(
     return index
 
 
-async def _with_meaning(store: BaseStore, actor: identity.Actor, index: Index, began: journal.Began | None) -> Index:
-    """The index, and whether its meaning counts. An empty one if the store has a semantic index now that knows none of it."""
-    if not (model := platform.embedding_model(store)):
+async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> Index:
+    """The index. An empty one if it cannot be read, or if the store has a semantic index now that knows none of it."""
+    try:
+        index = await load(store, actor)
+    except DamagedError:
+        await forget(store, actor)
+        index = Index()
+    model, key = platform.embedding_model(store), (namespaces.recall(actor, "texts"), semantic.MODEL)
+    if not model:
         return index
-    key = namespaces.recall(actor, "texts"), semantic.MODEL
-    if (item := await store.aget(*key)) is None:
-        if index.parts:
-            await forget(store, actor)
-            index = Index()
+    item = await store.aget(*key)
+    if item is None:
+        await forget(store, actor)
+        index = Index()
         await _write(store, actor, [PutOp(*key, {"model": model}, index=False)], began)
-    elif (known := str(item.value.get("model"))) != model:
-        _warn_of_change(known, model)
+    elif item.value["model"] != model:
+        _warn_of_change(item.value["model"], model)
         return index
     index.meaning = True
     return index
@@ -280,7 +296,7 @@ async def _embed_waiting(
     waiting = namespaces.recall(actor, "waiting")
     try:
         while items := await store.asearch(waiting, limit=_MOST):
-            for item in sorted(items, key=lambda item: -int(item.value["version"]))[:_EMBED_PAGE]:
+            for item in sorted(items, key=lambda item: -int(item.value["version"])):
                 thread_id = str(item.value["thread_id"])
                 talks = await read_conversations(threads, actor, agents, [thread_id])
                 ops = await semantic.text_ops(store, actor, key_of(thread_id), talks[0] if talks else None)

@@ -15,7 +15,8 @@ import numpy as np
 
 from lasting_memory.recall import lexical
 from lasting_memory.recall.conversations import SPEAKERS
-from lasting_memory.recall.documents import Array, Document, hash_of
+from lasting_memory.recall.documents import Document, hash_of
+from lasting_memory.recall.lexical import Array
 
 # Most characters and distinct words of a query, and of its alternatives.
 MAX_QUERY_CHARS, MAX_QUERY_WORDS = 2_000, 48
@@ -39,21 +40,21 @@ ALTERNATIVE_WEIGHT = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query for the index: the stems of each word (the first `own` words are the query's own), and its times."""
+    """A query for the index: the hashes of each word's stems (the first `own` words are the query's own), and its times."""
 
-    words: tuple[tuple[str, ...], ...]
+    words: list[list[int]]
     own: int
-    times: tuple[lexical.Time, ...]
+    times: list[lexical.Time]
 
     @property
     def weights(self) -> Array:
         """The weight of each word."""
         return np.where(np.arange(len(self.words)) < self.own, 1.0, ALTERNATIVE_WEIGHT)
 
-    @property
-    def groups(self) -> list[list[int]]:
-        """Hashes of each word and, after them, of the days of each time."""
-        return [list(map(hash_of, group)) for group in (*self.words, *(time.tokens() for time in self.times))]
+    def fit(self, table: Array) -> Array:
+        """How well the days of conversations fit a time in the question, 0 to 1, by their rows in the table."""
+        first, last = table["began"].astype("M8[D]"), table["version"].astype("M8[us]").astype("M8[D]")
+        return np.max([np.zeros(len(table)), *(time.fit(first, last) for time in self.times)], axis=0)  # type: ignore[no-any-return]
 
 
 def question(
@@ -69,7 +70,7 @@ def question(
     known = {stem for word in own for stem in word}
     others = lexical.stem_groups(" ".join(alternatives)[:MAX_QUERY_CHARS], languages)
     words = [*own, *[word for word in others if known.isdisjoint(word)][:MAX_QUERY_WORDS]]
-    return Question(tuple(words), len(own), tuple([*([period] if period else []), *times][:4]))
+    return Question([list(map(hash_of, word)) for word in words], len(own), [*([period] if period else []), *times][:4])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,36 +102,46 @@ def saturated(counts: Array, lengths: Array, average: float) -> Array:
     return counts / (counts + K1 * (1 - B + B * lengths / max(average, 1e-9)))
 
 
+def counted(words: Sequence[Sequence[int]], terms: Array, places: Array, count: int, times: Array | None = None) -> Array:
+    """How often each word, given by the hashes of its stems, is in each of `count` texts: of terms, and the text of each."""
+    hashes = np.unique(np.array([hashed for word in words for hashed in word], terms.dtype))
+    counts = np.zeros((len(hashes), count))
+    hit = np.flatnonzero(np.isin(terms, hashes))
+    np.add.at(counts, (np.searchsorted(hashes, terms[hit]), places[hit]), 1 if times is None else times[hit])
+    # Two words of the question can have one stem in common.
+    return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
+
+
 def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> list[Scored]:
     """The candidates that share a word or a time with the question, best first. Blocks for milliseconds."""
     talks = [talk for talk in talks if len(talk.passages)]
     if not talks:
         return []
-    corpus, words = _Corpus(talks), slice(len(asked.words))
+    corpus = _Corpus(talks)
     # The mean of a word's rarity among conversations and among passages: a word of one conversation can be common there.
     every = frequencies.total * len(corpus.lengths) / len(talks)
-    rarity = inverse_frequency(frequencies.conversations[words], frequencies.total)
-    weights = asked.weights * np.sqrt(rarity * inverse_frequency(frequencies.passages[words], every))
-    counts, pairs, own = corpus.counts(asked.groups[words]), corpus.pairs(asked.groups[: asked.own]), weights[: asked.own]
+    rarity = inverse_frequency(frequencies.conversations, frequencies.total)
+    weights = asked.weights * np.sqrt(rarity * inverse_frequency(frequencies.passages, every))
+    counts = counted(asked.words, corpus.words, corpus.passage_of, len(corpus.lengths))
     matching = np.logical_or.reduceat(counts.any(axis=0), corpus.starts[:-1])
+    pairs, own = corpus.pairs(asked.words[: asked.own]), weights[: asked.own]
     together = np.minimum((own[:-1] + own[1:]) / 2, inverse_frequency((pairs > 0).sum(axis=1), len(corpus.lengths)))
     each = np.concatenate([weights, PAIR_WEIGHT * together])
     passages, windows, wholes = corpus.scores(np.concatenate([counts, pairs]), each)
-    said_by = {hash_of(stem) for word in asked.words[: asked.own] for stem in word} & set(corpus.speakers.tolist())
+    said_by = {hashed for word in asked.words[: asked.own] for hashed in word} & set(corpus.speakers.tolist())
     if len(said_by) == 1:
         bonus = 1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop())
         passages, windows = passages * bonus, windows * bonus
-    unit = float(own.mean()) if asked.own else 1.0
+    fits, unit = asked.fit(np.concatenate([talk.row for talk in talks])), float(own.mean()) if asked.own else 1.0
     results = []
     for number, talk in enumerate(talks):
         part = slice(corpus.starts[number], corpus.starts[number + 1])
-        fit = max((time.fit(*talk.days) for time in asked.times), default=0.0)
-        if matching[number] or fit:
+        if matching[number] or fits[number]:
             order = np.argsort(-windows[part], kind="stable")
             # Each turn's best passage.
             order = order[np.sort(np.unique(talk.passages["turn"][order], return_index=True)[1])]
             turns = tuple(zip(talk.passages["turn"][order].tolist(), windows[part][order].tolist(), strict=True))
-            total = passages[part].max() + WHOLE_WEIGHT * wholes[number] + TIME_WEIGHT * fit * unit
+            total = passages[part].max() + WHOLE_WEIGHT * wholes[number] + TIME_WEIGHT * fits[number] * unit
             results.append(Scored(talk, float(total), turns))
     return sorted(results, key=lambda scored: -scored.score)
 
@@ -139,34 +150,22 @@ class _Corpus:
     """The passages of some conversations, one after the other."""
 
     def __init__(self, talks: Sequence[Document]) -> None:
-        passages = np.concatenate([talk.passages for talk in talks])
+        passages, self.said = np.concatenate([talk.passages for talk in talks]), np.concatenate([talk.words for talk in talks])
         self.speakers, self.lengths = passages["name"], passages["words"].astype(float)
         # A speaker's name is a word of each of their passages.
         named = np.flatnonzero(self.speakers)
-        self.words = np.concatenate([*(talk.words for talk in talks), self.speakers[named]])
-        self.said = len(self.words) - len(named)
+        self.words = np.concatenate([self.said, self.speakers[named]])
         self.passage_of = np.concatenate([np.repeat(np.arange(len(passages)), passages["words"]), named])
         self.talk_of = np.repeat(np.arange(len(talks)), [len(talk.passages) for talk in talks])
         self.starts = np.cumsum([0, *(len(talk.passages) for talk in talks)])
-        turns = [talk.passages["turn"] for talk in talks]
-        words_of_turn = np.concatenate(
-            [np.bincount(of, talk.passages["words"])[of] for of, talk in zip(turns, talks, strict=True)]
-        )
+        turns = [(talk.passages["turn"], talk.passages["words"]) for talk in talks]
+        words_of_turn = np.concatenate([np.bincount(turn, words)[turn] for turn, words in turns])
         long_answer = (passages["speaker"] == SPEAKERS.index("assistant")) & (words_of_turn > EXPLAINED_WORDS)
         self.weights = np.where(long_answer | (passages["speaker"] == SPEAKERS.index("tool")), EXPLAINED_WEIGHT, 1.0)
 
-    def counts(self, words: Sequence[Sequence[int]]) -> Array:
-        """The count of each word in each passage."""
-        hashes = np.unique(np.array([hashed for word in words for hashed in word], self.words.dtype))
-        counts = np.zeros((len(hashes), len(self.lengths)))
-        hit = np.flatnonzero(np.isin(self.words, hashes))
-        np.add.at(counts, (np.searchsorted(hashes, self.words[hit]), self.passage_of[hit]), 1)
-        # Two words of the question can have one stem in common.
-        return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
-
     def pairs(self, words: Sequence[Sequence[int]]) -> Array:
         """How often each two neighbouring words of the question are near each other in each passage, in either order."""
-        passage, hits = self.passage_of[: self.said], [np.isin(self.words[: self.said], word) for word in words]
+        passage, hits = self.passage_of[: len(self.said)], [np.isin(self.said, word) for word in words]
         counts = np.zeros((max(0, len(hits) - 1), len(self.lengths)))
         for row, (one, other) in zip(counts, pairwise(hits), strict=True):
             for apart in range(1, PAIR_SPAN + 1):

@@ -21,8 +21,9 @@ from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import lexical, ranking, semantic
 from lasting_memory.recall.conversations import Conversation, Threads
-from lasting_memory.recall.documents import Array, DamagedError, Document, key_of, placed, read_document, together
-from lasting_memory.recall.index import Index, catch_up, document_key, drop, forget, read_buckets, read_conversations
+from lasting_memory.recall.documents import DamagedError, Document, key_of, newest, read_document
+from lasting_memory.recall.index import catch_up, document_key, drop, forget, read_conversations, read_postings
+from lasting_memory.recall.lexical import Array
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
@@ -88,23 +89,23 @@ async def search(
 ) -> Results:
     """The person's own past conversations with these agents that match a query, at most `limit`, without the thread `current`.
 
-    `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. `today`
-    (default: UTC's) follows "yesterday".
+    `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. Of
+    a day without a year the last before `today` (default: UTC's) is meant.
     `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
     """
-    own, limits = key_of(str(current)), dict[str, Any](most=MAX_CATCH_UP, seconds=EMBED_SECONDS)
+    limits: dict[str, Any] = {"most": MAX_CATCH_UP, "seconds": EMBED_SECONDS}
     for tries in range(_TRIES):
         index = await catch_up(store, threads, actor, agents=agents, current=current or "", began=began, **limits)
         languages = {name for part in index.parts for name in part.languages}
         asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
         try:
-            buckets = await read_buckets(store, actor, index.parts, {hashed for group in asked.groups for hashed in group})
-            keys, frequencies = await asyncio.to_thread(_matching, index, buckets, asked, own)
+            rows = await read_postings(store, actor, index.parts, {hashed for word in asked.words for hashed in word})
+            keys, frequencies = await asyncio.to_thread(_matching, index.table, rows, asked, key_of(str(current)))
             near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS]) if index.meaning else {}
-            near.pop(own, None)
-            kept = namespaces.recall(actor, "documents")
-            items = await store.abatch([GetOp(kept, document_key(key)) for key in dict.fromkeys([*keys, *near])])
-            documents = [read_document(getattr(item, "value", {})) for item in items]
+            near.pop(key_of(str(current)), None)
+            where = namespaces.recall(actor, "documents")
+            items = await store.abatch([GetOp(where, document_key(key)) for key in dict.fromkeys([*keys, *near])])
+            documents = [read_document(item) for item in items]
             break
         except DamagedError:  # a segment was merged meanwhile; if not, an item cannot be read
             if tries:
@@ -113,36 +114,24 @@ async def search(
                 raise
     ranked = (await asyncio.to_thread(_ranked, asked, frequencies, near, documents))[:limit]
     wanted = [item.document.thread_id for item in ranked]
+    # They are shown with their present text. Those that are gone leave the index.
     there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, wanted)} if wanted else {}
-    await drop(store, actor, {*wanted} - there.keys(), began)  # deleted meanwhile
+    await drop(store, actor, {*wanted} - there.keys(), began)
     matches = [Match(talk, item.turns, item.by_words) for item in ranked if (talk := there.get(item.document.thread_id))]
     return Results(matches, frequencies.total, index.outstanding)
 
 
-def _matching(
-    index: Index, buckets: Sequence[Sequence[Array]], asked: ranking.Question, leave_out: int
-) -> tuple[list[int], ranking.Frequencies]:
+def _matching(table: Array, rows: Array, asked: ranking.Question, leave_out: int) -> tuple[list[int], ranking.Frequencies]:
     """Numbers of the conversations that match best as a whole, and the frequency of each word of the question."""
-    table, newest = together(index.parts)
-    live, groups, words = newest & (table["version"] > 0), asked.groups, len(asked.words)
-    counts = np.zeros((len(groups), len(live)), np.float32)
-    pairs = sorted({(hashed, number) for number, group in enumerate(groups) for hashed in group})
-    hashes = np.array([hashed for hashed, _ in pairs], "<u4")
-    for bucket in placed(index.parts, buckets):
-        lows, highs = np.searchsorted(bucket["word"], hashes), np.searchsorted(bucket["word"], hashes, "right")
-        for hit in np.flatnonzero(highs > lows):
-            run = bucket[lows[hit] : highs[hit]]
-            counts[pairs[hit][1], run["place"]] += run["count"]
-    counts[:, ~live | (table["key"] == leave_out)] = 0
+    live = newest(table) & (table["words"] > 0) & (table["key"] != leave_out)
+    counts = ranking.counted(asked.words, rows["term"], rows["place"], len(table), rows["count"]) * live
     frequencies = ranking.Frequencies((counts > 0).sum(axis=1), counts.sum(axis=1), int(live.sum()))
-    weights = ranking.inverse_frequency(frequencies.conversations, frequencies.total)
-    weights[:words] *= asked.weights
-    weights[words:] = ranking.TIME_WEIGHT * (weights[: asked.own].mean() if asked.own else 1.0)
+    weights = asked.weights * ranking.inverse_frequency(frequencies.conversations, frequencies.total)
     average = float(table["words"][live].mean()) if live.any() else 1.0
-    counts[:words] = ranking.saturated(counts[:words], table["words"], average)
-    scores = weights @ np.minimum(counts, 1)
-    # The newest, which are last, win ties.
-    best = np.lexsort((-np.arange(len(scores)), -scores))[:CANDIDATES]
+    unit = float(weights[: asked.own].mean()) if asked.own else 1.0
+    scores = weights @ ranking.saturated(counts, table["words"], average) + ranking.TIME_WEIGHT * unit * live * asked.fit(table)
+    # The newest win ties.
+    best = np.lexsort((table["version"], scores))[::-1][:CANDIDATES]
     return [int(table["key"][place]) for place in best if scores[place] > 0], frequencies
 
 
@@ -152,7 +141,7 @@ def _ranked(
     """Candidates ranked by words, and by meaning where there is an index of it. What only that finds must be clearly near."""
     scored = {key_of(item.document.thread_id): item for item in ranking.score(asked, documents, frequencies)}
     by_key = {key_of(document.thread_id): document for document in documents}
-    dense = {key: hit.similarity for key, hit in near.items() if key in scored or (hit.clear and key in by_key)}
+    dense = {key: hit.similarity for key, hit in near.items() if key in scored or hit.clear}
     for key, score in fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT).items():
         item = scored.get(key) or ranking.Scored(by_key[key], 0.0, ((near[key].turn, 1.0),), by_words=False)
         scored[key] = replace(item, score=score)

@@ -35,15 +35,16 @@ class Near(NamedTuple):
 
 
 async def text_ops(store: BaseStore, actor: identity.Actor, key: int, talk: Conversation | None) -> list[PutOp]:
-    """The operations that replace the passages of the conversation of this number in the index; None: that remove them."""
+    """The operations that replace the passages of a conversation, by its number, in the index; None removes them."""
     namespace, listed = namespaces.recall(actor, "texts"), f"{key:016x}/passages"
     item = await store.aget(namespace, listed)
-    # A repeated text counts once. Of an endless conversation the end.
+    # A repeated text counts once: langgraph's in-memory store embeds no text twice. Of an endless conversation the end.
     first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
-    made = {f"{key:016x}/{_name(text, turn)}": {"text": text, "turn": turn} for text, turn in [*first.items()][:MAX_PASSAGES]}
-    before = set(map(str, item.value.get("passages", ()))) if item else set[str]()
-    ops = [PutOp(namespace, name, made[name], index=["text"]) for name in made.keys() - before]
-    ops += [PutOp(namespace, name, None) for name in before - made.keys()]
+    kept = list(first.items())[:MAX_PASSAGES]
+    made = {f"{key:016x}/{_name(text, turn)}": {"text": text, "turn": turn} for text, turn in kept}
+    before = set(item.value["passages"]) if item else set[str]()
+    ops = [PutOp(namespace, name, None) for name in before - made.keys()]
+    ops += [PutOp(namespace, name, made[name], index=["text"]) for name in made.keys() - before]
     if talk or item:
         ops.append(PutOp(namespace, listed, {"passages": sorted(made)} if talk else None, index=False))
     return ops
