@@ -1,6 +1,6 @@
 """Alice's consolidation runs without a server, and a platform for the triggers."""
 
-from typing import Any
+from datetime import UTC, datetime
 
 import pytest
 from langgraph.store.base import BaseStore
@@ -19,11 +19,7 @@ def run(graph: BuildGraph, store: BaseStore, platform: Platform, monkeypatch: py
 
 
 @pytest.fixture
-def built(run: Runs) -> Any:
-    """The graph of Alice's runs."""
-    return run.built
-
-
-@pytest.fixture
 def platform() -> Platform:
-    return Platform()
+    platform = Platform()
+    platform.now = datetime.now(UTC)
+    return platform

@@ -1,14 +1,16 @@
 """What tests of consolidation runs share: the person, the conversations, the model's replies, what the store then has."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
+from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import journal
 from lasting_memory.consolidation.proposals import decide
@@ -19,26 +21,22 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import Text, ToolCall
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import BuildGraph
 
 ALICE = identity.Actor("alice", "acme")
 FILES = deployed().memory.namespace(ALICE, AGENT)
 TASK = "Conversations with something new"
 AGAIN = "What you wrote was taken back"
+READ = ToolCall("search_recent_conversations", {})
 READY = [Text("done")]
+Talk = tuple[str, tuple[str, ...]]  # a thread's id, and what the person said in it
 # A turn after which a batch has no room for another such.
 A_BATCH = "x" * 40_000
 EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
-
-
-class Talk(NamedTuple):
-    """What the person said in one conversation."""
-
-    thread_id: str
-    texts: tuple[str, ...]
 
 
 def run_at(at: str) -> str:
@@ -48,7 +46,7 @@ def run_at(at: str) -> str:
 
 
 def talk(thread_id: str, *texts: str) -> Talk:
-    return Talk(thread_id, texts)
+    return thread_id, texts
 
 
 def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
@@ -70,15 +68,7 @@ class Runs:
         self.built = self.graph(many, build=build_consolidation_agent).graph
 
     async def __call__(
-        self,
-        run_id: str,
-        due: Sequence[Talk],
-        *,
-        dry: bool = False,
-        thread: str | None = None,
-        permissions: Sequence[str] = (),
-        steps: int = 9_999,
-        store: BaseStore | None = None,
+        self, run_id: str, due: Sequence[Talk] = (), *, dry: bool = False, store: BaseStore | None = None
     ) -> str:
         """Run consolidation; the text of the last message."""
         for number, (thread_id, texts) in enumerate(due):
@@ -87,12 +77,12 @@ class Runs:
             for said in self.said:
                 asked = {"input": {"messages": [{"role": "user", "content": said.text}]}}
                 self.platform.runs.kept[thread_id].append({"run_id": run_at(said.at), "status": "success", "kwargs": asked})
-        user = SignedIn(identity="alice", org_id="acme", permissions=permissions)
-        ids = {"thread_id": thread or run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
+        user = SignedIn(identity="alice", org_id="acme")
+        ids = {"thread_id": run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
         self.built.store = store or self.store
         result = await self.built.ainvoke(
             {"messages": [{"role": "user", "content": "store X"}]},
-            {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": steps},
+            {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": 9_999},
             context=Context(dry_run=dry),
         )
         return str(result["messages"][-1].text)
@@ -118,16 +108,66 @@ async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", en
     await journal.change(store, FILES, key, lambda _: file, Author("person", "alice"))
 
 
-async def write(store: BaseStore, key: str, line: str) -> None:
-    """A line that the person adds."""
-
-    def added(file: FileData | None) -> FileData:
-        return FileData(content=f"{file['content'] if file else ''}{line}\n", encoding="utf-8")
-
-    await journal.change(store, FILES, key, added, Author("person", "alice"))
-
-
 async def decided(store: BaseStore, proposal: object, **how: Any) -> dict[str, str]:
     """She decides about a proposal of this id."""
     how = {"paths": None, "began": journal.began_now(ALICE), "deployment": deployed(), **how}
     return await decide(store, ALICE, FILES, str(proposal), **how)
+
+
+# --- On a server
+
+
+async def soon(ask: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:
+    """The first answer that is not empty."""
+    async with asyncio.timeout(seconds):
+        while not (answer := await ask()):  # noqa: ASYNC110  # the server's
+            await asyncio.sleep(0.1)
+    return answer
+
+
+async def chat(client: LangGraphClient, *texts: str) -> str:
+    thread = str((await client.threads.create())["thread_id"])
+    for text in texts:
+        await run_turn(client, thread, text)
+    return thread
+
+
+async def go(client: LangGraphClient, **kwargs: Any) -> str:
+    """A consolidation that the person begins; its last message."""
+    thread = str((await client.threads.create())["thread_id"])
+    values = await run_turn(client, thread, "store X as a policy", assistant="consolidation_agent", **kwargs)
+    return str(values["messages"][-1]["content"])
+
+
+async def consolidation_thread(server: DevServer, user: str) -> str:
+    """The thread of a person's planned runs, once it has one."""
+    wanted = {"user_id": user, "consolidates": "all"}
+    (found,) = await soon(lambda: server.as_operator().threads.search(metadata=wanted, limit=1))
+    return str(found["thread_id"])
+
+
+async def ended(client: LangGraphClient, thread: str, runs: int = 1) -> list[str]:
+    """The states of the thread's runs once there are so many and all have ended, newest first."""
+
+    async def states() -> list[str]:
+        found = [str(run["status"]) for run in await client.runs.list(thread)]
+        return found if len(found) >= runs and not {"pending", "running"} & {*found} else []
+
+    return list(await soon(states))
+
+
+async def records(client: LangGraphClient) -> list[dict[str, Any]]:
+    """The person's records, once there is one that has ended."""
+
+    async def kept() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await client.http.get("/memory/consolidations"))["consolidations"]
+        return found if found and found[0]["ended_at"] else []
+
+    return list(await soon(kept))
+
+
+async def consolidate(client: LangGraphClient, model: ScriptedAnthropic, *calls: ToolCall, **context: Any) -> str:
+    """A consolidation whose model makes these calls, also when it is told that they were refused. Its last message."""
+    for words in (AGAIN, TASK):
+        model.script(words, list(calls), READY)
+    return await go(client, context=context or None)

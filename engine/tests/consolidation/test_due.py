@@ -3,26 +3,35 @@
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import httpx
 import pytest
+from langchain.agents.middleware.types import ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.consolidation import planning, start, sweep
 from lasting_memory.consolidation.due import Due, Owner, Position, batch, find_due, put_positions
-from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, delete_old
+from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, IdleTrigger, delete_old
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import Conversation, Turn
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.platform import Platform
+from tests.conftest import BuildGraph
+from tests.consolidation.runs import ALICE
 
 MONTHLY = replace(deployed(), limits=Limits(conversation_days=30))
 
-ALICE, BOB = (Actor(name, "acme") for name in ("alice", "bob"))
+BOB = Actor("bob", "acme")
 AFTER = 300
 
 
@@ -59,8 +68,7 @@ def test_a_conversation_over_the_budget_is_read_in_parts_and_stays_due() -> None
     assert (item.advanced().updated_at, len(item.advanced().seen)) == ("", 2)
 
 
-async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(store: BaseStore) -> None:
-    platform = Platform()
+async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(store: BaseStore, platform: Platform) -> None:
     platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a", "b"))
     assert await read(store, platform) == ["a", "b"]
     assert await read(store, platform) == []
@@ -70,8 +78,9 @@ async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(store: Bas
     assert await read(store, platform) == []
 
 
-async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_needed(store: BaseStore) -> None:
-    platform = Platform()
+async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_needed(
+    store: BaseStore, platform: Platform
+) -> None:
     day = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     for number in range(250):
         platform.put(ALICE, f"old-{number:03}", (day + timedelta(hours=number)).isoformat(), said(f"old {number}"))
@@ -88,8 +97,7 @@ async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_ne
 
 
 @pytest.mark.parametrize("value", [{"read_to": 7}, {"read_to": "soon"}, {}], ids=repr)
-async def test_damaged_notes_hide_nothing(store: BaseStore, value: dict[str, Any]) -> None:
-    platform = Platform()
+async def test_damaged_notes_hide_nothing(store: BaseStore, platform: Platform, value: dict[str, Any]) -> None:
     platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a"))
     await store.aput(namespaces.reading(ALICE), "all", value)
     await store.aput(namespaces.positions(ALICE), "t", {"seen": 7, "undone": "x"})
@@ -104,13 +112,6 @@ async def swept(store: BaseStore, platform: Platform, settings: Deployment | Non
     platform.runs.kept.clear()
     assert await sweep(settings or deployed(), platform, store) == len(platform.runs.all())  # type: ignore[arg-type]
     return sorted(run["context"]["user_id"] for run in platform.runs.all())
-
-
-@pytest.fixture
-def platform(monkeypatch: pytest.MonkeyPatch) -> Platform:
-    platform = Platform()
-    platform.now = datetime.now().astimezone()
-    return platform
 
 
 async def test_everybody_with_something_new_gets_one_run_and_who_is_idle_gets_none(
@@ -215,3 +216,68 @@ async def test_turns_that_end_at_once_plan_one_run(platform: Platform) -> None:
     platform.before = slow
     await asyncio.gather(*(turn(platform) for _ in range(5)))
     assert begins(platform) == [AFTER]
+
+
+# --- A turn's end plans a run, and neither waits for that nor fails with it
+
+ON_SERVER: Runtime[Any] = Runtime(
+    store=InMemoryStore(),
+    server_info=ServerInfo(assistant_id="a", graph_id="agent", user=cast("Any", SignedIn(identity="alice", org_id="acme"))),
+)
+
+
+async def answer(*calls: str) -> None:
+    """The model's answer, with calls of these tools, and what is planned after it."""
+    made = [{"name": name, "args": {}, "id": name} for name in calls]
+
+    async def model(_: Any) -> ModelResponse[Any]:
+        return ModelResponse([AIMessage("ok", tool_calls=made)])
+
+    trigger = IdleTrigger(deployed(), delay=0)
+    tools = [tool(name, return_direct=name == "last")(answer) for name in ("more", "last")]
+    request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=ON_SERVER)
+    await trigger.awrap_model_call(request, model)
+    await asyncio.gather(*trigger._planning)
+
+
+@pytest.mark.parametrize(("calls", "ends"), [((), True), (("more",), False), (("more", "last"), False), (("last",), True)])
+async def test_a_turn_ends_with_an_answer_that_no_other_follows(
+    monkeypatch: pytest.MonkeyPatch, calls: tuple[str, ...], ends: bool
+) -> None:
+    planned = AsyncMock()
+    monkeypatch.setattr(planning, "start", planned)
+    await answer(*calls)
+    assert [each.args[0::2] for each in planned.call_args_list] == [(Owner(ALICE), "idle")] * ends
+
+
+async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(planning, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full")))
+    await answer()
+    (record,) = [record for record in caplog.records if record.name == "lasting_memory.consolidation.planning"]
+    assert record.levelname == "WARNING"
+    assert "ConnectError('the queue is full')" in record.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "planning"),
+    [
+        ({}, True),
+        ({"memory_scope": "user+assistant"}, True),
+        ({"consolidate_after_seconds": 0}, False),
+        ({"memory_scope": "assistant"}, False),
+    ],
+)
+async def test_turns_plan_a_consolidation_where_there_is_one(
+    graph: BuildGraph, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], planning: bool
+) -> None:
+    """Turns plan a consolidation, unless it is turned off or memory is shared."""
+    ended: list[Runtime[Any]] = []
+
+    async def note(_: IdleTrigger, runtime: Runtime[Any]) -> None:
+        ended.append(runtime)
+
+    monkeypatch.setattr(IdleTrigger, "_plan", note)
+    await graph(deployed(**changes)).turn("hello")
+    assert len(ended) == planning

@@ -1,21 +1,24 @@
-"""On the real server: what consolidation reads, whose, and when."""
+"""On the real server: what consolidation reads, whose, and when; however it ends, it stops nobody else's."""
 
 import asyncio
+import threading
+from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import NotFoundError, RateLimitError
 
-from lasting_memory.limits import DEFAULTS
-from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, tool_results
-from tests.conftest import served
-from tests.consolidation.on_server import READ, chat, consolidation_thread, ended, go, records
-from tests.consolidation.runs import TASK, append
+from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
+from lasting_memory.seeding import seed
+from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
+from tests.conftest import model_env, served
+from tests.consolidation.runs import READ, READY, TASK, append, chat, consolidation_thread, ended, go, records, soon
 
 pytestmark = pytest.mark.server
+NOTHING: Any = {"messages": []}
 # A server that consolidates soon.
 idle = served(CONSOLIDATE_AFTER_SECONDS="2")
 
@@ -23,7 +26,7 @@ idle = served(CONSOLIDATE_AFTER_SECONDS="2")
 async def shown_to(model: ScriptedAnthropic, client: LangGraphClient, **kwargs: Any) -> list[dict[str, Any]]:
     """What a model is shown that reads and says it is done."""
     model.clear()
-    model.script(TASK, [READ], [Text("done")])
+    model.script(TASK, [READ], READY)
     await go(client, **kwargs)
     return list(model.requests)
 
@@ -43,45 +46,38 @@ async def test_only_what_is_new_is_read_and_the_client_s_message_is_not(
     assert "fennel" not in second
 
 
-async def test_it_reads_the_person_s_own_conversations_whoever_else_a_context_names(
+async def test_a_person_s_run_is_about_themselves_whoever_a_context_names_and_no_sweep(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    """An operator consolidates for the person in the context; a person's own run is about themselves, and no sweep."""
-    client = server.as_user(alice)
     others = server.as_user(f"other-{alice}"), server.as_user(alice, org="globex")
-    await asyncio.gather(chat(client, "my own words"), *(chat(other, "a secret") for other in others))
-    shown = await shown_to(model, server.as_operator(), context={"user_id": alice, "org_id": "acme"})
-    assert "my own words" in str(shown)
-    assert "secret" not in str(shown)
+    await asyncio.gather(*(chat(other, "a secret") for other in others))
     for named in (f"other-{alice}", ""):
         context = {"user_id": named, "org_id": "acme"}
-        assert await shown_to(model, client, context=context) == [], "nothing is new, so that no model is called"
+        assert await shown_to(model, server.as_user(alice), context=context) == [], "nothing is new, so no model is called"
 
 
 async def test_a_person_sees_what_it_would_change_and_has_it_done(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    client, headers = server.as_user(alice), {"authorization": f"Bearer {dev_token('acme', alice)}"}
-    food = {"path": "/memories/topics/food.md"}
+    client, http = server.as_user(alice), server.as_user(alice).http.client
+    food, rehearsal = {"path": "/memories/topics/food.md"}, {"dry_run": "true"}
     await chat(client, "I like dill")
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=30) as http:
-        model.script(TASK, [append("- likes dill")], [Text("done")])
-        rehearsal = await http.post("/memory/consolidate", params={"dry_run": "true"})
-        assert "+- likes dill" in rehearsal.json()["files"][food["path"]]
-        assert (await http.get("/memory/file", params=food)).status_code == 404
-        assert (await http.get("/memory/consolidations")).json() == {"consolidations": []}
-        model.clear()
-        model.script(TASK, Failure(400, "invalid_request_error", "no"))
-        failed = await http.post("/memory/consolidate", params={"dry_run": "true"})
-        assert (failed.status_code, "dry run failed" in failed.json()["detail"]) == (502, True)
-        model.clear()
-        model.script(TASK, [append("- likes dill")], [Text("done")])
-        assert (await http.post("/memory/consolidate")).json() == {"queued": True}
-        (done,) = await records(client)
-        assert (done["status"], done["conversations"], done["model_calls"]) == ("done", 1, 2)
-        assert (await http.get("/memory/file", params=food)).json()["content"] == "- likes dill\n"
-        assert "Nothing is new" in (await http.post("/memory/consolidate", params={"dry_run": "true"})).json()["reason"]
-        assert (await http.post("/memory/consolidate", params={"dry_run": "maybe"})).status_code == 422
+    model.script(TASK, [append("- likes dill")], READY)
+    told = await http.post("/memory/consolidate", params=rehearsal, timeout=30)
+    assert "+- likes dill" in told.json()["files"][food["path"]]
+    assert (await http.get("/memory/file", params=food)).status_code == 404
+    assert (await http.get("/memory/consolidations")).json() == {"consolidations": []}
+    model.clear()
+    model.script(TASK, Failure(400, "invalid_request_error", "no"))
+    failed = await http.post("/memory/consolidate", params=rehearsal, timeout=30)
+    assert (failed.status_code, "dry run failed" in failed.json()["detail"]) == (502, True)
+    model.clear()
+    model.script(TASK, [append("- likes dill")], READY)
+    assert (await http.post("/memory/consolidate")).json() == {"queued": True}
+    (done,) = await records(client)
+    assert (done["status"], done["conversations"], done["model_calls"]) == ("done", 1, 2)
+    assert (await http.get("/memory/file", params=food)).json()["content"] == "- likes dill\n"
+    assert "Nothing is new" in (await http.post("/memory/consolidate", params=rehearsal, timeout=30)).json()["reason"]
 
 
 # --- Planned runs ----------------------------------------------------------------------------------------------------
@@ -91,7 +87,7 @@ async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
     idle: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     client, stranger = idle.as_user(alice), idle.as_user(f"other-{alice}")
-    model.script(TASK, [READ], [Text("done")])
+    model.script(TASK, [READ], READY)
     await asyncio.gather(*(chat(client, text) for text in ("I like fennel", "and dill", "and sorrel")))
     thread = await consolidation_thread(idle, alice)
     assert await ended(client, thread) == ["success"]
@@ -114,7 +110,7 @@ async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone
     client = server.as_user(alice)
     for number in (1, 2):
         model.clear()
-        model.script(TASK, [READ], [Text("done")])
+        model.script(TASK, [READ], READY)
         await chat(client, f"I like dill {number}")
         await client.http.post("/memory/consolidate", json=None)
         thread = await consolidation_thread(server, alice)
@@ -137,3 +133,130 @@ async def test_planned_consolidations_do_not_count_as_busy_conversations(
     with pytest.raises(RateLimitError):
         await client.runs.create(thread, "consolidation_agent", input=nothing)
     await run_turn(client, thread, "hello")
+
+
+# --- However a run ends, it stops nobody else's
+
+
+async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(
+    own_server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    """A sweep starts a run of their own for each who is due, and the next for the one whose run failed."""
+    operator = own_server.as_operator()
+    fine, failing, idle = (f"{name}-{alice}" for name in ("fine", "failing", "idle"))
+    await asyncio.gather(*(chat(own_server.as_user(person), f"words of {person}.") for person in (fine, failing, idle)))
+
+    async def swept(runs: int) -> list[list[str]]:
+        await operator.runs.wait(None, "consolidation_agent", input=NOTHING)
+        return [
+            await ended(own_server.as_user(person), await consolidation_thread(own_server, person), many)
+            for person, many in ((fine, 1), (failing, runs))
+        ]
+
+    def reply(body: Any) -> Any:
+        bad = f"words of {failing}" in "".join(tool_results(body))
+        return Failure(400, "invalid_request_error", "no") if bad else READY
+
+    model.script(TASK, *[reply] * 100)
+    await operator.runs.wait(None, "consolidation_agent", input=NOTHING, context={"user_id": idle, "org_id": "acme"})
+    assert await swept(1) == [["success"], ["error"]]
+    assert await operator.threads.search(metadata={"user_id": idle, "consolidates": "all"}) == []
+    shown = str(model.requests_for(f"words of {fine}.")[0])
+    assert f"words of {failing}." not in shown
+    assert await swept(2) == [["success"], ["error", "error"]]
+
+
+@pytest.mark.proof
+async def test_the_cron_of_the_seeds_comes_in_as_an_operator_and_does_the_same(
+    own_server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    operator, people = own_server.as_operator(), [alice, f"other-{alice}"]
+    for person in people:
+        await chat(own_server.as_user(person), f"words of {person}.")
+    model.script(TASK, *[READY] * 100)
+    await seed(operator, ["cron"], deployed(consolidation_schedule="* * * * *"), prune=False)
+
+    async def seen() -> bool:
+        return all(model.requests_for(f"words of {person}.") for person in people)
+
+    try:
+        await soon(seen, 90)
+    finally:
+        await seed(operator, ["cron"], deployed(), prune=False)
+
+
+async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    people = [server.as_user(f"{name}-{alice}") for name in range(DEFAULT_CONSOLIDATION.at_once)]
+    client = server.as_user(alice)
+    model.script(TASK, *[Slow(60, [Text("late")])] * len(people))
+    await asyncio.gather(*(chat(person, "I like dill") for person in (*people, client)))
+    runs = []
+    for person in people:
+        thread = str((await person.threads.create())["thread_id"])
+        runs.append((person, thread, await person.runs.create(thread, "consolidation_agent", input=NOTHING)))
+    await model.asked(TASK, len(people))
+    for person, thread, run in runs:
+        await person.runs.cancel(thread, run["run_id"], wait=True)
+        (record,) = await records(person)
+        assert (record["status"], record["reason"]) == ("failed", "It was cancelled.")
+    model.clear()
+    await go(client)
+    assert (await records(client))[0]["status"] == "done"
+
+
+async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(
+    own_server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    """A click ends while the runs of a sweep that have begun are still at work, and the others wait."""
+    clicked = threading.Event()
+    swept = [f"{number}-{alice}" for number in range(2 * DEFAULT_CONSOLIDATION.at_once)]
+    client, operator = own_server.as_user(alice), own_server.as_operator()
+    await chat(client, f"words of {alice}.")  # a sweep takes the newest first
+    await asyncio.gather(*(chat(own_server.as_user(person), f"words of {person}.") for person in swept))
+
+    def reply(body: Any) -> Any:
+        mine = f"words of {alice}." in "".join(tool_results(body))
+        return READY if mine else after(clicked, READY)
+
+    model.script(TASK, *[reply] * 100)
+    try:
+        await operator.runs.wait(None, "consolidation_agent", input=NOTHING)
+        await model.asked(TASK, DEFAULT_CONSOLIDATION.at_once)
+        assert (await client.http.client.post("/memory/consolidate", params={"dry_run": "true"})).json()["conversations"] == 1
+        assert (await client.http.post("/memory/consolidate", json=None)) == {"queued": True}
+        (record,) = await records(client)
+        assert (record["status"], record["conversations"]) == ("done", 1)
+        words = "".join(str(request) for request in model.requests_for(TASK))
+        assert sum(f"words of {person}." in words for person in swept) <= DEFAULT_CONSOLIDATION.at_once
+    finally:
+        clicked.set()
+
+
+@pytest.mark.proof
+async def test_a_run_that_is_stopped_in_the_middle_consolidates_everything_once(
+    tmp_path: Path, model: ScriptedAnthropic, alice: str
+) -> None:
+    with DevServer(tmp_path, env=model_env(model)) as server:
+        client = server.as_user(alice)
+        await chat(client, "I like dill")
+        model.script(TASK, [append("- likes dill")], Slow(60, [Text("never said")]))
+        await client.http.post("/memory/consolidate", json=None)
+        thread = await consolidation_thread(server, alice)
+
+        async def at_work() -> bool:
+            return len(model.requests_for("append_memory")) >= 3
+
+        await soon(at_work)
+        model.clear()
+        model.script(lambda body: "likes dill" not in str(body["messages"][3:]), [append("- likes dill")])
+        await asyncio.to_thread(server.restart)
+        assert (await ended(client, thread))[0] == "success"
+        namespace: list[str] = ["memories", f"acme:{alice.replace('.', '~2E')}"]
+        item: Any = await client.store.get_item(namespace, key="/topics/food.md")
+        assert item["value"]["content"] == "- likes dill\n"
+        model.clear()
+        assert "Nothing is new" in await go(client)
+        assert model.requests == [], "nothing is left to consolidate"
+        await server.close_clients()

@@ -20,8 +20,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.validation import RefusedWrite
-from tests.consolidation.on_server import consolidate
-from tests.consolidation.runs import ALICE, FILES, append, decided, saved, text
+from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided, saved, text
 from tests.memory.test_paused import control, status
 from tests.memory.test_temporary import new_thread
 

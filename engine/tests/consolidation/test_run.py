@@ -41,7 +41,6 @@ from tests.consolidation.runs import (
     saved,
     talk,
     text,
-    write,
 )  # fmt: skip
 
 
@@ -219,7 +218,7 @@ async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(
     await run("r1", [talk("a", "bad"), talk("b", "good"), talk("c", "good")])
     assert await consolidated(store) == set()
     for number in range(2, 5):
-        await run(f"r{number}", [])
+        await run(f"r{number}")
     assert await consolidated(store) == {"b", "c"}
     assert await text(store) == "likes fennel\nhates dill\n"
     refused = [record for record in await records(store, ALICE) if record["status"] == "undone"]
@@ -250,9 +249,9 @@ async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(
         lines = (await text(store)).splitlines()
         assert set(lines) <= {"one", "- dill"}
         assert "one" in lines
-        await write(store, "/topics/food.md", "mine")
-        await run(f"{deaths} then", [])
-        await run(f"{deaths} at last", [])
+        await saved(store, f"{await text(store)}mine\n")
+        await run(f"{deaths} then")
+        await run(f"{deaths} at last")
         lines = (await text(store)).splitlines()
         assert {line: min(lines.count(line), 1) for line in lines} == {"one": 1, "- dill": 1, "mine": 1}, deaths
         assert (lines.count("one"), lines.count("mine")) == (1, 1)
@@ -279,4 +278,4 @@ async def test_as_many_proposals_wait_as_may(run: Runs, store: BaseStore, model:
     assert model.requests == []
     await decided(store, 3, accept=False)
     model.script(TASK, READY)
-    assert "consolidated" in await run("r2", [])
+    assert "consolidated" in await run("r2")

@@ -17,8 +17,7 @@ from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
-from tests.consolidation.on_server import consolidate
-from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, saved, talk, text
+from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, consolidate, saved, talk, text
 from tests.memory.test_paused import control, status
 from tests.memory.test_temporary import new_thread
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -20,8 +19,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, tool_results
-from tests.consolidation.on_server import records
-from tests.consolidation.runs import ALICE, FILES, READY, append, decided, saved, text
+from tests.consolidation.runs import ALICE, FILES, READY, append, decided, records, saved, text
 from tests.memory.test_paused import control, status
 
 TIDY, BRING = "Tidy this person's memory", "brought a text along"
@@ -115,7 +113,6 @@ async def test_a_tidy_is_queued_beside_other_runs_and_once(platform: Platform) -
 
 async def test_the_sweep_tidies_after_so_many_days(platform: Platform, store: BaseStore) -> None:
     client: Any = platform
-    platform.now = datetime.now(UTC)
     base = deployed()
     monthly = Deployment(base.folder, base.settings, consolidation=Consolidation(tidy_days=1e-10))
     platform.talk("alice")

@@ -18,7 +18,7 @@ from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.people import OPERATOR
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.conftest import BUILDERS, model_env
-from tests.consolidation.on_server import soon
+from tests.consolidation.runs import soon
 
 pytestmark = pytest.mark.server
 
