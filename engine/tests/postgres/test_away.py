@@ -18,7 +18,7 @@ from tests.conftest import model_env
 
 pytestmark = [pytest.mark.server, pytest.mark.postgres]
 # Seconds without Postgres, and until everything works again.
-AWAY, BACK = 5.0, 20.0
+AWAY, BACK = 2.0, 20.0
 
 
 async def write_until(person: Person, end: float) -> dict[str, str]:
