@@ -4,8 +4,8 @@ What is said in a paused or temporary conversation is marked in its thread's met
 copies a thread's metadata to its runs, and to copies of the thread.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -89,11 +89,20 @@ async def set_seen(store: BaseStore, actor: identity.Actor, until: str) -> None:
 TEMPORARY = "temporary"
 # On a thread in which something was said while its person's memory was paused.
 HELD_WHILE_PAUSED = "held_while_paused"
-# Set while this process marks a thread. An in-process call carries it to `auth.py`, and no other request can set it.
-stamping: ContextVar[bool] = ContextVar("stamping", default=False)
-# Metadata of the runs that consolidation's triggers create, as `creating_run` says; other requests may not use it.
+# Metadata of the runs that consolidation's triggers create.
 RUN_METADATA = ("trigger", "consolidates")
-creating_run: ContextVar[bool] = ContextVar("creating", default=False)
+# Metadata that only this process may set, while it does: an in-process call carries this to `auth.py`, no request can set it.
+setting: ContextVar[Collection[str]] = ContextVar("setting", default=())
+
+
+@contextmanager
+def may_set(*names: str) -> Iterator[None]:
+    """Meanwhile, this task's own calls may set this metadata."""
+    token = setting.set(names)
+    try:
+        yield
+    finally:
+        setting.reset(token)
 
 
 def is_temporary(thread: Mapping[str, Any]) -> bool:
@@ -110,12 +119,8 @@ async def keep_out(thread_id: str, metadata: Mapping[str, Any] | None) -> None:
     """Mark a thread, so that consolidation skips what was said during the pause. `metadata`: its own, or a run's."""
     if (metadata or {}).get(HELD_WHILE_PAUSED):
         return
-    token = stamping.set(True)
-    try:
-        with suppress(NotFoundError):  # a stateless run, whose thread is gone
-            await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
-    finally:
-        stamping.reset(token)
+    with may_set(HELD_WHILE_PAUSED), suppress(NotFoundError):  # a stateless run, whose thread is gone
+        await get_client().threads.update(thread_id, metadata={HELD_WHILE_PAUSED: True})
 
 
 # --- Temporary conversations

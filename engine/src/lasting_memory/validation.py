@@ -63,10 +63,6 @@ class RefusedWrite(ValueError):  # noqa: N818  # the name that forks use
     """A write that is not allowed or not valid. The message goes to the model and says what to do instead."""
 
 
-class NotAFileError(ValueError):
-    """A value of the store that is no file. Other code may put anything into a namespace."""
-
-
 def before_write(deployment: Deployment, path: str, content: str | None, author: Author) -> None:
     """Raise `RefusedWrite` for content that must not be written at a path (as the agent sees it); None is a deletion."""
     if content is not None:
@@ -203,10 +199,10 @@ def content_size(item: Item) -> int:
 
 
 def stored_file(item: Item) -> FileData:
-    """A store item as a file. Raises `NotAFileError` for another value: other code may put any into a namespace."""
+    """A store item as a file. Raises `RefusedWrite` for another value: other code may put any into a namespace."""
     content, encoding = item.value.get("content"), item.value.get("encoding", "utf-8")
     if not isinstance(content, str) or encoding not in ("utf-8", "base64") or _UNKEPT.search(content):
-        raise NotAFileError(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
+        raise RefusedWrite(f"'{item.key}' holds a value that is not a file; delete it or write another path.")
     file = FileData(content=content, encoding=encoding)
     for stamp in ("created_at", "modified_at"):
         if isinstance(item.value.get(stamp), str):
@@ -218,7 +214,7 @@ def text_of(item: Item) -> str | None:
     """The text of a stored file; None for one that is not text, and for a value that is no file."""
     try:
         file = stored_file(item)
-    except NotAFileError:
+    except RefusedWrite:
         return None
     return file["content"] if file["encoding"] == "utf-8" else None
 

@@ -23,7 +23,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import platform
 from lasting_memory.agent.usage import budget_refusal
-from lasting_memory.controls import creating_run
+from lasting_memory.controls import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people.identity import Actor
@@ -138,7 +138,7 @@ def admission(limits: Limits) -> Admission:
 
 async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
     """Return when a run may be created. Raises `HTTPException` 429 at a limit of the owner's runs or of the day's tokens."""
-    if creating_run.get():  # of consolidation, whose slots bound it
+    if RUN_METADATA[0] in setting.get():  # of consolidation, whose slots bound it
         return
     if deployment.settings.daily_tokens and (spent := await budget_refusal(await platform.store(), person, deployment)):
         raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})

@@ -51,9 +51,7 @@ Texts = Annotated[list[Text], Field(max_length=MAX_METADATA_KEYS)]
 
 def reserved(key: object) -> bool:
     """Whether clients may not set a key of metadata."""
-    ours = {*controls.RUN_METADATA} if controls.creating_run.get() else set()
-    ours |= {controls.HELD_WHILE_PAUSED} if controls.stamping.get() else set()
-    return key not in ours and (key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES))
+    return key not in controls.setting.get() and (key in RESERVED_METADATA or str(key).startswith(RESERVED_PREFIXES))
 
 
 def _own(given: object) -> object:

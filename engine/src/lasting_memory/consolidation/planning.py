@@ -23,7 +23,7 @@ from langgraph_sdk.schema import Run
 
 from lasting_memory import journal
 from lasting_memory.consolidation.due import EARLIEST, Owner, changed_in, changed_since, owner_of, time_of
-from lasting_memory.controls import creating_run, delete_idle, in_temporary_conversation
+from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
@@ -81,8 +81,7 @@ async def start(
         will_do = trigger in {"sweep", "tidy"} or (trigger == "idle" and running)
         if "asked" in planned or (will_do and planned):
             return False
-        token = creating_run.set(True)
-        try:
+        with may_set(*RUN_METADATA):
             await client.runs.create(
                 thread_id,
                 CONSOLIDATION_GRAPH,
@@ -94,8 +93,6 @@ async def start(
                 if_not_exists="create",  # the new thread belongs to the run's person, also if an operator creates it
                 after_seconds=seconds,
             )
-        finally:
-            creating_run.reset(token)
         return True
 
 

@@ -23,7 +23,7 @@ from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.validation import NotAFileError, RefusedWrite, stored_file
+from lasting_memory.validation import RefusedWrite, stored_file
 
 # Proposals whose decision is known.
 _DECIDED_KEPT = 200
@@ -41,7 +41,7 @@ async def files_of(store: BaseStore, files: Namespace) -> dict[str, FileData]:
     """All files of a namespace, by key."""
     found = dict[str, FileData]()
     for item in await journal.all_items(store, files):
-        with suppress(NotAFileError):
+        with suppress(RefusedWrite):
             found[item.key] = stored_file(item)
     return found
 

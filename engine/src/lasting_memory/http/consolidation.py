@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, platform
 from lasting_memory.auth.admission import admission
-from lasting_memory.controls import PAUSED, controls, creating_run
+from lasting_memory.controls import PAUSED, controls, may_set
 from lasting_memory.http.requests import (
     AboutQuery,
     Answer,
@@ -113,17 +113,16 @@ async def _waited(
     """The report of a run whose thread is deleted at its end; `reason` says so if there was nothing to do."""
     context: Any = {**owner.context(), "dry_run": dry_run}
     given: Any = {"messages": [{"role": "user", "content": text}] if text else []}
-    token, name = creating_run.set(bool(metadata)), "dry run" if dry_run else "run"
+    name = "dry run" if dry_run else "run"
     try:
         async with platform.acting_as_caller(caller.http), get_client() as client:
-            values: Any = await client.runs.wait(
-                None, CONSOLIDATION_GRAPH, input=given, context=context, metadata=metadata, on_disconnect="cancel",
-                raise_error=False,
-            )  # fmt: skip
+            with may_set(*metadata):
+                values: Any = await client.runs.wait(
+                    None, CONSOLIDATION_GRAPH, input=given, context=context, metadata=metadata, on_disconnect="cancel",
+                    raise_error=False,
+                )  # fmt: skip
     except APIStatusError as error:
         raise HTTPException(error.response.status_code, f"The {name} could not begin: {error.message}") from None
-    finally:
-        creating_run.reset(token)
     if not isinstance(values, dict) or not values.get("messages"):
         raise HTTPException(502, f"The {name} failed; see the server's log.")
     said = str(values["messages"][-1].get("content"))

@@ -41,7 +41,7 @@ from lasting_memory.limits import Limits
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by
-from lasting_memory.validation import NotAFileError, RefusedWrite, before_write, file_bytes, stored_file
+from lasting_memory.validation import RefusedWrite, before_write, file_bytes, stored_file
 
 router = memory_router()
 # Conversations, with their messages, and ids that are read at once.
@@ -102,7 +102,7 @@ async def _files(
             path = f"{ROUTE}{item.key}"
             try:
                 file = {"path": path, **stored_file(item), **assistant}
-            except NotAFileError:
+            except RefusedWrite:
                 unreadable.append({"path": path, "value": item.value, **assistant})
             else:
                 revisions = _revisions(await journal.history(store, place, item.key, limits))

@@ -19,7 +19,7 @@ from lasting_memory.controls import seen_until, set_seen, usage_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import IN_TURN, ROUTE, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router
 from lasting_memory.journal import NOTHING, Revision, all_items, cut, diff, histories, lines_of, undone
-from lasting_memory.validation import NotAFileError, stored_file
+from lasting_memory.validation import RefusedWrite, stored_file
 
 router = memory_router(IN_TURN)
 # Entries of one answer, the newest ones.
@@ -68,7 +68,7 @@ def _group(deployment: Deployment, item: Item, route: str) -> Answer:
     group: Answer = {"path": path, "title": name, "kind": "file"}
     try:
         file = stored_file(item)
-    except NotAFileError as error:
+    except RefusedWrite as error:
         return {**group, "error": str(error)}
     content = file["content"]
     group |= {"revision": item.value.get("revision"), "bytes": len(content.encode()), "modified_at": file.get("modified_at")}

@@ -34,7 +34,7 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.journal import NOTHING, Change, Revision, all_items, cut, diff, history, line_origins, lines_of, undone
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.validation import NotAFileError, stored_file
+from lasting_memory.validation import RefusedWrite, stored_file
 
 router = memory_router(IN_TURN)
 # Of taking changes back from a file that others are changing.
@@ -80,7 +80,7 @@ async def _folder(caller: PersonRequest, route: str, namespace: Namespace) -> An
 def _listed(item: Item, route: str = ROUTE) -> Answer:
     try:
         file = _shown(item, route)
-    except NotAFileError as error:
+    except RefusedWrite as error:
         return {"path": f"{route}{item.key}", "error": str(error)}
     return {name: value for name, value in file.items() if name != "content"}
 

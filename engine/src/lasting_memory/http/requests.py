@@ -24,7 +24,7 @@ from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import Change, Revision
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
-from lasting_memory.validation import NotAFileError, RefusedWrite, check_path
+from lasting_memory.validation import RefusedWrite, check_path
 
 ROUTE = "/memories"
 
@@ -255,5 +255,5 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 HANDLERS: dict[Any, Any] = {
     RequestValidationError: _invalid,
-    **dict.fromkeys((RefusedWrite, NotAFileError, identity.IdentityError), _refused),
+    **dict.fromkeys((RefusedWrite, identity.IdentityError), _refused),
 }
