@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lasting_memory.agent import blocks
+from lasting_memory.agent import prompt
 from lasting_memory.agent.usage import check_call
 from lasting_memory.http.documents import Document
 from lasting_memory.journal import diffs
@@ -71,7 +71,7 @@ def written(word: str) -> None:
 
 SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
-    "accents in a block": lambda: blocks.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
+    "accents in a block": lambda: prompt.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
     "accents in a query": lambda: lexical.rank("x" + ACCENTS * (MAX_FILE_BYTES // 4), ["x"]),
     "accents in a conversation": lambda: document(said("x" + ACCENTS * (MAX_INPUT_BYTES // 4))),
     "halfwidth accents": lambda: lexical.rank("x", ["\uff76" + "\uff9e\u0334" * (MAX_FILE_BYTES // 5)]),
@@ -86,7 +86,7 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a diff of shuffled lines": lambda: diffs.diff(LINES, "\n".join(SHUFFLED)),
     "a diff of empty lines": lambda: diffs.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
     "empty lines to undo": lambda: diffs.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
-    "files beyond a prompt's room": lambda: blocks.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
+    "files beyond a prompt's room": lambda: prompt.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
     "a profile of many fields": lambda: refused(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
     "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),
     "a profile of a long number": lambda: refused(PROFILE, '{"name": ' + "9" * 200_000 + "}"),

@@ -7,7 +7,7 @@ import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
-from lasting_memory.agent import blocks
+from lasting_memory.agent import prompt
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, cache_breakpoints, system_text
@@ -146,7 +146,7 @@ async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(sh
     ],
 )
 def test_comments_are_not_shown_and_tags_of_blocks_are_text(text: str, expected: str) -> None:
-    assert blocks.shown(text) == expected
+    assert prompt.shown(text) == expected
 
 
 async def test_the_writer_subagent_is_shown_its_own_memory_and_the_main_agent_is_not(

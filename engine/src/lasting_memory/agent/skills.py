@@ -14,7 +14,7 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
 
-from lasting_memory.agent.blocks import Block, once_a_run, shown
+from lasting_memory.agent.prompt import Block, once_a_run, shown
 from lasting_memory.controls import in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.routes import build_backend

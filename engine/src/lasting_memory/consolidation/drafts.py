@@ -22,7 +22,7 @@ from langgraph.store.base import BaseStore, Item, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
-from lasting_memory.agent.blocks import sections
+from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation.due import Due, Owner
 from lasting_memory.consolidation.taken_back import shown_lines
 from lasting_memory.deployment import Deployment

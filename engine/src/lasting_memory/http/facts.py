@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from langgraph.store.base import Item
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 
-from lasting_memory.agent.blocks import without_comments
+from lasting_memory.agent.prompt import without_comments
 from lasting_memory.controls import seen_until, set_seen, usage_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import IN_TURN, ROUTE, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router

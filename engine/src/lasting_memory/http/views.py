@@ -14,8 +14,7 @@ from pydantic import Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform, recall
-from lasting_memory.agent.blocks import Block
-from lasting_memory.agent.prompt import PromptBlocks, memory_files
+from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files
 from lasting_memory.agent.skills import skills
 from lasting_memory.controls import controls, set_controls
 from lasting_memory.http.requests import (
