@@ -107,5 +107,10 @@ class Row:
         return self.route.split(" ")[1]
 
     @property
+    def reads(self) -> bool:
+        """Whether it can change nothing: what waits for a run can cancel it."""
+        return self.method == "GET" and self.needs not in ("run", "finished")
+
+    @property
     def name(self) -> str:
         return f"{self.route}: {self.what}"

@@ -9,7 +9,6 @@ import traceback
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx
 import pytest
@@ -68,62 +67,47 @@ cli()
 
 async def wrong(world: World, row: Row) -> list[str]:
     """What does not go as the row says, as all its callers; nothing when all does."""
-    await world.furnish()
+    await world.furnish(repr(row))
     await world.make(row.needs)
-    callers = list(zip(CALLERS[:5], row.rule, strict=False)) + [(operator, row.rule[5]) for operator in OPERATORS]
-    faults, seen = await wrong_for_strangers(world, row)
-    return faults + await wrong_one_by_one(world, row, callers[len(STRANGERS) :], seen)
+    callers = [*zip(CALLERS[:5], row.rule, strict=False), *((operator, row.rule[5]) for operator in OPERATORS)]
+    faults = await wrong_for_others(world, row, [(caller, cell) for caller, cell in callers if cell.meaning != "yes"])
+    succeeding = [caller for caller, cell in callers if cell.meaning == "yes"]
+    for caller in succeeding:
+        if row.changes and caller != succeeding[0]:
+            await world.furnish(repr(row))
+            await world.make(row.needs)
+        if row.queues:
+            await world.wait_until_idle()
+        faults += await wrong_for_one(world, row, caller, dict(callers)[caller])
+    return faults
 
 
-async def wrong_for_strangers(world: World, row: Row) -> tuple[list[str], dict[str, Any]]:
-    """Also what the owner has afterwards."""
-    mine = {caller: await world.own_thread(caller, row) for caller in STRANGERS}
-    before = await world.owned()
-    answers = await asyncio.gather(*(world.send(caller, row, mine=mine[caller]) for caller in STRANGERS))
-    faults = []
-    for caller, cell, answer in zip(STRANGERS, row.rule, answers, strict=False):
-        faults += judged(world, row, caller, cell, answer)
-    after = await world.owned()
-    changes = [f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name]]
-    faults += [f"a stranger changed what the owner has: {change}" for change in changes]
+async def wrong_for_others(world: World, row: Row, callers: list[tuple[str, Cell]]) -> list[str]:
+    """For those who change nothing of the owner's, all at once."""
+    mine = {caller: await world.own_thread(caller, row) for caller, _ in callers}
+    before = None if row.reads else await world.owned()
+    answers = await asyncio.gather(*(world.send(caller, row, mine=mine[caller]) for caller, _ in callers))
+    faults = [fault for of, answer in zip(callers, answers, strict=True) for fault in judged(world, row, *of, answer)]
+    after = None if row.reads else await world.owned()
+    if before != after:
+        faults.append(f"one of {callers} changed what the owner has: {before} -> {after}")
     if row.method == "GET" and row.rule[0].status == 401:
         head = await world.http.head(filled(row.at or _call(row), {**world.names, "mine": "x"}))
         if head.status_code != 401:
             faults.append(f"HEAD without a token got {head.status_code}")
-    return faults, after
+    return faults
 
 
-async def wrong_one_by_one(world: World, row: Row, callers: list[tuple[str, Cell]], seen: dict[str, Any] | None) -> list[str]:
-    """For those who succeed, each with something new to succeed on, unless it is only shown.
-
-    Args:
-        seen: what the owner has before the first of them.
-    """
-    faults = []
-    for index, (caller, cell) in enumerate(callers):
-        succeeds = cell.meaning == "yes"
-        if succeeds and index and row.method != "GET":
-            await world.furnish()
-            await world.make(row.needs)
-            seen = None
-        mine = await world.own_thread(caller, row)
-        if row.queues:
-            await world.wait_until_idle()
-        compares = row.changes or row.acts or not succeeds
-        # What was seen after the caller before stands, unless something was made or goes on since.
-        stands = seen is not None and not row.queues and mine in ("", str(world.names.get("thread")))
-        before = (seen if stands else await world.owned()) if compares else {}
-        until = filled("<kept>" if row.acts and caller == "owner" else row.shows, world.names) if succeeds else ""
-        faults += judged(world, row, caller, cell, await world.send(caller, row, mine=mine, until=until))
-        after = await world.owned() if compares else {}
-        seen = after if compares and not succeeds else None
-        if before == after and succeeds and row.changes:
-            faults.append(f"{caller}: nothing has changed")
-        if before != after and not succeeds:
-            faults.append(f"{caller}: changed what the owner has")
-        stamp = None if compares and before == after else await world.stamp()
-        if stamp not in (None, [world.owner, world.org]):
-            faults.append(f"{caller}: the thread is now of {stamp}")
+async def wrong_for_one(world: World, row: Row, caller: str, cell: Cell) -> list[str]:
+    mine = await world.own_thread(caller, row)
+    before = await world.owned() if row.changes else None
+    until = filled("<kept>" if row.acts and caller == "owner" else row.shows, world.names)
+    faults = judged(world, row, caller, cell, await world.send(caller, row, mine=mine, until=until))
+    if row.changes and before == await world.owned():
+        faults.append(f"{caller}: nothing has changed")
+    stamp = None if row.reads else await world.stamp()
+    if stamp not in (None, [world.owner, world.org]):
+        faults.append(f"{caller}: the thread is now of {stamp}")
     return faults
 
 

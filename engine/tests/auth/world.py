@@ -77,18 +77,21 @@ class World:
         assert response.is_success, (method, path, response.text)
         return response.json() if response.content else None
 
-    async def furnish(self) -> None:
-        """The owner's memory, and the policies of both organizations."""
+    async def furnish(self, named: str = "") -> None:
+        """The owner's memory and the policies of their organization; of what else there can be, what is named."""
         kinds = ("said", "kept", "rule", "rule-elsewhere", "skill", "plan")
         self.names |= {kind: f"{kind}-{uuid.uuid4().hex}" for kind in kinds if kind not in self.names}
-        memory = deployed().memory.namespace(identity.Actor(self.owner, self.org), AGENT)
+        owner = identity.Actor(self.owner, self.org)
+        memory = deployed().memory.namespace(owner, AGENT)
         self.names |= {"memory:1": memory[1], "owner": self.owner, "org": self.org}
-        await self.put("memory", memory, "kept", "/kept.md")
         await self.put("memory", memory, "kept")
-        team = group("team_id").namespace(identity.Actor(self.owner, self.org), "", {"team_id": "red"})
-        await self.put("team", team, "plan")
         await self.put("policies", namespaces.policies(self.org), "rule")
-        await self.put("policies-elsewhere", namespaces.policies(self.other_org), "rule-elsewhere")
+        if "kept.md" in named or "revised" in named:
+            await self.put("memory", memory, "kept", "/kept.md")
+        if "team" in named:
+            await self.put("team", group("team_id").namespace(owner, "", {"team_id": "red"}), "plan")
+        if "elsewhere" in named:
+            await self.put("policies-elsewhere", namespaces.policies(self.other_org), "rule-elsewhere")
 
     async def put(self, whose: str, namespace: namespaces.Namespace, content: str, key: str = "/preferences.md") -> None:
         self.names |= {whose: list(namespace), f"{whose}.": ".".join(namespace)}
@@ -188,7 +191,7 @@ class World:
                 async with asyncio.timeout(READ_SECONDS * (4 if until else 1)):
                     async for part in response.aiter_text():
                         text += part
-                        if until and until in text:
+                        if until and until in text and "event-stream" in head:  # which need not end
                             break
         except TimeoutError:
             pass
