@@ -70,22 +70,19 @@ FIRST_RUN = "everything in the metadata of a thread's first run"
 
 def attempts(victim: World) -> dict[str, Arguments]:
     told = {**_identity(victim), **_contents()}
+    internals = _internals(victim)
     keys = {name: str(value) for name, value in told.items()}
-    named = {key: told[key] for key in ("user_id", "org_id")}
+    metadata = {"metadata": keys, "config": {**internals, "configurable": {**told, **internals}, "metadata": keys}}
     return {
-        "nothing, to compare with": {},
-        "identity in context": {"context": named},
+        "identity in context": {"context": {key: told[key] for key in ("user_id", "org_id")}},
         "everything in context": {"context": told},
-        "internals in context": {"context": _internals(victim)},
-        "everything in config.configurable": {"config": {"configurable": told}},
-        "internals in config.configurable": {"config": {"configurable": _internals(victim)}},
-        "internals in config": {"config": _internals(victim)},
-        "everything in config.metadata": {"config": {"metadata": keys}},
-        "everything in metadata": {"metadata": keys},
-        "everything in the input": {"input": {**told, **_internals(victim)}},
-        "everything in the checkpoint": {"checkpoint": {**_internals(victim), **_identity(victim)}},
-        STATE: {"command": {"update": {**_contents(), **_identity(victim)}, "goto": "model"}, "config": _internals(victim)},
-        FIRST_RUN: {"if_not_exists": "create", "metadata": keys, "config": {"metadata": keys}},
+        "everything in config and metadata": metadata,
+        "everything in the input and the checkpoint": {
+            "input": {**told, **internals},
+            "checkpoint": {**internals, **_identity(victim)},
+        },
+        STATE: {"command": {"update": {**_contents(), **_identity(victim)}, "goto": "model"}, "config": internals},
+        FIRST_RUN: {"if_not_exists": "create", **metadata},
         "headers": {"headers": {f"x-{name.replace('_', '-')}": str(value)[:1000] for name, value in told.items()}},
     }
 
@@ -122,12 +119,7 @@ ASKING: dict[str, Callable[[str, Arguments], Any]] = {
     "POST /a2a/{assistant_id}/": lambda question, given: rpc("message/stream", **_message(question, given)),
 }
 # A context takes no other fields. An event stream takes no context.
-REFUSED = {
-    (attempt, route)
-    for attempt in ("everything in context", "internals in context")
-    for route in ASKING
-    if "/commands" not in route
-}
+REFUSED = {("everything in context", route) for route in ASKING if "/commands" not in route}
 
 
 async def smuggled(victim: World, me: World, echo: Echo, attempt: str, route: str) -> list[str]:
