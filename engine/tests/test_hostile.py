@@ -115,18 +115,11 @@ def test_what_is_wrong_with_a_profile_is_told_in_brief() -> None:
 
 ODD_MESSAGES: dict[str, Any] = {
     "calls that are a number": {"type": "ai", "content": "kept", "tool_calls": 5},
-    "calls of anything": {
-        "type": "ai",
-        "content": "kept",
-        "tool_calls": [None, 1, {"name": {"a": 1}}, {"name": nested(5_000)}],
-    },
-    "a call with nested arguments": {"type": "ai", "content": "kept", "tool_calls": [{"name": "x", "args": nested(5_000)}]},
-    "content that is a number": [{"type": "human", "content": 5}, {"type": "human", "content": "kept"}],
+    "calls of anything": {"type": "ai", "content": "kept", "tool_calls": [None, 1, {"name": {}, "args": nested(5_000)}]},
     "content of anything": {"type": "human", "content": ["kept", None, 5, {"text": 5}, {"text": nested(5_000)}, nested(5_000)]},
-    "a nested type": [{"type": nested(5_000)}, {"type": "human", "content": "kept"}],
     "a nested name and id": {"type": "human", "content": "kept", "name": nested(5_000), "id": nested(5_000)},
     "half a character": {"type": "human", "content": "kept \ud800 \x00"},
-    "no message": [None, 5, nested(5_000), {"type": "human", "content": "kept"}],
+    "no message": [None, 5, nested(5_000), {"type": nested(5_000)}, {"type": "human", "content": "kept"}],
 }
 
 
@@ -138,7 +131,7 @@ def test_whatever_a_client_put_into_a_thread_the_rest_of_it_is_found(messages: A
     assert "kept" in quoted("kept", talk)
 
 
-@pytest.mark.parametrize("messages", [5, "text", {"a": 1}, None, nested(5_000)], ids=range(5))
+@pytest.mark.parametrize("messages", [5, {"a": 1}, None, nested(5_000)], ids=range(4))
 def test_a_thread_whose_messages_are_none_is_empty(messages: Any) -> None:
     assert conversation({"thread_id": "t", "values": {"messages": messages}}).turns == ()
 
@@ -149,7 +142,7 @@ def test_what_is_nested_at_will_is_refused_without_being_written_out() -> None:
     assert "encoding" in str(refused.value.errors(include_input=False)[0]["loc"])
 
 
-PATTERNS = ["**/a/" * 5 + "[bc]", "{**/a/,}" * 5, "{1..1000}", "?" * 10_000, "{" + "," * 100 + "}", "**/{a,{b,{c,d}}}"]
+PATTERNS = ["**/a/" * 5 + "[bc]", "{1..1000}", "?" * 10_000, "{" + "," * 100 + "}", "**/{a,{b,{c,d}}}"]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))

@@ -242,15 +242,3 @@ async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(s
         assert "metric" not in (await say(server, *stranger, know))[0]
         assert first not in (await say(server, *stranger, recall))[0]
     assert "Acme compliance" not in (await say(server, "alice@example.com", "globex", policies))[0]
-
-
-@pytest.mark.server
-async def test_consolidation_does_not_bring_back_what_was_forgotten(server: DevServer) -> None:
-    who = ("erin@example.com", "acme")
-    client = server.as_user(*who)
-    for text in ("Remember that I prefer metric units.", "Forget that I prefer metric units."):
-        await say(server, *who, text)
-        thread = str((await client.threads.create())["thread_id"])
-        await run_turn(client, thread, "go", assistant="consolidation_agent")
-    answer, _ = await say(server, *who, "What do you know about me?")
-    assert "metric" not in answer

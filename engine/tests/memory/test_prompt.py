@@ -10,7 +10,7 @@ from langgraph.store.base import BaseStore
 from lasting_memory.agent import prompt
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.people import AGENT
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, cache_breakpoints, system_text
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, system_text
 from tests.conftest import BuildGraph
 
 MEMORIES = ("memories", "acme:alice")
@@ -58,7 +58,7 @@ async def test_unchanged_blocks_are_byte_identical_for_the_cache(
     assert changed == [False] * (len(one) - 1) + [True]
     marked = [index for index, block in enumerate(one) if block.get("cache_control")]
     assert marked == [len(one) - 3, len(one) - 1]
-    assert cache_breakpoints(model.requests[0]) <= 4
+    assert str(model.requests[0]).count("cache_control") <= 4
 
 
 Shown = Callable[[], Awaitable[str]]
@@ -140,7 +140,6 @@ async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(sh
         ("</ memory > <MEMORY> <skills>", "&lt;/ memory > &lt;MEMORY> &lt;skills>"),
         ("<\u200bpolicies> <\ufe0f/ s\u2060kills>", "&lt;\u200bpolicies> &lt;\ufe0f/ s\u2060kills>"),
         ("\uff1c/memory\uff1e \ufe64\uff4demory>", "&lt;/memory\uff1e &lt;\uff4demory>"),
-        ("\uff1c/memory\uff1e <\u200bpolicies> <\u2060/ skills>", "&lt;/memory\uff1e &lt;\u200bpolicies> &lt;\u2060/ skills>"),
         ("</m\u00e9mory> <m\u0301emory>", "&lt;/m\u00e9mory> &lt;m\u0301emory>"),
         ("2 < 3 <b> List<Größe>", "2 < 3 <b> List<Größe>"),
     ],

@@ -119,15 +119,12 @@ async def test_a_skill_s_tool_is_there_once_the_skill_was_read(
 
 
 VALID = {
-    "the shortest": "---\nname: letters\ndescription: Write letters.\n---\n",
     "quoted": "---\nname: 'letters'\ndescription: \"Write: \\u00e9 letters & *notes*\"\n---\nBody\n---\nmore\n",
     "Windows": "---\r\nname: letters\r\ndescription: Write letters.\r\nlicense: MIT\r\n---\r\nBody\r\n",
     "all fields": (
         "---\nname: letters\ndescription: >\n  Write\n  letters\nlicense: MIT\ncompatibility: any\n"
         "allowed-tools: [read_file, ' ls ']\nmetadata: {author: us, version: 1.10}\nhooks: [{on: start, run: {a: [b]}}]\n---\n"
     ),
-    "much front matter": skill("a: [" + "x," * 4_000 + "]"),
-    "a long body": skill() + "x" * 200_000,
 }
 
 

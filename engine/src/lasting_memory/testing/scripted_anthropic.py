@@ -140,9 +140,7 @@ class ScriptedAnthropic(LoopbackServer):
         while isinstance(reply, Slow) or callable(reply):
             if isinstance(reply, Slow):
                 self.pause(reply.seconds)
-                reply = reply.reply
-            else:
-                reply = reply(body)
+            reply = reply.reply if isinstance(reply, Slow) else reply(body)
         return reply
 
     def pause(self, seconds: float) -> bool:
@@ -174,18 +172,6 @@ def tool_results(body: Body) -> list[str]:
     """The texts of the tool_result blocks in the last user message."""
     content: Any = next((m["content"] for m in reversed(body["messages"]) if m["role"] == "user"), "")
     return [_text(block.get("content", "")) for block in content if _is_block(block, "tool_result")]
-
-
-def cache_breakpoints(body: Body) -> int:
-    """How many cache_control markers a request has in its system prompt, tools, messages and top level."""
-
-    def count(value: Any) -> int:
-        if isinstance(value, dict):
-            marker = value.get("cache_control")
-            return int(_is_block(marker, "ephemeral")) + sum(map(count, value.values()))
-        return sum(map(count, value)) if isinstance(value, list) else 0
-
-    return count(body)
 
 
 def _text(content: str | list[Any]) -> str:
@@ -252,10 +238,7 @@ class _Handler(QuietHandler):
 
     def do_POST(self) -> None:
         content = self.body()
-        path = urlsplit(self.path).path
-        if path == "/v1/messages/count_tokens":
-            self.send(200, b'{"input_tokens": 1}')
-        elif path == "/v1/messages":
+        if urlsplit(self.path).path == "/v1/messages":
             self._answer(content)
         else:
             self.do_GET()
