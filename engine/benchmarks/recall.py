@@ -8,6 +8,7 @@
     --embed MODULE:FUNCTION        the store has a semantic index, by this function from texts to vectors
     --vectors FILE                 keeps the vectors (default: vectors.sqlite in the working folder)
     --ablate                       also leave out each part of the ranking: what it gains, with a 95% interval
+    --try NAME=VALUE               also with another value of a constant, such as DENSE_WEIGHT=0.35: what it gains; repeatable
 
 The data are public and not part of the project (`benchmarks/recall_sets.py` names them). Every question is asked through the
 function that the tool calls. `session_all@5`: all conversations that hold evidence are among the first five;
@@ -192,7 +193,7 @@ def interval(gains: Sequence[float]) -> tuple[float, float, float]:
 
 
 @contextmanager
-def without(settings: Mapping[str, Any]) -> Iterator[None]:
+def changed(settings: Mapping[str, Any]) -> Iterator[None]:
     """With these settings of the ranking."""
     owners = {name: ranking if hasattr(ranking, name) else retrieval for name in settings}
     before = {name: getattr(owner, name) for name, owner in owners.items()}
@@ -222,8 +223,9 @@ def print_more(baseline: Sequence[Answered], ours: Sequence[Answered]) -> dict[s
     """What is gained over BM25, how much of a turn is quoted, tokens and milliseconds of an answer; for the JSON, too."""
     found = MEASURES["session_all@5"]
     mean, low, high = interval([found(a) - found(b) for a, b in zip(ours, baseline, strict=True)])
-    print(f"\nsession_all@5 over BM25: {mean:+.1f} [{low:+.1f}, {high:+.1f}]; one standard error", end=" ")
-    print(f"{100 * statistics.pstdev(map(found, ours)) / len(ours) ** 0.5:.1f}")
+    print(f"\nsession_all@5 over BM25: {mean:+.1f} [{low:+.1f}, {high:+.1f}]")
+    intervals = {name: interval([value(item) for item in ours])[1:] for name, value in MEASURES.items()}
+    print("95% intervals:", ", ".join(f"{name} [{low:.1f}, {high:.1f}]" for name, (low, high) in intervals.items()))
     shares = {chars: share([item.turns_answer[place] for item in ours]) for place, chars in enumerate(QUOTED)}
     print("turns quoted by characters:", ", ".join(f"{chars}: {shares[chars]}" for chars in sorted(shares)))
     tokens = spread([item.chars / _TOKEN_CHARS for item in ours])
@@ -233,26 +235,28 @@ def print_more(baseline: Sequence[Answered], ours: Sequence[Answered]) -> dict[s
     return {
         "bm25": share(list(map(found, baseline))),
         "gain": gain,
+        "intervals": {name: [round(end, 1) for end in ends] for name, ends in intervals.items()},
         "tokens": tokens,
         "ms": [round(ms, 1) for ms in milliseconds],
     }
 
 
-async def print_ablation(
-    parts: Mapping[str, Mapping[str, Any]],
+async def print_changed(
+    changes: Mapping[str, Mapping[str, Any]],
     asked: Sequence[tuple[Person, History]],
     alternatives: Mapping[str, list[str]],
     ours: Sequence[Answered],
+    *,
+    left_out: bool,
 ) -> None:
-    """What each part gains: the difference to the ranking without it."""
-    print(f"\n{'a part gains':26}" + "".join(f"{measure:>26}" for measure in MEASURES))
-    for name, settings in parts.items():
-        with without(settings):
-            less = await measure(asked, alternatives)
-        cells = []
-        for value in MEASURES.values():
-            mean, low, high = interval([value(a) - value(b) for a, b in zip(ours, less, strict=True)])
-            cells.append(f"{mean:+10.1f} [{low:+5.1f}, {high:+5.1f}]")
+    """What other settings of the ranking gain over the given ones or, where they leave something out, what that gains."""
+    print(f"\n{'a part gains' if left_out else 'a setting gains':26}" + "".join(f"{measure:>26}" for measure in MEASURES))
+    for name, settings in changes.items():
+        with changed(settings):
+            other = await measure(asked, alternatives)
+        more, less = (ours, other) if left_out else (other, ours)
+        gains = [interval([value(a) - value(b) for a, b in zip(more, less, strict=True)]) for value in MEASURES.values()]
+        cells = [f"{mean:+10.1f} [{low:+5.1f}, {high:+5.1f}]" for mean, low, high in gains]
         print(f"{name:26}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
 
 
@@ -278,6 +282,16 @@ def span(text: str) -> range:
     return range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
+def setting(text: str) -> tuple[str, float]:
+    """NAME=VALUE, of a constant of the ranking."""
+    name, _, value = text.partition("=")
+    if not isinstance(getattr(ranking, name, getattr(retrieval, name, None)), int | float):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not NAME=VALUE with a number of lasting_memory/recall/ranking.py or retrieval.py"
+        )
+    return name, float(value)
+
+
 def other_set(text: str) -> list[Person]:
     """SET=PATH."""
     name, _, path = text.partition("=")
@@ -297,6 +311,7 @@ async def main() -> None:
     parser.add_argument("--embed", metavar="MODULE:FUNCTION")
     parser.add_argument("--vectors", type=Path, default=Path("vectors.sqlite"))
     parser.add_argument("--ablate", action="store_true")
+    parser.add_argument("--try", dest="tried", type=setting, action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     people = list(SETS[args.set](args.data, args.only))
     if not any(person.questions for person in people):
@@ -320,7 +335,10 @@ async def main() -> None:
     if args.ablate:
         given = {"alternatives": bool(alternatives), "meaning": bool(vectors)}
         parts = {name: settings for name, settings in PARTS.items() if given.get(name, True)}
-        await print_ablation(parts, asked, alternatives, ours)
+        await print_changed(parts, asked, alternatives, ours, left_out=True)
+    if args.tried:
+        tried = {f"{name}={value:g}": {name: value} for name, value in args.tried}
+        await print_changed(tried, asked, alternatives, ours, left_out=False)
     measures = figures(ours)
     names = ("session_all@5", "session_all@answer", "turn@answer", "turn@5", "mrr")
     chars = sorted(item.chars for item in ours)[int(0.95 * (len(ours) - 1))]
