@@ -97,13 +97,18 @@ def check_text(value: object) -> None:
             raise RefusedWrite(f"{part[:40]!r} holds a character that no store can keep; leave it out.")
 
 
-def check_path(path: str) -> str:
-    """The path. Raises `RefusedWrite` for one that is not the normal, printable spelling of a file's path, or is too long."""
+def is_plain(path: str) -> bool:
+    """Whether this is the normal, printable spelling of a file's path, and not too long."""
     absolute = path.startswith("/") and not path.startswith("//") and path != "/"
     # deepagents' file tools read a backslash as a slash.
     # A decoder puts U+FFFD for bytes that are no text, so two paths would be one.
     normal = posixpath.normpath(path) == path and path.isprintable() and not {"\\", "\ufffd"} & {*path}
-    if not (absolute and normal) or len(path.encode()) > MAX_PATH_BYTES:
+    return absolute and normal and len(path.encode()) <= MAX_PATH_BYTES
+
+
+def check_path(path: str) -> str:
+    """The path. Raises `RefusedWrite` for one that is not plain."""
+    if not is_plain(path):
         wanted = f"one plain path of at most {MAX_PATH_BYTES} bytes, such as /memories/preferences.md"
         raise RefusedWrite(f"{path[:80]!r} does not name a file; use {wanted}.")
     return path

@@ -126,16 +126,14 @@ class ScopedFiles(StoreBackend):
             await self._check(file_path)
             items = await journal.all_items(self._get_store(), self._get_namespace())
             wanted = [item for item in items if item.key == base or item.key.startswith(f"{base}/")]
-            waits = None
+            told = None if wanted else f"Error: File '{file_path}' not found"
             for item in wanted:
-                waits = await self._waits(item.key, lambda _: None)
-                if not waits:
+                told = await self._waits(item.key, lambda _: None)
+                if not told:
                     await self.aremove(item)
         except ValueError as error:
-            return protocol.DeleteResult(error=f"Error: {error}")
-        if not wanted:
-            return protocol.DeleteResult(error=f"Error: File '{file_path}' not found")
-        return protocol.DeleteResult(error=waits) if waits else protocol.DeleteResult(path=file_path)
+            told = f"Error: {error}"
+        return protocol.DeleteResult(error=told) if told else protocol.DeleteResult(path=file_path)
 
     async def adownload_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
@@ -153,15 +151,15 @@ class ScopedFiles(StoreBackend):
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
         await self._check(path)
-        store, namespace, author, limits = self._get_store(), self._get_namespace(), self._author(), self._deployment.limits
-        checked = self._checked(path, change, author)
+        author, limits = self._author(), self._deployment.limits
 
         def room(files: Sequence[Item], file: FileData) -> None:
             validation.check_room(files, path, len(file["content"].encode()), limits)
 
         return await journal.change(
-            store, namespace, path, checked, author, room=room, expect=expect, began=self._began(), limits=limits
-        )
+            self._get_store(), self._get_namespace(), path, self._checked(path, change, author), author,
+            room=room, expect=expect, began=self._began(), limits=limits,
+        )  # fmt: skip
 
     def _checked(self, path: str, change: Change, author: identity.Author) -> Change:
         """The change, which raises as `before_write` for what it makes."""
@@ -262,7 +260,7 @@ class ThreadFiles(StateBackend):
 
     def _read_files(self) -> dict[str, Any]:
         files = super()._read_files()
-        return {path: files[path] for path in files if not path.startswith(self._routes) and _is_plain(path)}
+        return {path: files[path] for path in files if not path.startswith(self._routes) and validation.is_plain(path)}
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
         """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that grow too large."""
@@ -299,11 +297,3 @@ def scratch_size(file: object) -> int:
     """UTF-8 bytes of a file in thread state, which may be any value of a client's."""
     content = file.get("content", "") if isinstance(file, Mapping) else file
     return len((content if isinstance(content, str) else repr(content)).encode(errors="replace"))
-
-
-def _is_plain(path: str) -> bool:
-    try:
-        validation.check_path(path)
-    except RefusedWrite:
-        return False
-    return True
