@@ -106,9 +106,12 @@ async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write
     assert [each.content for each in await journal.history(store, FILES, "/other.md")] == ["z\n1\n2\n", "z\n1\n"]
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", "after", "merging"])
 @pytest.mark.parametrize("there", [None, "from after\n"])
-async def test_who_is_forgotten_while_they_write_leaves_nothing(when: str, there: str | None) -> None:
+async def test_who_is_forgotten_while_they_write_leaves_nothing(
+    when: str, there: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
     store = WrappedStore()
     await journal.change(store, FILES, PATH, to("before\n"), AUTHOR)
 
@@ -120,8 +123,12 @@ async def test_who_is_forgotten_while_they_write_leaves_nothing(when: str, there
         if there:
             await journal.change(store, FILES, "/new.md", to(there), AUTHOR, began=journal.began_now(ALICE))
 
+    async def other() -> None:
+        await journal.change(store, FILES, PATH, append("late, too"), AUTHOR, began=began)
+        meet(store, forgotten)
+
     began = journal.began_now(ALICE)
-    meet(store, forgotten, when)
+    meet(store, *((other,) if when == "merging" else (forgotten, when)))
     with pytest.raises(RefusedWrite):
         await journal.change(store, FILES, PATH, append("late"), AUTHOR, began=began)
     assert "late" not in str(await store.asearch((), limit=100))
