@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from deepagents.backends.protocol import FileData
 from langchain_core.runnables import RunnableConfig
@@ -214,8 +214,7 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
         """Run the graph. Everything that a server runs or streams it with calls this."""
         error: BaseException | None = None
         try:
-            parts: Any = super().astream(input, config, **options)
-            async with aclosing(parts):
+            async with aclosing(cast("Any", super().astream(input, config, **options))) as parts:
                 async for part in parts:
                     yield part
         except BaseException as raised:

@@ -70,18 +70,18 @@ class Due:
 
     def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
         """The turns as the model reads them, a line each, under the conversation's date and thread."""
-        longest = rules.batch_tokens * CHARS_PER_TOKEN
-        lines = [f"{turn.speaker}: {_on_one_line(turn.text, longest)}" for turn in self.conversation.turns]
-        return "\n".join([f"{self.conversation.date} thread_id={self.conversation.thread_id}", *lines])
+        most, lines = (
+            rules.batch_tokens * CHARS_PER_TOKEN,
+            [f"{self.conversation.date} thread_id={self.conversation.thread_id}"],
+        )
+        for turn in self.conversation.turns:
+            left_out = f" [{len(turn.text) - most:,} more characters are left out]" if len(turn.text) > most else ""
+            lines.append(f"{turn.speaker}: {' '.join(turn.text[:most].split())}{left_out}")
+        return "\n".join(lines)
 
 
 def _hash(turn: Turn) -> str:
     return hashlib.sha256(f"{turn.message_id}\0{turn.speaker}\0{turn.text}".encode(errors="replace")).hexdigest()[:12]
-
-
-def _on_one_line(text: str, longest: int) -> str:
-    shown = " ".join(text[:longest].split())
-    return shown if len(text) <= longest else f"{shown} [{len(text) - longest:,} more characters are left out]"
 
 
 def batch(due: Sequence[Due], tokens: int) -> list[Due]:
@@ -107,15 +107,13 @@ def batch(due: Sequence[Due], tokens: int) -> list[Due]:
     return taken
 
 
-async def find_due(
-    deployment: Deployment, threads: ThreadsClient, store: BaseStore, owner: Owner, rules: Consolidation = DEFAULT_CONSOLIDATION
-) -> list[Due]:
+async def find_due(deployment: Deployment, threads: ThreadsClient, store: BaseStore, owner: Owner) -> list[Due]:
     """An owner's conversations with new turns; more than a batch holds, if there are more.
 
     It reads conversations that changed since all were consolidated, newest first, and stops there. What has no new turns is
     noted as read.
     """
-    noted = namespaces.reading(owner.actor), owner.key
+    noted, rules = (namespaces.reading(owner.actor), owner.key), deployment.consolidation or DEFAULT_CONSOLIDATION
     item = await store.aget(*noted)
     read_to, changed = time_of(item.value.get("read_to") if item else None), list[Any]()
     newest, metadata = read_to.isoformat(), owned_by(owner.actor, deployment.agents)

@@ -166,26 +166,22 @@ def objections(
     and text, that have not changed, in which a fact may stand as well.
     """
     after = Standing(facts_of(chain(((change.path, change.after) for change in changed), others)), rules=rules)
-    reasons = (_objection(change, given_up.get(change.path, ()), after, rules.removable_share) for change in changed)
-    return next(filter(None, reasons), None)
-
-
-def _objection(changed: Changed, given_up: Collection[str], after: Standing, removable: float) -> str | None:
-    if changed.key.startswith("/skills/"):
-        return f"{changed.path} is the person's own skill, which consolidation must not change."
-    known, lines = ({*text.replace("\r\n", "\n").split("\n")} for text in (changed.before, changed.after))
-    if odd := min((line for line in lines - known if not is_plain(line)), default=None):
-        return f"{changed.path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
-    before = facts_of([(changed.path, changed.before)])
-    given = facts_of((changed.path, line) for line in given_up)
-    lost = after.lost(before, given)
-    explained = sum(key in given and key not in after.facts for key in before)
-    if len(lost) <= (len(before) - explained) * removable:
-        return None
-    return (
-        f"{changed.path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "
-        f"{'; '.join(line[:80] for line in lost[:5])}. Only plain text counts, no line in a comment."
-    )
+    for change in changed:
+        path = change.path
+        if change.key.startswith("/skills/"):
+            return f"{path} is the person's own skill, which consolidation must not change."
+        known, lines = ({*text.replace("\r\n", "\n").split("\n")} for text in (change.before, change.after))
+        if odd := min((line for line in lines - known if not is_plain(line)), default=None):
+            return f"{path}: only plain text, without HTML, comments, code blocks and invisible characters: {odd[:80]!r}."
+        before, given = facts_of([(path, change.before)]), facts_of((path, line) for line in given_up.get(path, ()))
+        lost = after.lost(before, given)
+        explained = sum(key in given and key not in after.facts for key in before)
+        if len(lost) > (len(before) - explained) * rules.removable_share:
+            return (
+                f"{path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "
+                f"{'; '.join(line[:80] for line in lost[:5])}. Only plain text counts, no line in a comment."
+            )
+    return None
 
 
 def invented(
@@ -212,7 +208,6 @@ def invented(
     return found
 
 
-def not_said(lines: Mapping[str, Mapping[Key, str]]) -> str:
-    """The reason to refuse lines that are `invented`, by path."""
-    named = [f"{path}: {line[:80]}" for path, of in lines.items() for line in of.values()]
-    return f"This says what stands nowhere in what you were given: {'; '.join(named[:5])}. Leave it out, or use its words."
+def named(lines: Mapping[str, Mapping[Key, str]]) -> str:
+    """The first of some lines, by path, for the reason to refuse them."""
+    return "; ".join([f"{path}: {line[:120]}" for path, of in lines.items() for line in of.values()][:5])

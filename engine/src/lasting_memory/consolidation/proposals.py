@@ -18,11 +18,12 @@ from langgraph.store.base import BaseStore, PutOp
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import added_facts
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.proposals import Changed, Dated, Proposal, deciding, diffs, proposals, propose
+from lasting_memory.files.proposals import Changed, Dated, Proposal, diffs, proposals, propose
 from lasting_memory.journal import Began
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.people.namespaces import Namespace
+from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite, stored_file
 
 # Proposals whose decision is known.
@@ -124,7 +125,7 @@ async def decide(
 
     Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
     """
-    async with deciding(proposal_id):
+    async with lock_of("deciding", proposal_id):  # two tabs of one person, or a run that proposes more
         known = await proposals(store, actor, files)
         proposal = next((each for each in known if each.id == proposal_id), None)
         if proposal is None:

@@ -33,22 +33,12 @@ from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
-from lasting_memory.consolidation import guard
-from lasting_memory.consolidation.drafts import (
-    Draft,
-    EndedGraph,
-    Record,
-    current_draft,
-    draft_store,
-    forget_lines,
-    now,
-    search_recent_conversations,
-    take_slot,
-)
+from lasting_memory.consolidation import drafts, guard
+from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of, put_positions
 from lasting_memory.consolidation.planning import current_owner, delete_old, start, sweep
 from lasting_memory.consolidation.proposals import applied, apply, check, files_of
-from lasting_memory.consolidation.taken_back import objection, returning, said_since, taken_back, without
+from lasting_memory.consolidation.taken_back import returning, said_since, taken_back, without
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Dated, Proposal, changes, diffs, proposals, propose, texts
@@ -70,6 +60,13 @@ SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversa
 FORGOTTEN = "The person was forgotten; nothing is kept."
 
 
+RETURNS = (
+    "The person took this back, and has not said it again since: {}. What was said earlier does not count, however it is "
+    "worded; leave it out."
+)
+INVENTED = "This says what stands nowhere in what you were given: {}. Leave it out, or use its words."
+
+
 class NothingToDoError(Exception):
     """The run has no batch. The message is its answer."""
 
@@ -84,14 +81,14 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if deployment.consolidation is None:
             raise SettingsError("The deployment has consolidation=None; leave consolidation_agent out of langgraph.json.")
         self._deployment, self._rules = deployment, deployment.consolidation
-        self.tools = [search_recent_conversations, forget_lines]
+        self.tools = [drafts.search_recent_conversations, drafts.forget_lines]
 
     # --- Read
 
     @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Begin the batch, or end."""
-        if not identity.on_server(runtime) or current_draft():
+        if not identity.on_server(runtime) or drafts.current_draft():
             return None  # a script has no conversations on a server, and brings its own messages
         try:
             return await _shown(state, await self._begin(runtime, state["messages"]))
@@ -106,7 +103,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError(SHARED)
         planned: Any = (get_config().get("metadata") or {}).get("trigger")  # auth.py lets only this server set it
         kind = planned if planned in {"tidy", "bring"} else "conversations"
-        report = Record(identity.current_run_id() or "", now(), dry_run=dry, kind=kind)
+        report = drafts.Record(identity.current_run_id() or "", drafts.now(), dry_run=dry, kind=kind)
         draft = Draft(current_owner(self._deployment, runtime), report, self._deployment, get_store())
         await self._take_slot(draft, planned)
         known = await proposals(draft.store, draft.owner.actor, draft.files)
@@ -145,7 +142,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError("Nothing is consolidated in a temporary conversation.")
         if (await controls(draft.store, actor, self._deployment)).paused:
             raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
-        if take_slot(draft, asked=planned in {None, "asked", "bring"}):
+        if drafts.take_slot(draft, asked=planned in {None, "asked", "bring"}):
             return
         if dry or planned == "bring":
             raise NothingToDoError(f"Another {'dry run' if dry else 'consolidation'} is at work; try again when it has ended.")
@@ -173,7 +170,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model, and count the call."""
         request = request.override(tools=[tool for tool in request.tools if getattr(tool, "name", None) not in _NOT_OFFERED])
-        draft = current_draft()
+        draft = drafts.current_draft()
         if draft is None and not identity.on_server(request.runtime):
             return await handler(request)
         if draft:
@@ -197,7 +194,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
     @hook_config(can_jump_to=["model"])
     async def aafter_agent(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Commit or refuse the batch, or have the model try once more."""
-        draft = current_draft()
+        draft = drafts.current_draft()
         if draft is None:  # the run has ended, or came from another process, where its draft is, and begins again
             return {"jump_to": "model"} if identity.on_server(runtime) and len(state["messages"]) > 1 else None
         store, actor, dry = draft.store, draft.owner.actor, draft.report.dry_run
@@ -229,7 +226,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
 async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
     """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
     client, rules = get_client(), draft.rules
-    due = await find_due(draft.deployment, client.threads, draft.store, draft.owner, rules)
+    due = await find_due(draft.deployment, client.threads, draft.store, draft.owner)
     draft.shown = await asyncio.to_thread(batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError("Nothing is new since the last consolidation.")
@@ -242,14 +239,15 @@ async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
 async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     """The draft's changes without lines that may not be there, why these may not, and why nothing may be changed, or ""."""
     changed, rules = changes(draft.base, await files_of(draft.copy, draft.files)), draft.rules
-    brought, unsaid = dict[str, dict[guard.Key, Dated]](), dict[str, dict[guard.Key, str]]()
+    brought, unsaid = dict[str, dict[guard.Key, str]](), dict[str, dict[guard.Key, str]]()
     if changed and (taken := await _taken_back(draft)):  # also since the run began
         present = texts(await files_of(draft.store, draft.files))
         brought = await asyncio.to_thread(returning, changed, present, taken, draft.said, rules)
     if draft.source:
         unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, rules)
     lines = {path: {*brought.get(path, ()), *unsaid.get(path, ())} for path in {*brought, *unsaid}}
-    left_out = " ".join([objection(brought)] * bool(brought) + [guard.not_said(unsaid)] * bool(unsaid))
+    told = ((RETURNS, brought), (INVENTED, unsaid))
+    left_out = " ".join(reason.format(guard.named(of)) for reason, of in told if of)
     changed = await asyncio.to_thread(without, changed, lines)
     others, given_up = list[tuple[str, str]](), {} if draft.report.kind == "bring" else draft.given_up
     if draft.source is not None:  # each line that goes needs a reason; a text that was brought takes none away
@@ -263,7 +261,7 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     return changed, left_out, problem or ""
 
 
-async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> Record:
+async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> drafts.Record:
     """Apply the draft, propose it, or leave its conversations due."""
     store, actor, report = draft.store, draft.owner.actor, draft.report
     began, known = journal.began(actor), {item.conversation.thread_id: item.position for item in draft.shown}
@@ -285,7 +283,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     elif changed and review:
         done.status = "proposed"
         proposal = Proposal(
-            f"{report.run_id}-{now()}", now(), draft.files[-1], draft.author, changed, [*known],
+            f"{report.run_id}-{drafts.now()}", drafts.now(), draft.files[-1], draft.author, changed, [*known],
             kind=report.kind, reasons=dict(draft.given_up),
         )  # fmt: skip
         await propose(store, actor, proposal, began)
@@ -310,7 +308,7 @@ async def _taken_back(draft: Draft) -> dict[guard.Key, Dated]:
 
 async def _shown(state: Any, draft: Draft) -> dict[str, Any]:
     """The batch as the answer to the model's first tool call."""
-    name = search_recent_conversations.name
+    name = drafts.search_recent_conversations.name
     call = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": f"batch-{draft.report.run_id}"}])
     answer = ToolMessage(draft.text, name=name, tool_call_id=call.tool_calls[0]["id"])
     return _only(state, HumanMessage(await asyncio.to_thread(draft.task)), call, answer)
@@ -331,7 +329,7 @@ def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
 
 def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
-    backend = build_backend(d, consolidating=True, drafts=draft_store)
+    backend = build_backend(d, consolidating=True, drafts=drafts.draft_store)
     graph = create_deep_agent(
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),
         name="consolidation_agent",
@@ -343,9 +341,11 @@ def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None)
         # `ConsolidationRun` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default too.
         middleware=[
             ConsolidationRun(d),
-            PromptBlocks(d, memory_files(d), draft_store),
+            PromptBlocks(d, memory_files(d), drafts.draft_store),
             Bounds(d, d.limits.max_run_seconds, consolidating=True),
         ],
         context_schema=Context,
     )
-    return EndedGraph(**vars(graph)).with_config({"metadata": {"memory_scope": d.settings.memory_scope, "consolidation": True}})
+    return drafts.EndedGraph(**vars(graph)).with_config(
+        {"metadata": {"memory_scope": d.settings.memory_scope, "consolidation": True}}
+    )

@@ -59,8 +59,8 @@ def returning(
     taken: Mapping[Key, Dated],
     said: Sequence[Dated],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
-) -> dict[str, dict[Key, Dated]]:
-    """By path, the new lines that bring back what was taken back, although the person did not say it again later. Blocks.
+) -> dict[str, dict[Key, str]]:
+    """By path, the new lines that bring back what was taken back, which they name, and was not said again later. Blocks.
 
     `now` has the texts of the present files, by key; `said` what the person said since.
     """
@@ -87,13 +87,13 @@ def returning(
             return False
         return not (adds and fact - says and any(adds <= sentence for sentence in again.words.values()))
 
-    found = dict[str, dict[Key, Dated]]()
+    found = dict[str, dict[Key, str]]()
     for path, lines in new.items():
         written = Standing(lines, language, rules)
         for key in gone:
             for line in written.keeping(facts[key], weights):
                 if is_back(key, written.words[line], as_it_was=line == key):
-                    found.setdefault(path, {})[line] = taken[key]
+                    found.setdefault(path, {})[line] = f"{taken[key].text[:80]} (at {_minute(taken[key].at)})"
     return found
 
 
@@ -131,17 +131,6 @@ def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:
         for newest in (sorted(of, key=lambda each: each.at, reverse=True) for of in (taken, said))
     ]
     return "\n\nSaid since:\n\n".join(filter(None, lists))
-
-
-def objection(brought: Mapping[str, Mapping[Key, Dated]]) -> str:
-    """The reason to refuse these lines, by path."""
-    named = dict.fromkeys(
-        f"{path}: {each.text[:80]} (at {_minute(each.at)})" for path, lines in brought.items() for each in lines.values()
-    )
-    return (
-        f"The person took this back, and has not said it again since: {'; '.join([*named][:5])}. What was said earlier does "
-        "not count, however it is worded; leave it out."
-    )
 
 
 def _minute(at: str) -> str:

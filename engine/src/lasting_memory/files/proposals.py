@@ -163,11 +163,6 @@ def _read(item: Item) -> Proposal | None:
         return None
 
 
-def deciding(proposal_id: str) -> asyncio.Lock:
-    """Held while a proposal is decided or grows: two tabs of one person, or two writes of one run."""
-    return lock_of("deciding", proposal_id)
-
-
 async def propose_write(
     store: BaseStore,
     actor: Actor,
@@ -184,7 +179,7 @@ async def propose_write(
     Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
     """
     proposal_id, limits = f"{author.run_id or uuid4().hex}-{author.kind}", deployment.limits
-    async with deciding(proposal_id):
+    async with lock_of("deciding", proposal_id):
         known = {each.id: each for each in await proposals(store, actor, files)}
         at, thread_ids = datetime.now(UTC).isoformat(), [author.thread_id] if author.thread_id else []
         new = Proposal(proposal_id, at, files[-1], author, [], thread_ids, kind="agent")
