@@ -91,21 +91,6 @@ async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(
     assert waited[-3:] == [MAX_REQUEST_WAIT_SECONDS] * 3
 
 
-async def test_runs_that_come_at_once_are_counted_one_after_the_other() -> None:
-    admission, created = Admission(), 0
-
-    async def create() -> None:
-        nonlocal created
-        async with admission.run(CALLER):
-            if created >= 3:
-                raise HTTPException(429)
-        await asyncio.sleep(0.001)  # the platform takes a while
-        created += 1
-
-    answers = await asyncio.gather(*(create() for _ in range(20)), return_exceptions=True)
-    assert [type(answer) for answer in answers] == [type(None)] * 3 + [HTTPException] * 17
-
-
 async def test_as_many_people_are_kept_in_mind_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lasting_memory.auth.admission.PEOPLE", 10)
     admission = Admission()

@@ -149,6 +149,7 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server:
 
 
 @pytest.mark.server
+@pytest.mark.proof
 def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(shared_model: ScriptedAnthropic, tmp_path: Path) -> None:
     options = ("--host", "0.0.0.0")  # noqa: S104  # that is the test
     with DevServer(tmp_path, env=model_env(shared_model), options=options) as server:
@@ -165,16 +166,6 @@ def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(shared_model: S
         assert raw(server.port, "POST", "/threads/search", own(server), person) == 401
 
 
-async def test_where_anybody_may_be_anybody_studio_may_come_too() -> None:
-    for anybody, status in (("anywhere", 200), ("", 403)):
-        async with guarded(LANGGRAPH_API_URL="http://192.168.1.5:2024", DEV_TOKENS=anybody) as http:
-            assert (await http.post("/threads", headers={"host": "192.168.1.5:2024", **AS_STUDIO})).status_code == status
-
-
-def cors(**given: Any) -> str:
-    return json.dumps({"cors": given})
-
-
 def guarded(root_path: str = "", **environ: str) -> httpx.AsyncClient:
     """A client of the guard around an application that answers 200 to everything."""
 
@@ -188,7 +179,8 @@ def guarded(root_path: str = "", **environ: str) -> httpx.AsyncClient:
 
 
 WORDS = "some-words.trycloudflare.com"
-CORS = {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https://.*\.app\.example"}
+ELSEWHERE = "http://192.168.1.5:2024"
+CORS = json.dumps({"cors": {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https://.*\.app\.example"}})
 
 
 @pytest.mark.parametrize(
@@ -199,8 +191,8 @@ CORS = {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https:
         (f"https://{WORDS}", "other-words.trycloudflare.com", "", 403),
         (f"https://{WORDS}", WORDS, f"https://{WORDS}", 200),
         (f"https://{WORDS}", WORDS, "https://other-words.trycloudflare.com", 403),
-        ("http://192.168.1.5:2024", "workstation.lan:2024", "", 403),
-        ("http://192.168.1.5:2024", "192.168.1.5:2024", "", 200),
+        (ELSEWHERE, "workstation.lan:2024", "", 403),
+        (ELSEWHERE, "192.168.1.5:2024", "", 200),
         ("", "rebound.example", "", 403),
         (LOCAL, WORDS, "", 403),  # a tunnel that came up too late to be known
         # The websites that may call are those that CORS names.
@@ -213,29 +205,30 @@ CORS = {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https:
 async def test_it_answers_to_its_names_and_to_the_websites_that_cors_names(
     address: str, host: str, origin: str, status: int
 ) -> None:
-    async with guarded(LANGGRAPH_API_URL=address, LANGGRAPH_HTTP=cors(**CORS)) as http:
+    async with guarded(LANGGRAPH_API_URL=address, LANGGRAPH_HTTP=CORS) as http:
         headers = {"host": host, **({"origin": origin} if origin else {})}
         assert (await http.post("/threads", headers=headers)).status_code == status
 
 
-async def test_an_asterisk_names_no_website() -> None:
-    async with guarded(LANGGRAPH_API_URL=LOCAL, LANGGRAPH_HTTP=cors(allow_origins=["*"])) as http:
+async def test_an_asterisk_names_no_website_and_studio_comes_from_elsewhere_only_where_anybody_may() -> None:
+    every = json.dumps({"cors": {"allow_origins": ["*"]}})
+    async with guarded(LANGGRAPH_API_URL=LOCAL, LANGGRAPH_HTTP=every) as http:
         assert (await http.post("/threads", headers={"origin": STUDIO})).status_code == 403
+    for anybody, status in (("anywhere", 200), ("", 403)):
+        async with guarded(LANGGRAPH_API_URL=ELSEWHERE, DEV_TOKENS=anybody) as http:
+            assert (await http.post("/threads", headers={"host": "192.168.1.5:2024", **AS_STUDIO})).status_code == status
 
 
-@pytest.mark.parametrize("root_path", ["/noauth", "/noauth/prefix", "/prefix", ""])
-@pytest.mark.parametrize("path", ["/internal/truncate", "/Internal/x", "/deploy"])
-async def test_neither_a_prefix_nor_an_in_process_call_reaches_what_is_closed(root_path: str, path: str) -> None:
-    prefix = "" if root_path == "/noauth" else root_path
-    async with guarded(root_path, LANGGRAPH_API_URL=LOCAL) as http:
-        assert (await http.post(prefix + path)).status_code == 403
-        assert (await http.post(prefix + "/threads")).status_code == 200
-
-
-@pytest.mark.parametrize(("root_path", "status"), [("/noauth", 200), ("/noauth/prefix", 200), ("/noauthx", 403), ("", 403)])
-async def test_an_in_process_call_has_no_host_of_this_machine_and_is_let_through(root_path: str, status: int) -> None:
-    async with guarded(root_path, LANGGRAPH_API_URL="") as http:
-        assert (await http.post("/threads", headers={"host": "api", **AS_STUDIO})).status_code == status
+async def test_neither_a_prefix_nor_an_in_process_call_reaches_what_is_closed() -> None:
+    """An in-process call has no host of this machine, and is let through to the rest."""
+    for root_path in ("/noauth", "/noauth/prefix", "/noauthx", "/prefix", ""):
+        prefix, inside = "" if root_path == "/noauth" else root_path, root_path in ("/noauth", "/noauth/prefix")
+        async with guarded(root_path, LANGGRAPH_API_URL=LOCAL) as http:
+            for path in ("/internal/truncate", "/Internal/x", "/deploy"):
+                assert (await http.post(prefix + path)).status_code == 403, (root_path, path)
+            assert (await http.post(prefix + "/threads")).status_code == 200
+            answer = await http.post("/threads", headers={"host": "api", **AS_STUDIO})
+            assert answer.status_code == (200 if inside else 403), root_path
 
 
 def test_only_the_development_server_is_guarded() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import logging
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -79,22 +78,6 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, 
     monkeypatch.setattr(tokens, "KEPT_SECONDS", 0.2)
     with pytest.raises(ServerError):
         await key_set.key("one")
-
-
-@pytest.mark.parametrize(
-    "answer", [b'{"keys": [{"kty": ' + b"[" * 100_000, json.dumps([jwk()]).encode()], ids=["nested", "a list"]
-)
-async def test_what_is_no_key_set_leaves_the_keys_that_are_known(
-    keys: KeyServer, caplog: pytest.LogCaptureFixture, answer: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
-    key_set = tokens.KeySet(keys.url)
-    await key_set.key("one")
-    keys.answer = answer
-    with caplog.at_level(logging.WARNING), pytest.raises(jwt.PyJWTError):
-        await key_set.key("two")
-    assert keys.url in caplog.text
-    assert (await key_set.key("one")).key_id == "one"
 
 
 @pytest.mark.parametrize("status", [302, 500])

@@ -12,17 +12,9 @@ from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.people import SignedIn
 
 
-@pytest.mark.parametrize(
-    ("name", "why"),
-    [
-        ("threads:write", "is no action"),
-        ("*", "is no action"),
-        ("crons:search", "cannot be opened"),
-        ("assistants:create", "cannot be opened"),
-    ],
-)
-def test_what_would_not_keep_people_apart_is_refused_in_one_line(name: str, why: str) -> None:
-    with pytest.raises(SettingsError, match=why) as refused:
+@pytest.mark.parametrize("name", ["threads:write", "*", "crons:search", "assistants:create"])
+def test_what_would_not_keep_people_apart_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(SettingsError) as refused:
         build_auth(deployed(), open_to_people={"threads:read", name})
     assert repr(name) in str(refused.value)
     assert "threads:create_run" in str(refused.value), "it says what can be opened"

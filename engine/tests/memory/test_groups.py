@@ -95,13 +95,6 @@ def test_a_claim_has_a_name(name: str) -> None:
         group(name)
 
 
-def test_routes_do_not_change_after_they_were_checked() -> None:
-    routes = {**ROUTES}
-    deployment = Deployment(PROJECT, Settings(), routes=routes)
-    routes["/memories/"] = organization()
-    assert deployment.memory == person()
-
-
 # --- The claim in a token
 
 

@@ -40,27 +40,18 @@ AuthContext = Auth.types.AuthContext
 Handler = Callable[[AuthContext, Any], Awaitable[Any]]
 # What is done in a person's name for their runs: finding the thread and those that are busy, and marking it during a pause.
 _FOR_RUNS = {"threads:read", "threads:search", "threads:update"}
-# Actions without a rule of ours, by resource: why people cannot have them.
-_OPERATORS_ONLY = {
-    "assistants": "an assistant is everybody's, and its configuration reaches everybody's runs",
-    "crons": "the platform knows no owner of a cron, so people would see and change each other's",
-}
 
 
 def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Auth:
     """What `auth.path` in langgraph.json names: who signs in, and who may do what.
 
     `open_to_people` has the actions that people may do, such as "threads:create", each on what is theirs. All others are for
-    operators alone. Raises `SettingsError` for an action that there is not, or that has no rule which keeps people apart.
+    operators alone. Raises `SettingsError` for an action that no rule keeps apart for people.
     """
     auth, handlers = Auth(), _Handlers(deployment)
     rules = handlers.rules()
-    for name in sorted(open_to_people):
-        if name in rules:
-            continue
-        resource = name.partition(":")[0]
-        why = f"cannot be opened: {_OPERATORS_ONLY[resource]}" if resource in _OPERATORS_ONLY else "is no action"
-        raise SettingsError(f"open_to_people has {name!r}, which {why}; leave it out, or use one of {', '.join(rules)}.")
+    for name in sorted({*open_to_people} - rules.keys()):  # of crons, and for changes of assistants, there is no owner
+        raise SettingsError(f"open_to_people has {name!r}, which has no rule for people; use one of {', '.join(rules)}.")
     if "threads:create_run" in open_to_people and (lacks := sorted(_FOR_RUNS - {*open_to_people})):
         raise SettingsError(f"open_to_people has 'threads:create_run' without {lacks[0]!r}, which runs need; add it.")
     auth.authenticate(handlers.authenticate)
