@@ -1,6 +1,5 @@
 """Limits on what one person may ask for, policies that people may change, and what the logs must not show."""
 
-import asyncio
 import time
 import uuid
 from typing import Any
@@ -27,12 +26,6 @@ def saying(text: str) -> dict[str, Any]:
     return {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
 
 
-async def no_busy_thread(person: Person) -> None:
-    async with asyncio.timeout(60):
-        while await person.made("POST", "/threads/count", {"status": "busy"}):  # noqa: ASYNC110  # the server's state
-            await asyncio.sleep(0.1)
-
-
 async def test_a_person_with_too_many_busy_conversations_is_told_to_wait(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -44,7 +37,7 @@ async def test_a_person_with_too_many_busy_conversations_is_told_to_wait(
     await other.turn(await other.thread(), "I have none")
     for thread, run in zip(threads, runs, strict=False):
         await person.ask("POST", f"/threads/{thread}/runs/{run['run_id']}/cancel")
-    await no_busy_thread(person)
+    await person.idle()
     await person.turn(threads[-1], "now it is fine")
 
 

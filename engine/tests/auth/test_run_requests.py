@@ -1,6 +1,5 @@
 """What of a request reaches a run, on the real server: on every route, nothing but what was rebuilt."""
 
-import asyncio
 import json
 import uuid
 from collections.abc import Callable
@@ -21,15 +20,7 @@ pytestmark = pytest.mark.server
 Body = dict[str, Any]
 
 
-Callers = Callable[[str], Person]
-
-
-@pytest.fixture
-def callers(server: DevServer) -> Callers:
-    """Gives callers by name; `root` and `studio` are operators."""
-    # A connection for every request: the server may close one on which it refused a body unread.
-    limits = httpx.Limits(max_keepalive_connections=0)
-    return lambda name: server.person(name, limits=limits, headers=OPERATOR if name == "studio" else None)
+ANEW = httpx.Limits(max_keepalive_connections=0)  # the server may close a connection on which it refused a body unread
 
 
 def asked(text: str, **more: Any) -> Body:
@@ -50,29 +41,18 @@ ROUTES: dict[str, Callable[[Body], Any]] = {
 }
 
 
-async def run_ends(caller: Person, thread: str) -> None:
-    """Wait until nothing runs on the thread."""
-    async with asyncio.timeout(60):
-        while (await caller.made("GET", f"/threads/{thread}"))["status"] == "busy":  # noqa: ASYNC110  # the server's state
-            await asyncio.sleep(0.05)
-
-
 async def try_run(caller: Person, route: str, body: Body) -> tuple[httpx.Response, str]:
     """The answer, and the caller's own thread, on which nothing runs any more."""
     thread = await caller.thread()
     answer = await caller.ask("POST", route.replace("<thread>", thread), ROUTES[route](body))
-    if "<thread>" in route:
-        await run_ends(caller, thread)
-    async with asyncio.timeout(60):
-        while await caller.made("POST", "/threads/count", {"status": "busy"}):  # noqa: ASYNC110  # the server's state
-            await asyncio.sleep(0.05)
+    await caller.idle()
     return answer, thread
 
 
 async def test_an_assistant_hidden_in_a_run_shows_none_of_its_skills(
-    callers: Callers, server: DevServer, model: ScriptedAnthropic, alice: str
+    server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    operator, mallory, secret = server.as_operator(), callers(alice), f"skill-{uuid.uuid4().hex[:8]}"
+    operator, mallory, secret = server.as_operator(), server.person(alice, limits=ANEW), f"skill-{uuid.uuid4().hex[:8]}"
     tutor = (await operator.assistants.create("agent", name="tutor"))["assistant_id"]
     skill = f"---\nname: {secret}\ndescription: nobody else's\n---\n"
     await operator.store.put_item(
@@ -83,8 +63,7 @@ async def test_an_assistant_hidden_in_a_run_shows_none_of_its_skills(
     await try_run(mallory, ONE_ROUTE, asked(question, config=config, metadata={"assistant_id": tutor}))
     await model.asked(question)
     assert secret not in json.dumps(model.requests_for(question))
-    studio = callers("studio")
-    await studio.made("POST", f"/threads/{await studio.thread()}/runs/wait", asked(f"{question}2", assistant_id=tutor))
+    await mallory.turn(await mallory.thread(), f"{question}2", assistant=tutor)
     assert secret in json.dumps(model.requests_for(f"{question}2")), "its own runs show it"
 
 
@@ -119,8 +98,8 @@ STAMPED = {"run_id", "thread_id", "graph_id", "assistant_id", "user_id", "__preg
 
 
 @pytest.mark.parametrize("name", ["alice", "root"])
-async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(callers: Callers, name: str, alice: str) -> None:
-    caller = callers(alice if name == "alice" else name)
+async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(server: DevServer, name: str, alice: str) -> None:
+    caller = server.person(alice if name == "alice" else name, limits=ANEW)
     thread = await caller.thread()
     headers = {
         "x-request-id": "r1",
@@ -129,7 +108,7 @@ async def test_the_worker_and_the_graph_get_what_was_rebuilt_and_nothing_else(ca
     }
     caller.http.headers.update(headers)
     run = await caller.made("POST", f"/threads/{thread}/runs", asked("hello", **HIDDEN))
-    await run_ends(caller, thread)
+    await caller.idle()
     stored, kept = (
         await caller.made("GET", f"/threads/{thread}/runs/{run['run_id']}"),
         await caller.made("GET", f"/threads/{thread}"),
@@ -172,9 +151,9 @@ REFUSED: list[tuple[Body, int]] = [
     ids=lambda of: str(of)[:40],
 )
 async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
-    callers: Callers, alice: str, route: str, what: Body, status: int
+    server: DevServer, alice: str, route: str, what: Body, status: int
 ) -> None:
-    caller = callers(alice)
+    caller = server.person(alice, limits=ANEW)
     answer, thread = await try_run(caller, route, asked("hello", **what))
     if "/commands" in route and answer.status_code == httpx.codes.OK:  # the platform says it in its own protocol
         assert answer.json()["type"] == "error"
@@ -185,8 +164,8 @@ async def test_what_cannot_be_used_is_refused_before_there_is_a_run(
     assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
 
 
-async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(callers: Callers, alice: str) -> None:
-    owner, studio = callers(alice), callers("studio")
+async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(server: DevServer, alice: str) -> None:
+    owner, studio = server.person(alice), server.person("", headers=OPERATOR)
     hers = await owner.thread()
     hidden = {"thread_id": hers, "assistant_id": hers, "configurable": {"thread_id": hers, "__pregel_x": 1}, "tags": ["mine"]}
     cron = await studio.made("POST", "/runs/crons", asked("hello", schedule="0 0 1 1 *", config=hidden))
@@ -198,8 +177,8 @@ async def test_a_cron_has_its_creator_s_claims_and_nobody_s_thread(callers: Call
 
 
 @pytest.mark.parametrize("action", ["rollback", "interrupt"])
-async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(callers: Callers, alice: str, action: str) -> None:
-    caller = callers(alice)
+async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(server: DevServer, alice: str, action: str) -> None:
+    caller = server.person(alice, limits=ANEW)
     thread = await caller.thread()
     planned = asked("later", after_seconds=3600, multitask_strategy="enqueue")
     for run in [await caller.made("POST", f"/threads/{thread}/runs", planned) for _ in range(2)]:

@@ -1,5 +1,6 @@
 """Somebody who calls a server with bare requests."""
 
+import asyncio
 from typing import Any, Self, cast
 from urllib.parse import quote
 
@@ -71,6 +72,13 @@ class Person:
         """Say something in a conversation; its values when the run has ended. `body` are further fields of the request."""
         said = {"assistant_id": assistant, "input": {"messages": [{"role": "user", "content": text}]}, **body}
         return cast(dict[str, Any], await self.made("POST", f"/threads/{thread}/runs/wait", said))
+
+    async def idle(self) -> None:
+        """Return when none of their conversations has a run going or waiting."""
+        busy = {"status": "busy", "metadata": {"user_id": self.name}}
+        async with asyncio.timeout(60):
+            while await self.made("POST", "/threads/count", busy):  # noqa: ASYNC110  # the server's state
+                await asyncio.sleep(0.05)
 
     async def write(self, content: str, path: str = FILE) -> httpx.Response:
         return await self.ask("PUT", "/memory/file", {"content": content}, path=path)
