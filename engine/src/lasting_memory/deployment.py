@@ -93,7 +93,7 @@ class Deployment:
     @property
     def profile(self) -> type[BaseModel] | None:
         """The schema of a person's profile; None where nobody has one: the deployment names none, or memory is shared."""
-        return self.schemas.get(PROFILE_PATH) if self.memory.has_profile else None
+        return self.schemas.get(PROFILE_PATH) if not self.memory.is_shared else None
 
     @property
     def memory(self) -> Scope:

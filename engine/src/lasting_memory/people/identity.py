@@ -1,6 +1,7 @@
 """Identities: the caller, the person a run acts for, the author of a write; and their labels in namespaces."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
@@ -203,14 +204,11 @@ def label(part: str) -> str:
 
 def part_of(text: str) -> str:
     """The inverse of `label`. Raises `ValueError` for a text that `label` never made."""
-    part = unquote_to_bytes(text.replace("~", "%")).decode()
-    try:
-        made = label(part)
-    except IdentityError:
-        made = ""
-    if not text or made != text:
-        raise ValueError(f"{text[:80]!r} is not a namespace label of this deployment.")
-    return part
+    with suppress(IdentityError, UnicodeDecodeError):
+        part = unquote_to_bytes(text.replace("~", "%")).decode()
+        if label(part) == text:
+            return part
+    raise ValueError(f"{text[:80]!r} is not a namespace label of this deployment.")
 
 
 def check_person(actor: Actor) -> None:

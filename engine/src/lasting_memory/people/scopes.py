@@ -60,11 +60,6 @@ class Scope:
         return "user" not in self.parts
 
     @property
-    def has_profile(self) -> bool:
-        """Whether the files are one person's, who may describe themselves there."""
-        return not self.is_shared
-
-    @property
     def per_assistant(self) -> bool:
         """Whether a person has such files with each assistant."""
         return "assistant" in self.parts and not self.is_shared
