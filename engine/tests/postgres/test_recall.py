@@ -50,7 +50,7 @@ async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, p
     many(threads, 160)
     index = await segments.load(store, ALICE)
     assert conversations(index) == 160
-    assert any(part.buckets for part in index.parts)
+    assert any(len(part.table) > 1 for part in index.parts)
     threads.messages = 0
     for number in (0, 59, 75, 99, 159):
         assert await hits(store, threads, f"word{number}") == [f"t{number}"]

@@ -173,10 +173,10 @@ async def test_neighbours_choose_quotes_and_leave_the_order_of_conversations_alo
     documents = [document(conversation(thread)) for thread in threads.kept.values()]
     asked = ranking.question("Which puppies were brown?", ["english"], NOW.date())
     frequencies = ranking.Frequencies(np.ones(len(asked.words)), np.ones(len(asked.words)), len(documents))
-    (dog,) = ranking.score(asked, documents, frequencies)
+    (dog,) = ranking.score(asked, documents, frequencies).values()
     assert dict(dog.turns)[1] > 0  # "How many?", between two that match
     monkeypatch.setattr(ranking, "NEIGHBOURS", ())
-    (alone,) = ranking.score(asked, documents, frequencies)
+    (alone,) = ranking.score(asked, documents, frequencies).values()
     assert dict(alone.turns)[1] == 0
     assert alone.score == pytest.approx(dog.score)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -58,27 +59,19 @@ def _mappings(items: object) -> list[Mapping[str, Any]]:
 
 def _turns(message: Mapping[str, Any]) -> Iterator[Turn]:
     """A message's text, and each of its tool calls as a turn of its own, so that a search finds the step that worked."""
-    speaker = _SPEAKERS.get(_text(message, "type"))
+    texts = {key: value for key, value in message.items() if isinstance(value, str)}
+    speaker, message_id = _SPEAKERS.get(texts.get("type", "")), texts.get("id", "")
     added = message.get("additional_kwargs")
     if speaker is None or (isinstance(added, Mapping) and added.get("lc_source") == "pinned_skill"):
         return
-    message_id, text = _text(message, "id"), message_text(message.get("content"))
-    failed = "failed: " if message.get("status") == "error" and text else ""
-    yield Turn(speaker, failed + text, message_id, _text(message, "name") if speaker != "tool" else "")
+    text = message_text(message.get("content"))
+    failed = "failed: " if texts.get("status") == "error" and text else ""
+    yield Turn(speaker, failed + text, message_id, texts.get("name", "") if speaker != "tool" else "")
     for call in _mappings(message.get("tool_calls")):
-        if name := _text(call, "name"):
-            yield Turn("tool", f"called {name} {_arguments(call.get('args'))[:_CALL_CHARS]}", message_id)
-
-
-def _text(value: Mapping[str, Any], key: str) -> str:
-    return text if isinstance(text := value.get(key), str) else ""
-
-
-def _arguments(given: object) -> str:
-    try:
-        return json.dumps(given or {}, ensure_ascii=False, default=str)
-    except (RecursionError, ValueError):
-        return "(arguments that cannot be shown)"
+        with suppress(RecursionError, ValueError):
+            arguments = json.dumps(call.get("args") or {}, ensure_ascii=False, default=str)[:_CALL_CHARS]
+            if isinstance(name := call.get("name"), str):
+                yield Turn("tool", f"called {name} {arguments}", message_id)
 
 
 def message_text(content: object) -> str:

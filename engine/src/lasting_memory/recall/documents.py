@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -134,15 +134,14 @@ def postings(talk: Document) -> Array:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Some conversations of the index: the postings of one, or a segment with so many buckets, which are read on demand."""
+class Part(NamedTuple):
+    """Some conversations of the index, by the namespace and key of their table. Their postings are in so many buckets."""
 
+    namespace: tuple[str, ...]
     name: str
     table: Array
-    languages: frozenset[str]
-    postings: Array | None = None
-    buckets: int = 0
+    languages: Sequence[str]
+    buckets: int
 
 
 def newest(table: Array) -> Array:
@@ -156,11 +155,3 @@ def newest(table: Array) -> Array:
 def joined(arrays: Sequence[Array], kind: Any) -> Array:
     """Arrays of a kind, one after the other."""
     return np.concatenate([np.zeros(0, kind), *arrays])
-
-
-def merged(table: Array, rows: Array) -> tuple[Array, Array]:
-    """A table and its postings without the older of two rows of a conversation."""
-    kept = newest(table)
-    rows = rows[kept[rows["place"]]]
-    rows["place"] = (np.cumsum(kept) - 1)[rows["place"]]
-    return table[kept], rows

@@ -2,11 +2,11 @@
 
 Five namespaces a person (`namespaces.recall`):
 
-- `documents`: an item for each conversation (`documents.Document`), the buckets of the segments, and the watermark: a time up
-  to which all changed conversations are indexed. Those that changed later are compared one by one.
-- `new`: postings of conversations that are in no segment yet. The writer of number `MERGE_AT` makes them a segment.
-- `segments`: a table of the conversations of each. Postings are spread over buckets by word: a query reads only those of its
-  words. A segment takes in those that are not larger, so that 10,000 conversations are in a dozen at most.
+- `documents`: an item for each conversation (`documents.Document`), the buckets of the parts below, and the watermark: a time
+  up to which all changed conversations are indexed. Those that changed later are compared one by one.
+- `new`: a part of the index for each conversation that is in no segment yet. The writer of number `MERGE_AT` makes them one.
+- `segments`: parts of many conversations. An item is the table of these; their postings are spread over buckets by word, so that
+  a query reads only those of its words. A new segment takes in those that are not larger: there are a dozen at most.
 - `texts`: passages for the store's semantic index, where it has one (`recall/semantic.py`).
 - `waiting`: conversations whose passages are not in that index yet. Embedding takes long, so a search waits seconds for it;
   what is left goes on behind it, in this process, or with the next search or consolidation.
@@ -21,9 +21,8 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -43,7 +42,6 @@ from lasting_memory.recall.documents import (
     document,
     joined,
     key_of,
-    merged,
     newest,
     packed,
     postings,
@@ -84,12 +82,6 @@ class Index:
         """The rows of all parts."""
         return joined([part.table for part in self.parts], TABLE)
 
-    def lacks(self, wanted: Mapping[str, int]) -> list[str]:
-        """Those of the threads that are not indexed in this version."""
-        table = self.table
-        known = dict(table[newest(table)][["key", "version"]].tolist())
-        return [thread_id for thread_id, version in wanted.items() if not version or known.get(key_of(thread_id)) != version]
-
 
 def document_key(key: int) -> str:
     """Of the item of a conversation."""
@@ -101,32 +93,25 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     segments, new = (SearchOp(namespaces.recall(actor, part), limit=_MOST) for part in ("segments", "new"))
     reads: list[Op] = [segments, new, GetOp(namespaces.recall(actor, "documents"), WATERMARK)]
     old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
-    return Index([*map(_part, old_parts), *map(_part, new_parts)], watermark.value.get("version", 0) if watermark else 0)
-
-
-def _part(item: Any) -> Part:
-    (table,), inline = unpacked(item, table=TABLE), "postings" in item.value
-    rows = unpacked(item, postings=POSTINGS)[0] if inline else None
-    return Part(item.key, table, frozenset(item.value["languages"]), rows, item.value["buckets"])
+    parts = [
+        Part(item.namespace, item.key, unpacked(item, table=TABLE)[0], item.value["languages"], item.value["buckets"])
+        for item in [*old_parts, *new_parts]
+    ]
+    return Index(parts, watermark.value.get("version", 0) if watermark else 0)
 
 
 async def read_postings(store: BaseStore, actor: identity.Actor, parts: Sequence[Part], hashes: Collection[int]) -> Array:
     """The postings of these words, and others, by places in the table of all parts. Raises `DamagedError` if a bucket cannot be
-    read, or is gone: its segment was just merged.
+    read, or is gone: its part was just merged.
     """
-    where = namespaces.recall(actor, "documents")
-    keys = [
-        [f"segment/{part.name}/{n}" for n in {hashed % part.buckets for hashed in hashes}] if part.postings is None else []
-        for part in parts
-    ]
-    items = iter(await store.abatch([GetOp(where, key) for some in keys for key in some]))
-    rows, start = list[Array](), 0
-    for part, some in zip(parts, keys, strict=True):
-        read = [part.postings] if part.postings is not None else [unpacked(next(items), postings=POSTINGS)[0] for _ in some]
-        for some_rows in map(np.copy, read):
-            some_rows["place"] += start
-            rows.append(some_rows)
+    documents, wanted, start = namespaces.recall(actor, "documents"), list[tuple[str, int]](), 0
+    for part in parts:
+        wanted += [(f"{part.name}/{n}", start) for n in {hashed % part.buckets for hashed in hashes}]
         start += len(part.table)
+    items = await store.abatch([GetOp(documents, key) for key, _ in wanted])
+    rows = [unpacked(item, postings=POSTINGS)[0].copy() for item in items]
+    for some, (_, start) in zip(rows, wanted, strict=True):
+        some["place"] += start
     return joined(rows, POSTINGS)
 
 
@@ -136,34 +121,41 @@ async def index_conversations(
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
     documents, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
     for text in await asyncio.to_thread(lambda: list(map(document, talks))):
-        key, version = text.row[0]["key"], text.row[0]["version"]
-        put_new = _new_part(actor, text.row, await asyncio.to_thread(postings, text), [text.language])
-        ops += [PutOp(documents, document_key(key), text.stored(), index=False), put_new]
+        key, version, *_ = text.row[0].tolist()
+        ops.append(PutOp(documents, document_key(key), text.stored(), index=False))
+        part = Part(namespaces.recall(actor, "new"), f"{key:016x}@{version}", text.row, [text.language], 1)
+        ops += _part_ops(actor, part, postings(text))
         if embedded:
             # Of another version it is another item: it may be put while this one is worked off.
-            waits = {"thread_id": text.thread_id, "version": int(version)}
-            ops.append(PutOp(namespaces.recall(actor, "waiting"), put_new.key, waits, index=False))
+            waits = {"thread_id": text.thread_id, "version": version}
+            ops.append(PutOp(namespaces.recall(actor, "waiting"), part.name, waits, index=False))
     await _write(store, actor, ops, began)
     await _merge(store, actor, began)
 
 
-async def drop(store: BaseStore, actor: identity.Actor, thread_ids: Iterable[str], began: journal.Began | None = None) -> None:
+async def drop(
+    store: BaseStore, actor: identity.Actor, thread_ids: Collection[str], began: journal.Began | None = None
+) -> None:
     """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
-    documents, ops = namespaces.recall(actor, "documents"), list[PutOp]()
     for key in map(key_of, thread_ids):
         # A row without words, newer than all before, marks a conversation as gone.
         row = np.array([(key, time.time_ns() // 1_000, 0, 0)], TABLE)
-        ops += [PutOp(documents, document_key(key), None), _new_part(actor, row, np.zeros(0, POSTINGS), [])]
-        ops += await semantic.text_ops(store, actor, key, None)
-    if ops:
-        await _write(store, actor, ops, began)
+        gone = _part_ops(actor, Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1), np.zeros(0, POSTINGS))
+        ops = [*gone, PutOp(namespaces.recall(actor, "documents"), document_key(key), None)]
+        await _write(store, actor, [*ops, *await semantic.text_ops(store, actor, key, None)], began)
+    if thread_ids:
         await _merge(store, actor, began)
 
 
-def _new_part(actor: identity.Actor, row: Array, rows: Array, languages: Sequence[str]) -> PutOp:
-    """The operation that puts the postings of one conversation."""
-    value = packed({"table": row, "postings": rows}, languages=languages, buckets=0)
-    return PutOp(namespaces.recall(actor, "new"), f"{row['key'][0]:016x}@{row['version'][0]}", value, index=False)
+def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
+    """The operations that put a part of the index with these postings. It counts once its table exists."""
+    bucket = rows["term"] % part.buckets
+    order = np.lexsort((rows["place"], rows["term"], bucket))
+    buckets = np.split(rows[order], np.cumsum(np.bincount(bucket, minlength=part.buckets))[:-1])
+    documents = namespaces.recall(actor, "documents")
+    ops = [PutOp(documents, f"{part.name}/{n}", packed({"postings": some}), index=False) for n, some in enumerate(buckets)]
+    table = packed({"table": part.table}, languages=[*part.languages], buckets=part.buckets)
+    return [*ops, PutOp(part.namespace, part.name, table, index=False)]
 
 
 async def _write(store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], began: journal.Began | None) -> bool:
@@ -177,37 +169,28 @@ async def _write(store: BaseStore, actor: identity.Actor, ops: Sequence[PutOp], 
 
 async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began | None) -> None:
     """Put many new parts, and the segments that are not larger than all before, as one segment; then delete them."""
-    documents, segments, new = (namespaces.recall(actor, name) for name in ("documents", "segments", "new"))
-    if len(await store.asearch(new, limit=MERGE_AT)) < MERGE_AT:
+    if len(await store.asearch(namespaces.recall(actor, "new"), limit=MERGE_AT)) < MERGE_AT:
         return
     try:
-        parts, size = list[Part](), 0
-        for part in sorted((await load(store, actor)).parts, key=lambda part: (part.buckets > 0, len(part.table), part.name)):
-            if not part.buckets or len(part.table) <= size:
-                parts, size = [*parts, part], size + len(part.table)
-        rows = await read_postings(store, actor, parts, range(max(part.buckets for part in parts) or 1))
+        parts = list[Part]()
+        for part in sorted((await load(store, actor)).parts, key=lambda part: (len(part.table), part.name)):
+            if len(part.table) <= max(1, sum(len(each.table) for each in parts)):
+                parts.append(part)
+        rows = await read_postings(store, actor, parts, range(max(part.buckets for part in parts)))
     except DamagedError:
         return  # another process is merging them; what cannot be read, the search that needs it notices
-    value, buckets = await asyncio.to_thread(_segment, parts, rows)
+    table = joined([part.table for part in parts], TABLE)
+    # Of a conversation that is there twice the newer row stays.
+    kept = newest(table)
+    rows = rows[kept[rows["place"]]]
+    rows["place"] = (np.cumsum(kept) - 1)[rows["place"]]
     name = blake2b(" ".join(part.name for part in parts).encode(), digest_size=16).hexdigest()
-    ops = [PutOp(documents, f"segment/{name}/{n}", bucket, index=False) for n, bucket in enumerate(buckets)]
-    # A segment counts once its table exists.
-    await _write(store, actor, [*ops, PutOp(segments, name, value, index=False)], began)
-    gone = [(segments if part.buckets else new, part.name) for part in parts]
-    gone += [(documents, f"segment/{part.name}/{n}") for part in parts for n in range(part.buckets)]
+    languages = {language for part in parts for language in part.languages}
+    segment = Part(namespaces.recall(actor, "segments"), name, table[kept], sorted(languages), 1 + len(rows) // _BUCKET_ROWS)
+    await _write(store, actor, await asyncio.to_thread(_part_ops, actor, segment, rows), began)
+    gone = [(part.namespace, part.name) for part in parts]
+    gone += [(namespaces.recall(actor, "documents"), f"{part.name}/{n}") for part in parts for n in range(part.buckets)]
     await _write(store, actor, [PutOp(*key, None) for key in gone], began)
-
-
-def _segment(parts: Sequence[Part], rows: Array) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The value of a segment of these parts with these postings, and those of its buckets."""
-    table, rows = merged(joined([part.table for part in parts], TABLE), rows)
-    buckets = 1 + len(rows) // _BUCKET_ROWS
-    bucket = rows["term"] % buckets
-    rows = rows[np.lexsort((rows["place"], rows["term"], bucket))]
-    ends = np.cumsum(np.bincount(bucket, minlength=buckets))
-    values = [packed({"postings": some}) for some in np.split(rows, ends[:-1])]
-    languages = frozenset[str]().union(*(part.languages for part in parts))
-    return packed({"table": table}, languages=sorted(languages), buckets=buckets), values
 
 
 # Who embeds for whom, by event loop and person.
@@ -233,7 +216,8 @@ async def catch_up(
     index = await _opened(store, actor, began)
     listed = await _changed(threads, actor, agents, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
     others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
-    stale = index.lacks(others)
+    known = dict(index.table[newest(index.table)][["key", "version"]].tolist())
+    stale = [thread_id for thread_id, version in others.items() if not version or known.get(key_of(thread_id)) != version]
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
         talks = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE])
@@ -244,8 +228,8 @@ async def catch_up(
     # A search by a person who has said little since the last one writes nothing.
     if not index.outstanding and (taken or len(listed) > _FIRST_PAGE):
         # A thread may have changed when the clock was ahead: what changes after it then would be below the watermark.
-        newest = min(max(others.values(), default=0), time.time_ns() // 1_000)
-        value = {"version": max(index.watermark, min(newest, listed.get(current, newest)))}
+        last = min(max(others.values(), default=0), time.time_ns() // 1_000)
+        value = {"version": max(index.watermark, min(last, listed.get(current, last)))}
         await _write(store, actor, [PutOp(namespaces.recall(actor, "documents"), WATERMARK, value, index=False)], began)
     waiting = namespaces.recall(actor, "waiting")
     if index.meaning and await store.asearch(waiting, limit=1):
@@ -274,20 +258,15 @@ async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began 
         index = Index()
         await _write(store, actor, [PutOp(*key, {"model": model}, index=False)], began)
     elif item.value["model"] != model:
-        _warn_of_change(item.value["model"], model)
+        logger.warning(
+            "The store has vectors of %s, and store.index says %s: past conversations are found by their words alone. "
+            "`python -m seeds embeddings --url <server>` has all of them embedded anew.",
+            item.value["model"],
+            model,
+        )
         return index
     index.meaning = True
     return index
-
-
-@cache
-def _warn_of_change(before: str, now: str) -> None:
-    logger.warning(
-        "The store has vectors of %s, and store.index says %s: past conversations are found by their words alone. "
-        "`python -m seeds embeddings --url <server>` has all of them embedded anew.",
-        before,
-        now,
-    )
 
 
 async def _embed_waiting(

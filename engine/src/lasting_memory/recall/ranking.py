@@ -7,9 +7,9 @@ What each part gains is in docs/recall.md, by `python -m benchmarks.recall --abl
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ SPEAKER_BONUS = 0.7
 ALTERNATIVE_WEIGHT = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """A query for the index: the hashes of each word's stems (the first `own` words are the query's own), and its times."""
 
     words: list[list[int]]
@@ -73,8 +72,7 @@ def question(
     return Question([list(map(hash_of, word)) for word in words], len(own), [*([period] if period else []), *times][:4])
 
 
-@dataclass(frozen=True, slots=True)
-class Frequencies:
+class Frequencies(NamedTuple):
     """The number of conversations and of passages with each word of a question, among `total` conversations."""
 
     conversations: Array
@@ -82,14 +80,11 @@ class Frequencies:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A conversation's score, its turns that have one, best first, and whether words found it."""
+class Scored(NamedTuple):
+    """A conversation's score, and its turns that have one, best first."""
 
-    document: Document
     score: float
     turns: tuple[tuple[int, float], ...]
-    by_words: bool = True
 
 
 def inverse_frequency(texts: Array, total: float) -> Array:
@@ -112,11 +107,11 @@ def counted(words: Sequence[Sequence[int]], terms: Array, places: Array, count: 
     return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
 
 
-def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> list[Scored]:
-    """The candidates that share a word or a time with the question, best first. Blocks for milliseconds."""
+def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> dict[int, Scored]:
+    """The candidates that share a word or a time with the question, by number. Blocks for milliseconds."""
     talks = [talk for talk in talks if len(talk.passages)]
     if not talks:
-        return []
+        return {}
     corpus = _Corpus(talks)
     # The mean of a word's rarity among conversations and among passages: a word of one conversation can be common there.
     every = frequencies.total * len(corpus.lengths) / len(talks)
@@ -133,7 +128,7 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
         bonus = 1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop())
         passages, windows = passages * bonus, windows * bonus
     fits, unit = asked.fit(np.concatenate([talk.row for talk in talks])), float(own.mean()) if asked.own else 1.0
-    results = []
+    scored = dict[int, Scored]()
     for number, talk in enumerate(talks):
         part = slice(corpus.starts[number], corpus.starts[number + 1])
         if matching[number] or fits[number]:
@@ -142,8 +137,8 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
             order = order[np.sort(np.unique(talk.passages["turn"][order], return_index=True)[1])]
             turns = tuple(zip(talk.passages["turn"][order].tolist(), windows[part][order].tolist(), strict=True))
             total = passages[part].max() + WHOLE_WEIGHT * wholes[number] + TIME_WEIGHT * fits[number] * unit
-            results.append(Scored(talk, float(total), turns))
-    return sorted(results, key=lambda scored: -scored.score)
+            scored[int(talk.row["key"][0])] = Scored(float(total), turns)
+    return scored
 
 
 class _Corpus:

@@ -7,7 +7,7 @@ a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and 
 import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import islice
 from operator import itemgetter
@@ -21,7 +21,7 @@ from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import lexical, ranking, semantic
 from lasting_memory.recall.conversations import Conversation, Threads
-from lasting_memory.recall.documents import DamagedError, Document, key_of, newest, read_document
+from lasting_memory.recall.documents import DamagedError, key_of, newest, read_document
 from lasting_memory.recall.index import catch_up, document_key, drop, forget, read_conversations, read_postings
 from lasting_memory.recall.lexical import Array
 
@@ -31,7 +31,7 @@ DEFAULT_LIMIT = 12
 # Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
 # Attempts of a search whose index is merged or damaged.
-_TRIES = 3
+_TRIES = 4
 # Unindexed conversations that one search reads and indexes at most, newest first.
 MAX_CATCH_UP = 100
 # Seconds for which one search waits for the embeddings of what it indexed.
@@ -108,16 +108,25 @@ async def search(
             documents = [read_document(item) for item in items]
             break
         except DamagedError:  # a segment was merged meanwhile; if not, an item cannot be read
-            if tries:
-                await forget(store, actor)
             if tries == _TRIES - 1:
                 raise
-    ranked = (await asyncio.to_thread(_ranked, asked, frequencies, near, documents))[:limit]
-    wanted = [item.document.thread_id for item in ranked]
+            if tries == _TRIES - 2:
+                await forget(store, actor)
+    scored = await asyncio.to_thread(ranking.score, asked, documents, frequencies)
+    # What only meaning finds must be clearly near.
+    dense = {key: hit.similarity for key, hit in near.items() if key in scored or hit.clear}
+    scores = fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT)
+    ids = {key_of(text.thread_id): text.thread_id for text in documents}
+    ranked = sorted(scores, key=lambda key: -scores[key])[:limit]
     # They are shown with their present text. Those that are gone leave the index.
-    there = {talk.thread_id: talk for talk in await read_conversations(threads, actor, agents, wanted)} if wanted else {}
-    await drop(store, actor, {*wanted} - there.keys(), began)
-    matches = [Match(talk, item.turns, item.by_words) for item in ranked if (talk := there.get(item.document.thread_id))]
+    talks = await read_conversations(threads, actor, agents, [ids[key] for key in ranked]) if ranked else []
+    there = {key_of(talk.thread_id): talk for talk in talks}
+    await drop(store, actor, [ids[key] for key in ranked if key not in there], began)
+    matches = [
+        Match(there[key], scored[key].turns if key in scored else ((near[key].turn, 1.0),), key in scored)
+        for key in ranked
+        if key in there
+    ]
     return Results(matches, frequencies.total, index.outstanding)
 
 
@@ -133,19 +142,6 @@ def _matching(table: Array, rows: Array, asked: ranking.Question, leave_out: int
     # The newest win ties.
     best = np.lexsort((table["version"], scores))[::-1][:CANDIDATES]
     return [int(table["key"][place]) for place in best if scores[place] > 0], frequencies
-
-
-def _ranked(
-    asked: ranking.Question, frequencies: ranking.Frequencies, near: Mapping[int, semantic.Near], documents: Sequence[Document]
-) -> list[ranking.Scored]:
-    """Candidates ranked by words, and by meaning where there is an index of it. What only that finds must be clearly near."""
-    scored = {key_of(item.document.thread_id): item for item in ranking.score(asked, documents, frequencies)}
-    by_key = {key_of(document.thread_id): document for document in documents}
-    dense = {key: hit.similarity for key, hit in near.items() if key in scored or hit.clear}
-    for key, score in fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT).items():
-        item = scored.get(key) or ranking.Scored(by_key[key], 0.0, ((near[key].turn, 1.0),), by_words=False)
-        scored[key] = replace(item, score=score)
-    return sorted(scored.values(), key=lambda item: -item.score)
 
 
 def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], weight: float) -> dict[int, float]:
