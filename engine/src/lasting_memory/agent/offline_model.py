@@ -1,8 +1,7 @@
 """The built-in chat model that answers while AGENT_MODEL is unset: no key, no network, no intelligence.
 
 What it understands and says is data, in `offline.yaml`. Its answers come from what it is shown (prompt, tool results), and it
-drives the real tools. What to say once a tool has answered goes with the call, in the message's `additional_kwargs`, so that a
-run that waited for an approval still knows it.
+drives the real tools. What it says once a tool has answered follows from the call and the result.
 """
 
 import json
@@ -66,16 +65,12 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     own = [message for message in messages if isinstance(message, AIMessage)]
     turn = Turn(prompt, tools, str(messages[asked].text))
     if results:
-        calls = {call["id"]: call for call in own[-1].tool_calls}
-        then = own[-1].additional_kwargs.get("then", [])
-        texts = [turn.told(text, calls.get(call), results.get(call, "")) for text, call in then]
-        return AIMessage("\n\n".join(dict.fromkeys(texts)))
-    turn.read()
-    # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
-    if not (turn.known or own):
-        turn.say("stand_in")
-    said = "" if turn.calls else "\n\n".join(dict.fromkeys(text for text, _ in turn.then))
-    return AIMessage(said, tool_calls=turn.calls, additional_kwargs={"then": turn.then})
+        turn.said = [turn.told(call, results.get(str(call["id"]), "")) for call in own[-1].tool_calls]
+    else:
+        turn.read()
+        # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
+        turn.said += [] if turn.known or own else [turn.text("stand_in")]
+    return AIMessage("\n\n".join(dict.fromkeys(turn.said)), tool_calls=turn.calls)
 
 
 class Known(NamedTuple):
@@ -94,76 +89,72 @@ class Turn:
         self.tools, self.asked, self.lang = tools, asked, "de" if _GERMAN.search(asked[:MAX_CHARS]) else "en"
         self.blocks = dict(re.findall(r"<(memory|policies|skills|temporary)>(.*?)</\1>", prompt, re.DOTALL))
         self.known = [*_known(self.blocks.get("memory", ""))]
-        self.calls, self.then = list[Any](), list[tuple[str, str]]()
+        self.calls, self.said = list[Any](), list[str]()
 
-    def text(self, name: str, **slots: str) -> str:
-        return str(_DATA["answers"][name][self.lang]).format_map(slots)
-
-    def say(self, name: str, said: str = "", tool: str = "", **args: Any) -> None:
-        """Say this, or have the tool called, and say it once that has succeeded."""
-        call = _call(tool, args)
-        self.calls += [call] if tool else []
-        self.then.append((self.text(name, said=said, most=f"{MAX_CHARS:,}"), call["id"] if tool else ""))
+    def text(self, name: str, said: str = "", **slots: str) -> str:
+        return str(_DATA["answers"][name][self.lang]).format(said=said, **slots)
 
     def read(self) -> None:
-        """Take the message sentence by sentence."""
+        """Take the message sentence by sentence: what is said to it, and the calls that it takes."""
+        acts = hear(self.asked)
         if "temporary" in self.blocks and "memory" not in self.blocks:
-            self.say("temporary")
-            return
-        for do, what in hear(self.asked):
-            match do:
-                case "remember" | "name":
-                    self.save(do, what)
-                case "forget":
-                    self.forget(what)
-                case "recall":
-                    self.say("no_recall", what, "search_past_conversations", query=what)
-                case "about":
-                    self.say("about", tool="search_memories", query=what)
-                case "known" | "policies" | "skills":
-                    found = re.findall(_SHOWN[do], self.blocks.get(do, "")) if do in _SHOWN else _listed(self.known)
-                    self.say(do if found else f"no_{do}", "\n".join(found))
-                case "ask":
-                    words = content(what)
-                    found = _listed(one for one in self.known if words and 2 * len(words & content(one.text)) >= len(words))
-                    self.say("ask" if found else "unknown", "\n".join(found))
-                case _:
-                    self.say(do)
-        if not self.then:
-            self.say("too_long" if len(self.asked) > MAX_CHARS else "not_understood")
+            acts = [("temporary", "")]
+        answers = [self.act(do, what) for do, what in acts]
+        self.said = [answer for answer in answers if isinstance(answer, str)]
+        self.calls = [answer for answer in answers if not isinstance(answer, str)]
+        if not acts:
+            self.said.append(self.text("too_long" if len(self.asked) > MAX_CHARS else "not_understood", most=f"{MAX_CHARS:,}"))
 
-    def save(self, do: str, what: str) -> None:
-        """Have the profile's name written, or a line."""
+    def act(self, do: str, what: str) -> str | dict[str, Any]:
+        """The answer to a sentence, or the call that it takes."""
+        match do:
+            case "remember" | "name":
+                return self.remember(do, what)
+            case "forget":
+                return self.forget(what)
+            case "recall" | "about":
+                return _call({"recall": "search_past_conversations", "about": "search_memories"}[do], query=what)
+            case "known" | "policies" | "skills":
+                found = re.findall(_SHOWN[do], self.blocks.get(do, "")) if do in _SHOWN else _listed(self.known)
+                return self.text(do if found else f"no_{do}", "\n".join(found))
+            case "ask":
+                words = content(what)
+                found = _listed(one for one in self.known if words and 2 * len(words & content(one.text)) >= len(words))
+                return self.text("ask" if found else "unknown", "\n".join(found))
+        return self.text(do)
+
+    def remember(self, do: str, what: str) -> str | dict[str, Any]:
         if do == "name" and "save_profile" in self.tools:
             name = next(match["name"] for pattern in _HEAR["name"] if (match := pattern.fullmatch(what)))
-            self.say("name", name, "save_profile", profile={"name": name})
-        elif "append_memory" not in self.tools:
-            self.say("read_only")
-        elif plain(what) in [plain(one.text) for one in self.known]:
-            self.say("already", what)
-        else:
-            self.say("remembered", what, "append_memory", path=FILE, text=f"- {what}")
+            return _call("save_profile", profile={"name": name})
+        if "append_memory" not in self.tools:
+            return self.text("read_only")
+        known = plain(what) in [plain(one.text) for one in self.known]
+        return self.text("already", what) if known else _call("append_memory", path=FILE, text=f"- {what}")
 
-    def forget(self, what: str) -> None:
+    def forget(self, what: str) -> str | dict[str, Any]:
         """Take out the one line, or the one field, that is meant."""
         meant = [one for one in self.known if content(what) and _has(one.text, what)]
         if len(meant) == 1:
-            text, path, old, without = meant[0]
-            self.say("forgotten", text, "edit_file", file_path=path, old_string=old, new_string=without)
-        else:
-            self.say("several" if meant else "not_known", "\n".join(_listed(meant)) or what)
+            return _call("edit_file", file_path=meant[0].path, old_string=meant[0].old, new_string=meant[0].without)
+        return self.text("several" if meant else "not_known", "\n".join(_listed(meant)) or what)
 
-    def told(self, text: str, call: Any, result: str) -> str:
+    def told(self, call: Any, result: str) -> str:
         """What to say once the tool has answered. Nothing is said to be written that was refused."""
         match call:
             case {"name": "search_past_conversations", "args": {"query": what}}:
-                return self.talked(what, result) or text
+                return self.talked(what, result) or self.text("no_recall", what)
             case {"name": "search_memories"}:
-                return f"{text}\n\n{result}"
-            case {"name": _} if not result.startswith(("Added to", "Saved", "Successfully")):
+                return f"{self.text('about')}\n\n{result}"
+            case _ if not result.startswith(("Added to", "Saved", "Successfully")):
                 why = "paused" if PAUSED in result else "waits" if WAITS in result else "refused"
-                return self.text(why, said=result.removeprefix("Error: ")[:300] or "...")
-        return text
+                return self.text(why, result.removeprefix("Error: ")[:300] or "...")
+            case {"args": {"profile": {"name": name}}}:
+                return self.text("name", name)
+            case {"args": {"text": text}}:
+                return self.text("remembered", text.removeprefix("- "))
+            case _:
+                return self.text("forgotten", call["args"]["old_string"].strip("\n- "))
 
     def talked(self, what: str, result: str) -> str:
         """What the person said about it in the conversations found, but questions."""
@@ -172,7 +163,7 @@ class Turn:
             date = began or date
             if content(what) & content(said):
                 found.setdefault(said.rstrip("."), date)
-        return "\n\n".join(self.text("recall", date=found[said], said=said) for said in [*found][:5])
+        return "\n\n".join(self.text("recall", said, date=found[said]) for said in [*found][:5])
 
 
 def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
@@ -186,15 +177,15 @@ def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
     new = {" ".join(plain(line)): f"- {line}" for line in lines if plain(line) not in known}
     calls = list[Any]()
     if not results:
-        calls = [_call("search_recent_conversations", {})]
+        calls = [_call("search_recent_conversations")]
     elif len(results) == 1 and text.startswith("## /memories/"):
-        calls = [_call("edit_file", edit) for edit in _without_doubles(text)]
+        calls = [_call("edit_file", **edit) for edit in _without_doubles(text)]
     elif len(results) == 1 and new:
-        calls = [_call("append_memory", {"path": FILE, "text": "\n".join(new.values())})]
+        calls = [_call("append_memory", path=FILE, text="\n".join(new.values()))]
     return AIMessage("" if calls else "Done.", tool_calls=calls)
 
 
-def _call(tool: str, args: dict[str, Any]) -> dict[str, Any]:
+def _call(tool: str, **args: Any) -> dict[str, Any]:
     return {"name": tool, "args": args, "id": f"offline-{uuid4()}", "type": "tool_call"}
 
 
