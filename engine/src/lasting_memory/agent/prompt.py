@@ -7,10 +7,9 @@ replaces the built-in one by its name, ignores thread state, and reads the store
 import asyncio
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
@@ -60,13 +59,19 @@ def _escaped(bracket: re.Match[str]) -> str:
 Loaded = TypeVar("Loaded")
 
 
-def once_a_run(load: Callable[[], Coroutine[Any, Any, Loaded]]) -> Callable[[], Awaitable[Loaded]]:
+def once_a_run(load: Callable[[], Awaitable[Loaded]]) -> Callable[[], Awaitable[Loaded]]:
     """One load for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call."""
-    of_run = lru_cache(_RUNS_KEPT)(lambda _: asyncio.ensure_future(load()))
+    kept = dict[str, Loaded]()
 
-    def loaded() -> Awaitable[Loaded]:
+    async def loaded() -> Loaded:
         run_id = identity.current_run_id()
-        return asyncio.shield(of_run(run_id)) if run_id else load()
+        if run_id is None:
+            return await load()
+        if run_id not in kept:
+            kept[run_id] = await load()
+            if len(kept) > _RUNS_KEPT:
+                del kept[next(iter(kept))]
+        return kept[run_id]
 
     return loaded
 
