@@ -5,8 +5,8 @@ Five namespaces a person (`namespaces.recall`):
 - `documents`: an item for each conversation (`documents.Document`), the buckets of the parts below, and the watermark: a time
   up to which all changed conversations are indexed. Those that changed later are compared one by one.
 - `new`: a part of the index for each conversation that is in no segment yet. The writer of number `MERGE_AT` makes them one.
-- `segments`: parts of many conversations. An item is the table of these; their postings are spread over buckets by word, so that
-  a query reads only those of its words. A new segment takes in those that are not larger: there are a dozen at most.
+- `segments`: parts of many conversations. An item is the table of these; their postings are spread over buckets by word, so
+  that a query reads only those of its words. A new segment takes in those that are not larger: there are a dozen at most.
 - `texts`: passages for the store's semantic index, where it has one (`recall/semantic.py`).
 - `waiting`: conversations whose passages are not in that index yet. Embedding takes long, so a search waits seconds for it;
   what is left goes on behind it, in this process, or with the next search or consolidation.
