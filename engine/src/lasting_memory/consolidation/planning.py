@@ -1,7 +1,7 @@
 """When consolidation runs: some time after a person's last turn, when they ask for it, and in a sweep of all who are due.
 
-The platform's queue keeps the runs. All runs of an owner are on one thread, which the platform runs one at a time. It is found
-by metadata that only this server sets. "rollback" takes back the run that was planned before: it has written nothing.
+The platform's queue keeps the runs. Those of an owner are on one thread, which the platform runs one at a time. It is found by
+metadata that only this server sets. "rollback" takes back the run that was planned before: it has written nothing.
 """
 
 import asyncio
@@ -19,7 +19,6 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, PutOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.schema import Run
 
 from lasting_memory import journal
 from lasting_memory.consolidation.due import EARLIEST, Owner, changed_in, changed_since, owner_of, time_of
@@ -35,7 +34,7 @@ logger = logging.getLogger(__name__)
 # Why a run was planned: a turn ended, a sweep found something (or a run that there is more), its person asked, memory is to be
 # tidied, or its person brought a text, which is the run's input.
 Trigger = Literal["idle", "sweep", "asked", "tidy", "bring"]
-# More runs than wait on one thread.
+# The newest runs of a thread, among which are those that wait or are at work.
 _LISTED = 20
 # Planning waits until the turn's checkpoint and answer are out.
 _DELAY_SECONDS = 0.2
@@ -73,11 +72,10 @@ async def start(
             metadata={**asdict(owner.actor), "consolidates": consolidates},
             limit=1, sort_by="created_at", sort_order="asc", select=["thread_id"],
         )  # fmt: skip
-        thread_id, waiting, running = str(uuid4()), list[Run](), list[Run]()  # its first run creates the thread
-        if known:
-            thread_id = str(known[0]["thread_id"])
-            waiting, running = [await client.runs.list(thread_id, limit=_LISTED, status=of) for of in ("pending", "running")]
-        planned = {(run["metadata"] or {}).get("trigger") for run in waiting}
+        thread_id = str(known[0]["thread_id"]) if known else str(uuid4())  # its first run creates the thread
+        runs = await client.runs.list(thread_id, limit=_LISTED) if known else []
+        planned = {(run["metadata"] or {}).get("trigger") for run in runs if run["status"] == "pending"}
+        running = any(run["status"] == "running" for run in runs)
         will_do = trigger in {"sweep", "tidy"} or (trigger == "idle" and running)
         if "asked" in planned or (will_do and planned):
             return False
