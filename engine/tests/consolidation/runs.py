@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from deepagents.backends.protocol import FileData
-from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
@@ -34,9 +33,6 @@ AGAIN = "What you wrote was taken back"
 READ = ToolCall("search_recent_conversations", {})
 READY = [Text("done")]
 Talk = tuple[str, tuple[str, ...]]  # a thread's id, and what the person said in it
-# A turn after which a batch has no room for another such.
-A_BATCH = "x" * 40_000
-EMPTIED = [ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})]
 
 
 def run_at(at: str) -> str:
@@ -96,10 +92,6 @@ async def text(store: BaseStore, key: str = "/topics/food.md") -> str:
 async def consolidated(store: BaseStore) -> set[str]:
     """Ids of Alice's threads of which something was consolidated."""
     return {item.key for item in await store.asearch(namespaces.positions(ALICE), limit=100) if item.value["seen"]}
-
-
-async def remembered(store: BaseStore, content: str, key: str = "/topics/food.md") -> None:
-    await store.aput(FILES, key, {**create_file_data(content)})
 
 
 async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", encoding: str = "utf-8") -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from lasting_memory.consolidation.guard import objections
+from lasting_memory.files.proposals import Changed
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases, messages
@@ -46,8 +48,13 @@ def everything(case: Case) -> dict[str, str]:
 
 @each_case
 def test_a_good_answer_meets_every_expectation(case: Case) -> None:
+    """The guard lets it stand, where each line that goes is given to `forget_lines`."""
     threads = threads_of(case)
-    assert case.problems(case.answer(threads), threads) == []
+    after = case.answer(threads)
+    assert case.problems(after, threads) == []
+    paths = {*case.memory, *after}
+    changed = [Changed(path.removeprefix("/memories"), case.memory.get(path, ""), after.get(path, "")) for path in paths]
+    assert objections(changed, {change.path: change.before.splitlines() for change in changed}) is None
 
 
 @each_case

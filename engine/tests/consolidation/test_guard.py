@@ -13,7 +13,6 @@ from lasting_memory.consolidation.guard import objections
 from lasting_memory.files.proposals import Changed, changes
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.evals.cases import Case, Thread, load_cases
 from lasting_memory.validation import MAX_FILE_BYTES
 
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
@@ -178,18 +177,6 @@ def test_a_profile_is_judged_by_its_fields_however_it_is_laid_out() -> None:
     given = ['  "role": "support engineer",', '  "timezone": "Africa/Cairo",', '  "units": "metric"']
     assert judged(laid_out, '{"name": "Omar"}', *given, key="/profile.json") is None
     assert judged(one_line, "", one_line, key="/profile.json") is None
-
-
-THREADS = [Thread("0199c2f0-1111-4111-8111-111111111111", "2026-03-02")] * 9
-
-
-@pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.name)
-def test_a_good_answer_of_the_quality_set_may_stand(case: Case) -> None:
-    """Where the model does as its prompt says: each line that it removes or replaces is given to `forget_lines`."""
-    after = case.answer(THREADS)
-    paths = sorted({*case.memory, *after})
-    changed = [Changed(path.removeprefix("/memories"), case.memory.get(path, ""), after.get(path, "")) for path in paths]
-    assert objections(changed, {change.path: change.before.splitlines() for change in changed}) is None
 
 
 def hostile() -> Iterator[tuple[str, str]]:

@@ -57,7 +57,7 @@ async def test_each_file_is_decided_once_and_what_was_written_meanwhile_stays(st
         await decided(store, 1, accept=True)
 
 
-@pytest.mark.parametrize("decisions", [{1: True, 2: True}, {1: False, 2: True}, {2: True, 1: True}, {2: True, 1: False}])
+@pytest.mark.parametrize("decisions", [{1: False, 2: True}, {2: True, 1: True}, {2: True, 1: False}])
 async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
     store: BaseStore, decisions: dict[int, bool]
 ) -> None:
@@ -188,8 +188,6 @@ async def test_with_review_nothing_changes_before_the_person_accepts_it(
     assert await status(operator.http.post(path, params=named, json={"accept": True})) == 403
     assert await status(bob.http.post(path, params=named, json={"accept": True})) == 403
     assert await status(bob.http.post(path, json={"accept": True})) == 404
-    for body in ({}, {"accept": 1}, {"accept": True, "files": []}, {"accept": True, "files": [1]}, {"accept": True, "x": 1}):
-        assert await status(client.http.post(path, json=body)) == 422, body
     assert await status(client.http.post(path, json={"accept": True, "files": ["/memories/other.md"]})) == 404
 
     await control(client, paused=True)

@@ -25,23 +25,7 @@ from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
-from tests.consolidation.runs import (
-    A_BATCH,
-    AGAIN,
-    ALICE,
-    EMPTIED,
-    FILES,
-    READY,
-    TASK,
-    Runs,
-    append,
-    consolidated,
-    decided,
-    remembered,
-    saved,
-    talk,
-    text,
-)  # fmt: skip
+from tests.consolidation.runs import AGAIN, ALICE, FILES, READY, TASK, Runs, append, consolidated, decided, saved, talk, text
 
 
 def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READY) -> Callable[[object], Any]:
@@ -58,8 +42,8 @@ def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READ
 async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    await remembered(store, "She likes fennel.\n")
-    await remembered(store, "He drives a tractor.\n", "/topics/machines.md")
+    await saved(store, "She likes fennel.\n")
+    await saved(store, "He drives a tractor.\n", "/topics/machines.md")
     model.script(TASK, [append("- dill (2026-01-01, t)")], READY)
     await run("r1", [talk("t", "I like fennel", "and dill")])
     (shown,) = tool_results(model.requests[0])
@@ -104,7 +88,7 @@ async def test_somebody_who_was_forgotten_once_is_consolidated_like_anybody(
 async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    await remembered(store, "likes fennel\nhates dill\n")
+    await saved(store, "likes fennel\nhates dill\n")
     emptied = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "nothing\n"})
     given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["hates dill"], "reason": "contradicted"})
     kept = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "likes fennel\nlikes dill since May\n"})
@@ -193,7 +177,7 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(
 
 async def test_a_backlog_is_a_run_for_each_batch(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
     model.script(TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)])
-    due = [talk(f"t{number}", A_BATCH) for number in range(3)]
+    due = [talk(f"t{number}", "x" * 40_000) for number in range(3)]  # a batch has no room for two such
     for number in range(3):
         await run(f"r{number}", due if number == 0 else [])
         planned = [made for made in run.platform.runs.all("pending") if made["context"]["user_id"] == "alice"]
@@ -207,12 +191,14 @@ async def test_a_backlog_is_a_run_for_each_batch(run: Runs, store: BaseStore, mo
 async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(
     run: Runs, store: BaseStore, model: ScriptedAnthropic
 ) -> None:
-    await remembered(store, "likes fennel\nhates dill\n")
+    await saved(store, "likes fennel\nhates dill\n")
+
+    emptied = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})
 
     def say(body: dict[str, Any]) -> Any:
         if len(body["messages"]) > 3:
             return READY
-        return EMPTIED if "user: bad" in tool_results(body)[0] else [append("- good", "/memories/topics/other.md")]
+        return [emptied] if "user: bad" in tool_results(body)[0] else [append("- good", "/memories/topics/other.md")]
 
     model.script(TASK, *[say] * 30)
     await run("r1", [talk("a", "bad"), talk("b", "good"), talk("c", "good")])
