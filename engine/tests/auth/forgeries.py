@@ -124,7 +124,7 @@ REFUSED = {("everything in context", route) for route in ASKING if "/commands" n
 
 async def smuggled(victim: World, me: World, echo: Echo, attempt: str, route: str) -> list[str]:
     """What goes wrong when `me`, who owns nothing of the victim's, tries this there."""
-    await me.furnish()
+    await me.furnish("")
     if "{thread_id}" in route:
         await me.make("thread")
         if attempt == FIRST_RUN:

@@ -91,7 +91,6 @@ class Row:
     query: str = ""
     shows: str = ""  # is in the answer of those who get a "yes"
     instead: str | None = None  # is the whole answer of those who get "nothing"
-    hides: str = ""  # is in no answer of those who get "nothing", where parts of it differ every time
     acts: bool = False  # a run as its caller: the owner's answer, and no operator's, shows what is remembered
     changes: bool = False  # a "yes" is seen in what the owner has
     headers: dict[str, str] = field(default_factory=dict, hash=False)

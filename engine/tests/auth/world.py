@@ -77,7 +77,7 @@ class World:
         assert response.is_success, (method, path, response.text)
         return response.json() if response.content else None
 
-    async def furnish(self, named: str = "") -> None:
+    async def furnish(self, named: str = "kept.md, team, elsewhere") -> None:
         """The owner's memory and the policies of their organization; of what else there can be, what is named."""
         kinds = ("said", "kept", "rule", "rule-elsewhere", "skill", "plan")
         self.names |= {kind: f"{kind}-{uuid.uuid4().hex}" for kind in kinds if kind not in self.names}
