@@ -111,16 +111,9 @@ async def test_with_the_permission_people_change_their_organization_s_policies(
     assert found["items"] == []
 
 
-@pytest.mark.parametrize(
-    ("namespace", "permissions"),
-    [
-        (["policies", "acme"], []),
-        (["policies", "globex"], [WRITER]),
-        (["memories", "acme:author"], [WRITER]),
-    ],
-)
-async def test_nothing_else_is_theirs_to_write(signed: DevServer, namespace: list[str], permissions: list[str]) -> None:
-    author, operator = of(signed, token("author", *permissions)), signed.person("", headers=OPERATOR)
+@pytest.mark.parametrize("namespace", [["policies", "globex"], ["memories", "acme:author"]])
+async def test_nothing_else_is_theirs_to_write(signed: DevServer, namespace: list[str]) -> None:
+    author, operator = of(signed, token("author", WRITER)), signed.person("", headers=OPERATOR)
     assert await put(author, namespace) == 403
     assert (await author.ask("DELETE", "/store/items", {"namespace": namespace, "key": "/x.md"})).status_code == 403
     assert (await operator.made("POST", "/store/items/search", {"namespace_prefix": namespace}))["items"] == []

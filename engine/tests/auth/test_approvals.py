@@ -310,10 +310,9 @@ async def started_with(it: Paused, given: Any) -> httpx.Response:
 
 
 OTHER_ID = "0123456789abcdef" * 2
-Given = Callable[[Paused], Awaitable[httpx.Response]]
 # What an operator may send that names no pending interrupt, and the status of the answer. A 200 has the refusal inside.
 # fmt: off
-UNNAMED: dict[str, tuple[int, Given]] = {
+UNNAMED: dict[str, tuple[int, Attempt]] = {
     "wait": (422, lambda it: resumed(it, APPROVE)),
     "another interrupt": (200, lambda it: resumed(it, {OTHER_ID: APPROVE})),
     "a decision beside the interrupt": (422, lambda it: resumed(it, {**it.approval, **APPROVE})),
@@ -321,7 +320,7 @@ UNNAMED: dict[str, tuple[int, Given]] = {
     "A2A command": (200, lambda it: by_a2a(it, APPROVE, "command")),
     "A2A text": (200, lambda it: by_a2a(it, None, "text")),
 }
-NAMED: dict[str, Given] = {
+NAMED: dict[str, Attempt] = {
     "wait": lambda it: resumed(it, it.approval),
     "event-stream command": lambda it: it.post("/threads/<thread>/commands", respond(it), caller="root"),
     "event-stream run": lambda it: started_with(it, it.approval),

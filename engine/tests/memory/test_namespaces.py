@@ -17,8 +17,8 @@ from lasting_memory.people.identity import Actor
 from lasting_memory.people.namespaces import Namespace, policies, skills
 from lasting_memory.settings import MemoryScope
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.people import AGENT
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import AGENT, OPERATOR
 from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SCOPES, SHAPES, identities, quickly, scoped, within_limit
 
 ALLOWED_BY_STORE_BACKEND = re.compile(r"[A-Za-z0-9\-_@+:~]+\Z")  # less the period, which the store forbids
@@ -142,20 +142,13 @@ ON_THE_SERVER = (
 
 async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     """A first turn of this person, then the seeds in their namespace, over the store API."""
-    client, operator = server.as_user(identity, org), server.as_operator()
-    namespace = scopes.person().namespace(Actor(identity, org), AGENT)
-    assert not (await operator.store.search_items(namespace))["items"]
-
-    thread = await client.threads.create()
-    await run_turn(client, thread["thread_id"], "hello")
-
-    seed = starting_memory(deployed().folder)["/preferences.md"]
-    for reader in (operator, client):
-        item = await reader.store.get_item(namespace, key="/preferences.md")
-        assert item["value"]["content"] == seed
-        items = (await reader.store.search_items(namespace))["items"]
-        assert "/preferences.md" in {hit["key"] for hit in items}
-        assert {tuple(hit["namespace"]) for hit in items} == {namespace}
+    person, namespace = server.person(identity, org), scopes.person().namespace(Actor(identity, org), AGENT)
+    await person.turn(await person.thread(), "hello")
+    for reader in (person, server.person("", headers=OPERATOR)):
+        found = await reader.made("POST", "/store/items/search", {"namespace_prefix": namespace})
+        (seed,) = (item["value"]["content"] for item in found["items"] if item["key"] == "/preferences.md")
+        assert seed == starting_memory(deployed().folder)["/preferences.md"]
+        assert {tuple(item["namespace"]) for item in found["items"]} == {namespace}
 
 
 @pytest.mark.server
