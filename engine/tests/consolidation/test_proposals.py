@@ -84,6 +84,14 @@ async def test_of_two_who_decide_at_once_one_is_told_and_it_is_applied_once(stor
     assert await waiting(store) == []
 
 
+async def test_a_deleted_file_is_deleted_once_it_is_accepted(store: BaseStore) -> None:
+    await saved(store, "- dill\n")
+    await proposed(store, 1, Changed(FOOD, "- dill\n", "", deleted=True))
+    assert await decided(store, 1, accept=True) == {}
+    assert await store.aget(FILES, FOOD) is None
+    assert [each.author.kind for each in await journal.history(store, FILES, FOOD)] == ["consolidation", "person"]
+
+
 async def test_what_cannot_be_merged_any_more_is_refused_and_waits(store: BaseStore) -> None:
     await proposed(store, 1, Changed("/x", "text\n", "more text\n"))
     await saved(store, "QQ==", "/x", encoding="base64")

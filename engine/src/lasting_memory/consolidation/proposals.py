@@ -137,10 +137,8 @@ async def decide(
             raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
         refused, taken = dict[str, str](), list[Changed]()
         if accept:
-            parts = [
-                change.only(lines[change.path]) if change.path in lines else (change, replace(change, before=change.after))
-                for change in wanted
-            ]
+            whole = [(change, Changed(change.key, change.after, change.after)) for change in wanted if change.path not in lines]
+            parts = [*whole, *(change.only(lines[change.path]) for change in wanted if change.path in lines)]
             taken = [replace(own, after=theirs.after) for own, theirs in parts]
             await check(store, files, taken, proposal.author, deployment)
             refused = await apply(store, files, (own for own, _ in parts), proposal.author, deployment, began=began)
