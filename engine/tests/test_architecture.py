@@ -6,6 +6,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from lasting_memory.settings import ENGINE
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
@@ -49,6 +51,7 @@ def test_the_engine_imports_nothing_of_the_template_and_none_of_its_own_tests() 
     assert {path: names for path, names in named.items() if names} == {}
 
 
+@pytest.mark.proof
 def test_a_benchmark_that_starts_a_server_loads_no_deployment() -> None:
     """The server's process imports the benchmark again, and would have its settings from before it has its environment."""
     files = [path for path in BENCHMARKS.rglob("*.py") if "DevServer(" in path.read_text("utf-8")]

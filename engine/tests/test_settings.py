@@ -4,9 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from langchain.chat_models import base
@@ -14,6 +16,7 @@ from langgraph_cli.deploy import RESERVED_ENV_VARS
 
 from lasting_memory.agent.models import build_model
 from lasting_memory.settings import VARIABLES, Settings, SettingsError, load_settings
+from lasting_memory.testing.commands import run_command
 from lasting_memory.testing.deployed import PROJECT, deployed
 
 SECRET = "correct-horse-battery-staple-correct-horse"
@@ -55,12 +58,21 @@ BAD = [
 SECRET_VARIABLES = {"AUTH_JWT_SECRET", "MEMORY_POSTGRES_URI"}
 
 
-def check_settings(folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
+CheckSettings = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def check_settings(monkeypatch: pytest.MonkeyPatch) -> CheckSettings:
     """`python -m lasting_memory.agent.models`, which `make dev` runs first, in a project with these variables alone."""
-    kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    env = {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
-    command = [sys.executable, "-m", "lasting_memory.agent.models"]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    def check(folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        monkeypatch.delitem(sys.modules, "deployment", raising=False)
+        monkeypatch.syspath_prepend(folder)
+        with mock.patch.dict("os.environ", {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}, clear=True):
+            return run_command("lasting_memory.agent.models", folder=folder)
+
+    return check
 
 
 @pytest.mark.parametrize(
@@ -72,7 +84,7 @@ def check_settings(folder: Path, **values: str) -> subprocess.CompletedProcess[s
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
-    variables: dict[str, str], begins: str, fix: str
+    check_settings: CheckSettings, variables: dict[str, str], begins: str, fix: str
 ) -> None:
     result = check_settings(PROJECT, **{"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", **variables})
     assert result.returncode == 1
@@ -81,7 +93,7 @@ def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
     assert fix in line
 
 
-def test_make_dev_checks_what_the_project_decides_before_it_starts(tmp_path: Path) -> None:
+def test_make_dev_checks_what_the_project_decides_before_it_starts(check_settings: CheckSettings, tmp_path: Path) -> None:
     shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True)
     decided, graphs = tmp_path / "deployment.py", tmp_path / "langgraph.json"
     decided.write_text(decided.read_text().replace(".parent)", ".parent, offline_model=False)"))

@@ -28,8 +28,6 @@ def shared_hasty(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempP
 @pytest.fixture
 async def server(shared_hasty: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
     """A server that is quick where it is slow; it keeps what it has in files."""
-    if not shared_hasty.answers():  # a test has stopped it
-        shared_hasty.start()
     (shared_hasty.folder / "let_go").unlink(missing_ok=True)
     yield shared_hasty
     await shared_hasty.close_clients()
@@ -48,30 +46,6 @@ async def until(condition: Callable[[], object], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  # files tell nobody
             await asyncio.sleep(0.1)
-
-
-async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_after_a_stop(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
-    await asyncio.sleep(1)  # a flush that finds nothing to save is not the last one
-    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "kept")}
-    people = {how: server.person(f"{how} {alice}") for how in secrets}
-    threads = {how: await people[how].thread(temporary=how == "temporary") for how in secrets}
-    for how, secret in secrets.items():
-        task = ToolCall("task", {"description": f"look for {secret}", "subagent_type": "general-purpose"})
-        model.script(secret, [task], [Text(f"found {secret}")], [Text(f"noted {secret}")])
-        await people[how].turn(threads[how], secret)
-    await until(lambda: all(files_with(server, secret, ".langgraph_checkpoint*") for secret in secrets.values()))
-
-    await people["forgotten"].made("DELETE", "/memory")
-    for how in ("deleted", "temporary"):
-        await people[how].made("DELETE", f"/threads/{threads[how]}")
-    kept = secrets.pop("kept")
-    await until(lambda: not any(files_with(server, secret) for secret in secrets.values()), 20)
-    server.stop()
-    assert not any(files_with(server, secret) for secret in secrets.values())
-    assert files_with(server, kept)
 
 
 async def test_after_a_state_was_read_or_a_disk_was_full_everybody_s_conversations_are_still_saved(
@@ -113,5 +87,27 @@ async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(se
     while (await person.ask("DELETE", "/memory")).status_code == 503:
         pass
     await until(lambda: not files_with(server, secret), 20)
+
+
+async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_after_a_stop(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    await until((server.folder / ".langgraph_api/.langgraph_ops.pckl").exists)
+    await asyncio.sleep(1)  # a flush that finds nothing to save is not the last one
+    secrets = {how: f"the safe opens with {uuid.uuid4()}" for how in ("forgotten", "deleted", "temporary", "kept")}
+    people = {how: server.person(f"{how} {alice}") for how in secrets}
+    threads = {how: await people[how].thread(temporary=how == "temporary") for how in secrets}
+    for how, secret in secrets.items():
+        task = ToolCall("task", {"description": f"look for {secret}", "subagent_type": "general-purpose"})
+        model.script(secret, [task], [Text(f"found {secret}")], [Text(f"noted {secret}")])
+        await people[how].turn(threads[how], secret)
+    await until(lambda: all(files_with(server, secret, ".langgraph_checkpoint*") for secret in secrets.values()))
+
+    await people["forgotten"].made("DELETE", "/memory")
+    for how in ("deleted", "temporary"):
+        await people[how].made("DELETE", f"/threads/{threads[how]}")
+    kept = secrets.pop("kept")
+    await until(lambda: not any(files_with(server, secret) for secret in secrets.values()), 20)
     server.stop()
-    assert not files_with(server, secret)
+    assert not any(files_with(server, secret) for secret in secrets.values())
+    assert files_with(server, kept)

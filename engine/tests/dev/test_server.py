@@ -69,11 +69,6 @@ def start(project: Path) -> Iterator[Start]:
             process.stdout.close()
 
 
-def output(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    return process.stdout.read()
-
-
 def started_at(process: subprocess.Popen[str], project: Path) -> tuple[str, str]:
     """What it said until it ran, and its address."""
     assert process.stdout
@@ -98,58 +93,65 @@ def test_a_port_that_is_taken_is_refused() -> None:
         server.choose_port(taken.getsockname()[1])
 
 
+def test_a_folder_has_one_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with server.only_server(), pytest.raises(SystemExit, match="A server of this folder runs already"):
+        server.only_server()
+
+
+ask = partial(httpx.request, timeout=120, trust_env=False)
+
+
 @pytest.mark.server
-@pytest.mark.parametrize("options", [[], pytest.param(["--postgres"], marks=pytest.mark.proof)])
-def test_it_starts_seeds_ends_at_ctrl_c_and_keeps_what_it_had(
-    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
+def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
+    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic
 ) -> None:
-    """It reads `.env`, runs once a folder, ends though a call of the model hangs, and goes down with its terminal."""
     (project / "policies/acme").mkdir(parents=True, exist_ok=True)
     (project / "policies/acme/rule.md").write_text("1. Be kind.\n")
     (project / ".env").write_text("DEFAULT_ORG=globex\nMEMORY_SCOPE=\nCONSOLIDATION_SCHEDULE=0 3 * * *\n")
-    note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
-    model.script("note it", [note], [Text("done")])
     model.script("hang", Slow(60, [Text("late")]))
-    process = start(*options, "--port", str(free_port()), DEFAULT_ORG="acme", **model_env(model))
+    process = start("--port", str(free_port()), DEFAULT_ORG="acme", **model_env(model))
     said, url = started_at(process, project)
     assert "policies/acme/rule.md: added" in said, said
     assert "cron: created, 0 3 * * *" in said
     assert f"Open {url}/app to talk" in said
     assert "make chat AS=alice@example.com ORG=acme" in said
-    ask = partial(httpx.request, timeout=120, trust_env=False)
     assert ask("GET", f"{url}/app").is_success
     studio = {"x-auth-scheme": "langsmith", "origin": "https://smith.langchain.com"}
     thread = ask("POST", f"{url}/threads", json={}, headers=studio).json()
     assert thread["metadata"]["org_id"] == "acme", "what the process was given wins over .env"
-    rebound = {"x-auth-scheme": "langsmith", "host": "rebound.example"}
-    for path, sent in (
-        ("/internal/truncate", {}),
-        ("/threads/search", rebound),
-        ("/deploy", {"origin": "https://attacker.example"}),
-    ):
-        assert ask("POST", f"{url}{path}", json={}, headers=sent).status_code == 403, path
-    second = start(*options)
-    assert second.wait(30) == 1
-    assert f"A server of this folder runs already, at {url}" in output(second)
-
+    message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "hang"}]}}
     alice = {"authorization": "Bearer dev:acme:alice"}
     with ThreadPoolExecutor() as waiting:
-        for text in ("note it", "hang"):
-            message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
-            turn = waiting.submit(ask, "POST", f"{url}/runs/wait", json=message, headers=alice)
-            while not (model.requests_for("hang") or turn.done()):
-                time.sleep(0.1)
+        turn = waiting.submit(ask, "POST", f"{url}/runs/wait", json=message, headers=alice)
+        while not (model.requests_for("hang") or turn.done()):
+            time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         assert process.wait(25) == 0
         assert isinstance(turn.exception(10), httpx.TransportError)
     assert ended(url)
 
+
+@pytest.mark.server
+@pytest.mark.proof
+@pytest.mark.parametrize("options", [[], ["--postgres"]])
+def test_it_keeps_what_it_had_and_goes_down_with_its_terminal(
+    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
+) -> None:
+    note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
+    model.script("note it", [note], [Text("done")])
+    process = start(*options, "--port", str(free_port()), **model_env(model))
+    _, url = started_at(process, project)
+    message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "note it"}]}}
+    assert ask("POST", f"{url}/runs/wait", json=message, headers={"authorization": "Bearer dev:acme:alice"}).is_success
+    process.send_signal(signal.SIGINT)
+    assert process.wait(25) == 0
+
     process = start(*options, "--port", str(free_port()), AUTH_JWT_SECRET=SECRET, **model_env(model))
     said, url = started_at(process, project)
     assert "make chat TOKEN=" in said, "a development token would be refused"
     token = jwt.encode({"sub": "alice", "org_id": "acme", "exp": int(time.time()) + 600}, SECRET, "HS256")
-    alice = {"authorization": f"Bearer {token}"}
-    kept = ask("GET", f"{url}/memory/file?path=/memories/preferences.md", headers=alice)
+    kept = ask("GET", f"{url}/memory/file?path=/memories/preferences.md", headers={"authorization": f"Bearer {token}"})
     assert "- written before Ctrl-C" in kept.text
     process.send_signal(signal.SIGHUP)
     process.wait(30)

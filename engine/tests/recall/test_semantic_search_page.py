@@ -45,6 +45,7 @@ for index in json.load(sys.stdin):
 """
 
 
+@pytest.mark.proof
 def test_each_block_loads_the_model_it_names_in_the_dimensions_it_names(tmp_path: Path) -> None:
     written = {"google_embedding": CODE[0], "local_embedding": CODE[1], "sentence_transformers": SENTENCE_TRANSFORMERS}
     for name, text in written.items():

@@ -13,12 +13,15 @@ import tarfile
 import tomllib
 import warnings
 from collections.abc import Mapping
+from contextlib import chdir
 from importlib import metadata
 from pathlib import Path
 
 import click
 import pytest
 import yaml
+from check_jsonschema import main as check_jsonschema  # type: ignore[import-untyped]
+from click.testing import CliRunner
 from langgraph_cli.archive import create_archive
 from langgraph_cli.cli import cli
 from packaging.requirements import Requirement
@@ -26,7 +29,6 @@ from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[3]
 ENGINE = PROJECT / "engine"
-CLI = [sys.executable, "-m", "langgraph_cli"]
 # Each file by its path, under a name of its own, as the platform does; the folder is that of langgraph.json.
 LOAD = """
 import importlib.util, json, sys
@@ -69,9 +71,17 @@ PYPROJECTS = [tomllib.loads((folder / "pyproject.toml").read_text("utf-8")) for 
 DEPENDENCIES = [dependency for project in PYPROJECTS for dependency in project["project"]["dependencies"]]
 
 
+def langgraph(project: Path, *words: str) -> str:
+    """What a command of `langgraph` says in a folder, which must succeed."""
+    with chdir(project):
+        done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
 def dockerfile(folder: Path, project: Path = PROJECT) -> str:
     """What `langgraph dockerfile` writes, into `folder`."""
-    subprocess.run([*CLI, "dockerfile", str(folder / "Dockerfile")], cwd=project, check=True, capture_output=True)
+    langgraph(project, "dockerfile", str(folder / "Dockerfile"))
     return (folder / "Dockerfile").read_text("utf-8")
 
 
@@ -173,6 +183,7 @@ for module in sys.argv[1:]:
 """
 
 
+@pytest.mark.proof
 def test_a_deployment_without_a_model_does_not_start_and_says_so() -> None:
     """A deployment without a model does not start, and says so in one line: nobody may take the offline model for theirs."""
     graphs = json.loads((PROJECT / "langgraph.json").read_text())["graphs"].values()
@@ -248,8 +259,7 @@ def test_the_image_is_given_the_configuration_whole(tmp_path: Path) -> None:
 
 
 def test_the_configuration_is_valid_without_warnings() -> None:
-    result = subprocess.run([*CLI, "validate"], cwd=PROJECT, capture_output=True, text=True, check=True)
-    assert "warning" not in (result.stdout + result.stderr).lower()
+    assert "warning" not in langgraph(PROJECT, "validate").lower()
 
 
 # What a developer's folder has beside the project: secrets, and what people said to a server on that machine.
@@ -335,16 +345,11 @@ def test_a_build_in_langsmith_is_sent_the_project_and_no_secret(sent: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("schema", "file"),
-    [
-        *(("vendor.github-workflows", f".github/workflows/{path.name}") for path in (PROJECT / ".github/workflows").iterdir()),
-        ("vendor.compose-spec", "compose.yaml"),
-    ],
+    ("schema", "files"), [("vendor.github-workflows", ".github/workflows/*"), ("vendor.compose-spec", "compose.yaml")]
 )
-def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, file: str) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, file]
-    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, files: str) -> None:
+    done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", schema, *map(str, PROJECT.glob(files))])
+    assert done.exit_code == 0, done.output
 
 
 def test_the_steps_of_workflows_are_shell_that_parses() -> None:

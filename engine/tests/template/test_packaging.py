@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(
         ENGINE, folder / "engine", ignore=shutil.ignore_patterns("tests", "benchmarks", "docs", ".*", "*.egg-info", "build")
     )
-    build = [UV, "build", "--quiet", "--wheel"] if UV else [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    installed = ["--no-build-isolation"] if find_spec("setuptools") else []
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *installed]
+    build = [UV, "build", "--quiet", "--wheel"] if UV else pip
     out = ["--out-dir"] if UV else ["--wheel-dir"]
     subprocess.run([*build, *out, folder, folder / "engine"], check=True)
     (built,) = folder.glob("*.whl")

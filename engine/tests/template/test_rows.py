@@ -304,7 +304,7 @@ ROWS: dict[str, list[Callable[[Fork], str]]] = {
     "no offline model": [no_offline_model],
     "no consolidation": [no_consolidation],
 }
-QUICK = {a_profile_field, no_consolidation}  # each loads every entry point twice, and runs the tests of the fork
+QUICK = {no_consolidation}  # each loads every entry point twice, and runs the tests of the fork
 
 
 def test_every_row_of_the_readme_is_made_here() -> None:

@@ -56,6 +56,7 @@ def only_server() -> IO[str]:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
+        lock.close()
         sys.exit(f"A server of this folder runs already, at {settings.dev_address()}; two would overwrite each other's files.")
     return lock
 
