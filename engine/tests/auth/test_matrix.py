@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 import subprocess
 import sys
 import traceback
@@ -14,7 +13,7 @@ import httpx
 import pytest
 
 from lasting_memory.testing import dev_server
-from lasting_memory.testing.deployed import PROJECT
+from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
 from tests.auth import matrix
@@ -29,15 +28,6 @@ pytestmark = pytest.mark.server
 AT_ONCE = 12
 OPERATORS = ("studio", "root")
 STRANGERS = CALLERS[:4]
-
-WITH_TEAMS = """
-from pathlib import Path
-
-from lasting_memory.deployment import Deployment
-from lasting_memory.people.scopes import ROUTES, group
-
-DEPLOYMENT = Deployment(folder=Path(__file__).parent, routes={**ROUTES, "/team/": group("team_id")})
-"""
 
 # Lists the routes of the app that `langgraph dev` would serve, in its place, with everything else as it is.
 LIST_ROUTES = """
@@ -153,9 +143,7 @@ def environment(echoing: ScriptedAnthropic) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def dev(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     """A server of the matrix's own: rows stop everybody's runs, and the last one wipes it. It has a folder of teams."""
-    project = tmp_path_factory.mktemp("fork") / "project"
-    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    (project / "deployment.py").write_text(WITH_TEAMS)
+    project = with_routes('"/team/": group("team_id")', tmp_path_factory.mktemp("fork"))
     with DevServer(tmp_path_factory.mktemp("matrix"), env=environment, project=project) as server:
         yield server
 

@@ -1,7 +1,6 @@
 """A folder of a group: the people whose verified claim has one value share it, and nobody else comes in."""
 
 import json
-import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +20,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor
 from lasting_memory.people.scopes import ROUTES, Scope, assistant, group, organization, person
 from lasting_memory.settings import Settings, SettingsError
-from lasting_memory.testing.deployed import PROJECT
+from lasting_memory.testing.deployed import PROJECT, with_routes
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
@@ -140,26 +139,16 @@ async def test_a_claim_that_names_no_group_is_an_error_and_no_other_group(value:
 
 # --- At the door
 
-DEPLOYMENT = """
-from pathlib import Path
-
-from lasting_memory.deployment import Deployment
-from lasting_memory.people.scopes import ROUTES, group
-
-ADDED = {
+ADDED = """
     "/team/": group("team_id", writes="members"),
     "/board/": group("board_id", writes="interrupt"),
     "/notices/": group("notice_id", over_http=False),
-}
-DEPLOYMENT = Deployment(folder=Path(__file__).parent, routes={**ROUTES, **ADDED})
 """
 
 
 @pytest.fixture(scope="module")
 def served_project(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    project = tmp_path_factory.mktemp("fork") / "project"
-    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    (project / "deployment.py").write_text(DEPLOYMENT)
+    project = with_routes(ADDED, tmp_path_factory.mktemp("fork"))
     env = {**model_env(shared_model), "OPERATORS": "root"}
     with DevServer(tmp_path_factory.mktemp("groups"), env=env, project=project) as server:
         yield server

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, expect
 
-from lasting_memory.testing.deployed import PROJECT
+from lasting_memory.testing.deployed import PROJECT, with_routes
 from lasting_memory.testing.dev_server import DevServer
 from tests.page.browser import Visitor
 from tests.page.conftest import Visit, put_item
@@ -37,20 +37,9 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visit: Visi
     expect(page.get_by_role("alert")).to_contain_text("MEMORY_SCOPE=assistant")
 
 
-TEAM = """from pathlib import Path
-
-from lasting_memory.deployment import Deployment
-from lasting_memory.people.scopes import ROUTES, group
-
-DEPLOYMENT = Deployment(folder=Path(__file__).parent, routes={**ROUTES, "/team/": group("team_id")})
-"""
-
-
 @pytest.fixture(scope="module")
 def team_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    project = tmp_path_factory.mktemp("fork") / "project"
-    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    (project / "deployment.py").write_text(TEAM)
+    project = with_routes('"/team/": group("team_id")', tmp_path_factory.mktemp("fork"))
     with DevServer(tmp_path_factory.mktemp("team"), env={"AGENT_MODEL": ""}, project=project) as server:
         yield server.url
 
