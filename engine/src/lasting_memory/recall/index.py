@@ -5,7 +5,7 @@ Five namespaces a person (`namespaces.recall`):
 - `documents`: an item for each conversation (`documents.Document`), the buckets of the parts below, and the watermark: a time
   up to which all changed conversations are indexed. Those that changed later are compared one by one.
 - `new`: a part of the index for each conversation that is in no segment yet. The writer of number `MERGE_AT` makes them one.
-- `segments`: parts of many conversations. An item is the table of these; their postings are spread over buckets by word, so
+- `segments`: parts of many conversations. An item is the table of these. Their postings are spread over buckets by word, so
   that a query reads only those of its words. A new segment takes in those that are not larger: there are a dozen at most.
 - `texts`: passages for the store's semantic index, where it has one (`recall/semantic.py`).
 - `waiting`: conversations whose passages are not in that index yet. Embedding takes long, so a search waits seconds for it;
@@ -32,22 +32,9 @@ from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
 from lasting_memory import journal, platform
 from lasting_memory.controls import is_temporary
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import semantic
+from lasting_memory.recall import documents, semantic
 from lasting_memory.recall.conversations import Conversation, Threads, conversation, owned_by, threads_by_id
-from lasting_memory.recall.documents import (
-    POSTINGS,
-    TABLE,
-    DamagedError,
-    Part,
-    document,
-    joined,
-    key_of,
-    newest,
-    packed,
-    postings,
-    unpacked,
-    version_of,
-)
+from lasting_memory.recall.documents import DamagedError, Part, key_of, newest, version_of
 from lasting_memory.recall.lexical import Array
 
 logger = logging.getLogger("memory")
@@ -80,12 +67,7 @@ class Index:
     @property
     def table(self) -> Array:
         """The rows of all parts."""
-        return joined([part.table for part in self.parts], TABLE)
-
-
-def document_key(key: int) -> str:
-    """Of the item of a conversation."""
-    return f"conversation/{key:016x}"
+        return documents.joined([part.table for part in self.parts], documents.TABLE)
 
 
 async def load(store: BaseStore, actor: identity.Actor) -> Index:
@@ -94,7 +76,13 @@ async def load(store: BaseStore, actor: identity.Actor) -> Index:
     reads: list[Op] = [segments, new, GetOp(namespaces.recall(actor, "documents"), WATERMARK)]
     old_parts, new_parts, watermark = cast("Any", await store.abatch(reads))
     parts = [
-        Part(item.namespace, item.key, unpacked(item, table=TABLE)[0], item.value["languages"], item.value["buckets"])
+        Part(
+            item.namespace,
+            item.key,
+            documents.unpacked(item, table=documents.TABLE)[0],
+            item.value["languages"],
+            item.value["buckets"],
+        )
         for item in [*old_parts, *new_parts]
     ]
     return Index(parts, watermark.value.get("version", 0) if watermark else 0)
@@ -104,27 +92,27 @@ async def read_postings(store: BaseStore, actor: identity.Actor, parts: Sequence
     """The postings of these words, and others, by places in the table of all parts. Raises `DamagedError` if a bucket cannot be
     read, or is gone: its part was just merged.
     """
-    documents, wanted, start = namespaces.recall(actor, "documents"), list[tuple[str, int]](), 0
+    kept, wanted, start = namespaces.recall(actor, "documents"), list[tuple[str, int]](), 0
     for part in parts:
         wanted += [(f"{part.name}/{n}", start) for n in {hashed % part.buckets for hashed in hashes}]
         start += len(part.table)
-    items = await store.abatch([GetOp(documents, key) for key, _ in wanted])
-    rows = [unpacked(item, postings=POSTINGS)[0].copy() for item in items]
+    items = await store.abatch([GetOp(kept, key) for key, _ in wanted])
+    rows = [documents.unpacked(item, postings=documents.POSTINGS)[0].copy() for item in items]
     for some, (_, start) in zip(rows, wanted, strict=True):
         some["place"] += start
-    return joined(rows, POSTINGS)
+    return documents.joined(rows, documents.POSTINGS)
 
 
 async def index_conversations(
     store: BaseStore, actor: identity.Actor, talks: Sequence[Conversation], began: journal.Began | None = None
 ) -> None:
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
-    documents, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
-    for text in await asyncio.to_thread(lambda: list(map(document, talks))):
+    kept, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
+    for text in await asyncio.to_thread(lambda: list(map(documents.document, talks))):
         key, version, *_ = text.row[0].tolist()
-        ops.append(PutOp(documents, document_key(key), text.stored(), index=False))
+        ops.append(PutOp(kept, f"{key:016x}", text.stored(), index=False))
         part = Part(namespaces.recall(actor, "new"), f"{key:016x}@{version}", text.row, [text.language], 1)
-        ops += _part_ops(actor, part, postings(text))
+        ops += _part_ops(actor, part, documents.postings(text))
         if embedded:
             # Of another version it is another item: it may be put while this one is worked off.
             waits = {"thread_id": text.thread_id, "version": version}
@@ -139,9 +127,11 @@ async def drop(
     """Remove deleted conversations from a person's index: documents and texts now, postings with the next merges."""
     for key in map(key_of, thread_ids):
         # A row without words, newer than all before, marks a conversation as gone.
-        row = np.array([(key, time.time_ns() // 1_000, 0, 0)], TABLE)
-        gone = _part_ops(actor, Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1), np.zeros(0, POSTINGS))
-        ops = [*gone, PutOp(namespaces.recall(actor, "documents"), document_key(key), None)]
+        row = np.array([(key, time.time_ns() // 1_000, 0, 0)], documents.TABLE)
+        gone = _part_ops(
+            actor, Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1), np.zeros(0, documents.POSTINGS)
+        )
+        ops = [*gone, PutOp(namespaces.recall(actor, "documents"), f"{key:016x}", None)]
         await _write(store, actor, [*ops, *await semantic.text_ops(store, actor, key, None)], began)
     if thread_ids:
         await _merge(store, actor, began)
@@ -152,9 +142,9 @@ def _part_ops(actor: identity.Actor, part: Part, rows: Array) -> list[PutOp]:
     bucket = rows["term"] % part.buckets
     order = np.lexsort((rows["place"], rows["term"], bucket))
     buckets = np.split(rows[order], np.cumsum(np.bincount(bucket, minlength=part.buckets))[:-1])
-    documents = namespaces.recall(actor, "documents")
-    ops = [PutOp(documents, f"{part.name}/{n}", packed({"postings": some}), index=False) for n, some in enumerate(buckets)]
-    table = packed({"table": part.table}, languages=[*part.languages], buckets=part.buckets)
+    kept, values = namespaces.recall(actor, "documents"), [documents.packed({"postings": some}) for some in buckets]
+    ops = [PutOp(kept, f"{part.name}/{n}", value, index=False) for n, value in enumerate(values)]
+    table = documents.packed({"table": part.table}, languages=[*part.languages], buckets=part.buckets)
     return [*ops, PutOp(part.namespace, part.name, table, index=False)]
 
 
@@ -179,7 +169,7 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
         rows = await read_postings(store, actor, parts, range(max(part.buckets for part in parts)))
     except DamagedError:
         return  # another process is merging them; what cannot be read, the search that needs it notices
-    table = joined([part.table for part in parts], TABLE)
+    table = documents.joined([part.table for part in parts], documents.TABLE)
     # Of a conversation that is there twice the newer row stays.
     kept = newest(table)
     rows = rows[kept[rows["place"]]]

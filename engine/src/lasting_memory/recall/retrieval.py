@@ -22,8 +22,9 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import lexical, ranking, semantic
 from lasting_memory.recall.conversations import Conversation, Threads
 from lasting_memory.recall.documents import DamagedError, key_of, newest, read_document
-from lasting_memory.recall.index import catch_up, document_key, drop, forget, read_conversations, read_postings
+from lasting_memory.recall.index import catch_up, drop, forget, read_conversations, read_postings
 from lasting_memory.recall.lexical import Array
+from lasting_memory.recall.ranking import MAX_QUERY_CHARS
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
@@ -43,8 +44,7 @@ PAGE_TURNS = 20
 _TURN_CHARS = 250
 # A shorter excerpt is not worth its line.
 _LEAST_CHARS = 60
-# Characters of a speaker's name, and of a query.
-_NAME_CHARS, _QUERY_CHARS = 40, 4_000
+_NAME_CHARS = 40
 # Said of a conversation that only its meaning found.
 _ALIKE = " (none of the words; alike in meaning)"
 # Topic files that an answer names at most.
@@ -93,18 +93,18 @@ async def search(
     a day without a year the last before `today` (default: UTC's) is meant.
     `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
     """
-    limits: dict[str, Any] = {"most": MAX_CATCH_UP, "seconds": EMBED_SECONDS}
+    own, limits = key_of(str(current)), dict[str, Any](most=MAX_CATCH_UP, seconds=EMBED_SECONDS)
     for tries in range(_TRIES):
         index = await catch_up(store, threads, actor, agents=agents, current=current or "", began=began, **limits)
         languages = {name for part in index.parts for name in part.languages}
         asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
         try:
             rows = await read_postings(store, actor, index.parts, {hashed for word in asked.words for hashed in word})
-            keys, frequencies = await asyncio.to_thread(_matching, index.table, rows, asked, key_of(str(current)))
-            near = await semantic.similar(store, actor, query[: ranking.MAX_QUERY_CHARS]) if index.meaning else {}
-            near.pop(key_of(str(current)), None)
+            keys, frequencies = await asyncio.to_thread(_matching, index.table, rows, asked, own)
+            near = await semantic.similar(store, actor, query[:MAX_QUERY_CHARS]) if index.meaning else {}
+            near.pop(own, None)
             where = namespaces.recall(actor, "documents")
-            items = await store.abatch([GetOp(where, document_key(key)) for key in dict.fromkeys([*keys, *near])])
+            items = await store.abatch([GetOp(where, f"{key:016x}") for key in dict.fromkeys([*keys, *near])])
             documents = [read_document(item) for item in items]
             break
         except DamagedError:  # a segment was merged meanwhile; if not, an item cannot be read
@@ -160,7 +160,7 @@ def results_text(
 
     Where a conversation has none of the words, its head says so.
     """
-    matches, words = results.matches, _stems(" ".join([query[:_QUERY_CHARS], *alternatives]))
+    matches, words = results.matches, _stems(" ".join([query[:MAX_QUERY_CHARS], *alternatives]))
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{left}"
@@ -173,22 +173,19 @@ def results_text(
     chosen: list[dict[int, str]] = [{} for _ in matches]
     matching = [(-score, number, turn) for number, item in enumerate(matches) for turn, score in item.turns if score > 0]
     for _, number, turn in sorted(matching, key=itemgetter(0)):
-        turns = matches[number].conversation.turns
-        if turn in chosen[number] or not 0 <= turn < len(turns):
-            continue
-        name = " ".join(turns[turn].name.split())[:_NAME_CHARS]
-        start = f"\n  {turn + 1}. {name or turns[turn].speaker}: "
-        share = min(most, room - len(start))
-        if share >= min(_LEAST_CHARS, len(turns[turn].text)):
-            chosen[number][turn] = line = start + _excerpt(turns[turn].text, words, share)
-            room -= len(line)
+        for said in matches[number].conversation.turns[turn : turn + 1]:  # none, if it is gone meanwhile
+            start = f"\n  {turn + 1}. {' '.join(said.name.split())[:_NAME_CHARS] or said.speaker}: "
+            share = min(most, room - len(start))
+            if share >= min(_LEAST_CHARS, len(said.text)):
+                chosen[number][turn] = line = start + _excerpt(said.text, words, share)
+                room -= len(line)
     texts = (head + "".join(lines[turn] for turn in sorted(lines)) for head, lines in zip(heads, chosen, strict=True))
     return "\n\n".join(texts)[: chars - len(left)] + left
 
 
 def topics_text(query: str, answer: str, topics: Mapping[str, str]) -> str:
     """Names the topic files, given by path, that have more words of the query than any conversation of the answer."""
-    asked, spoken = set(_stems(query)), lexical.language(query[:_QUERY_CHARS])
+    asked, spoken = set(_stems(query)), lexical.language(query)
     known = max(len(asked.intersection(lexical.stems(part, spoken))) for part in answer.split("\n\n"))
     counts = {path: len(asked.intersection(lexical.stems(text, spoken))) for path, text in topics.items()}
     more = sorted((path for path, count in counts.items() if count > known), key=lambda path: -counts[path])[:_TOPICS]
@@ -204,8 +201,7 @@ def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
 
 
 def _stems(query: str) -> list[str]:
-    query = query[:_QUERY_CHARS]
-    return lexical.stems(query, lexical.language(query))
+    return lexical.stems(query[: 2 * MAX_QUERY_CHARS], lexical.language(query))
 
 
 def page_text(talk: Conversation, around: int | None, chars: int = DEFAULTS.search_result_chars) -> str:

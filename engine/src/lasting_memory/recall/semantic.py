@@ -6,13 +6,13 @@ conversation's passages, so that only those that changed are embedded again; and
 
 import statistics
 from collections.abc import Iterator
-from hashlib import blake2b
 from typing import NamedTuple, cast
 
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall.conversations import Conversation
+from lasting_memory.recall.documents import key_of
 
 # Characters of a passage (a few turns, well within the limits of embedding models), and passages of one conversation.
 PASSAGE_CHARS, MAX_PASSAGES = 800, 200
@@ -40,8 +40,10 @@ async def text_ops(store: BaseStore, actor: identity.Actor, key: int, talk: Conv
     item = await store.aget(namespace, listed)
     # A repeated text counts once: langgraph's in-memory store embeds no text twice. Of an endless conversation the end.
     first = {text: turn for turn, text in reversed(list(passages(talk)))} if talk else {}
-    kept = list(first.items())[:MAX_PASSAGES]
-    made = {f"{key:016x}/{_name(text, turn)}": {"text": text, "turn": turn} for text, turn in kept}
+    made = {
+        f"{key:016x}/{key_of(f'{turn} {text}'):016x}": {"text": text, "turn": turn}
+        for text, turn in list(first.items())[:MAX_PASSAGES]
+    }
     before = set(item.value["passages"]) if item else set[str]()
     ops = [PutOp(namespace, name, None) for name in before - made.keys()]
     ops += [PutOp(namespace, name, made[name], index=["text"]) for name in made.keys() - before]
@@ -50,21 +52,11 @@ async def text_ops(store: BaseStore, actor: identity.Actor, key: int, talk: Conv
     return ops
 
 
-def _name(text: str, turn: int) -> str:
-    return blake2b(f"{turn} {text}".encode(), digest_size=12).hexdigest()
-
-
 async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, Near]:
     """Conversations by number, as near as their best passage is to the query."""
-    best: dict[int, Near] = {}
-    if not query.strip():
-        return best
-    for item, clear in await nearest(store, namespaces.recall(actor, "texts"), query, FOUND):
-        if "text" in item.value:
-            key, turn = int(item.key.split("/")[0], 16), item.value.get("turn")
-            hit = Near(float(item.score or 0), turn if isinstance(turn, int) else 0, clear)
-            best[key] = max(best.get(key, hit), hit)
-    return best
+    found = await nearest(store, namespaces.recall(actor, "texts"), query, FOUND) if query.strip() else []
+    # The best comes last, and stays.
+    return {int(item.key[:16], 16): Near(item.score or 0.0, item.value["turn"], clear) for item, clear in reversed(found)}
 
 
 async def nearest(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[SearchItem, bool]]:
