@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore
 from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.consolidation import records
-from lasting_memory.consolidation.taken_back import returning, taken_back, without
+from lasting_memory.consolidation.guard import returning, taken_back, without
 from lasting_memory.files.proposals import Changed, Dated
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author

@@ -1,7 +1,7 @@
 """Consolidation turns the new parts of a person's finished conversations into memory, between conversations.
 
-`run.py` is the middleware of graph 2, on a draft (`drafts.py`); `planning.py` says when it runs, `due.py` what is new.
-`guard.py` and `taken_back.py` judge what it wrote; `proposals.py` applies it, or has its person decide.
+`run.py` is graph 2 and its middleware, on a draft (`drafts.py`); `planning.py` says when it runs, `due.py` what is new.
+`guard.py` judges what it wrote; `proposals.py` applies it, or has its person decide.
 """
 
 from lasting_memory.consolidation.drafts import records

@@ -24,7 +24,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation.due import Due, Owner
-from lasting_memory.consolidation.taken_back import shown_lines
+from lasting_memory.consolidation.guard import shown_lines
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Dated, texts
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation

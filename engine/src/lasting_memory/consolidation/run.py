@@ -38,7 +38,6 @@ from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of, put_positions
 from lasting_memory.consolidation.planning import current_owner, delete_old, start, sweep
 from lasting_memory.consolidation.proposals import applied, apply, check, files_of
-from lasting_memory.consolidation.taken_back import returning, said_since, taken_back, without
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Dated, Proposal, changes, diffs, proposals, propose, texts
@@ -232,7 +231,7 @@ async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
         raise NothingToDoError("Nothing is new since the last consolidation.")
     draft.more = sum(not item.position.undone for item in due) > sum(item.whole for item in draft.shown)
     if taken_since:
-        draft.said = await said_since(client.runs, [item.conversation.thread_id for item in draft.shown], taken_since)
+        draft.said = await guard.said_since(client.runs, [item.conversation.thread_id for item in draft.shown], taken_since)
     return "\n\n".join([await asyncio.to_thread(item.transcript, rules) for item in draft.shown])
 
 
@@ -242,13 +241,13 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     brought, unsaid = dict[str, dict[guard.Key, str]](), dict[str, dict[guard.Key, str]]()
     if changed and (taken := await _taken_back(draft)):  # also since the run began
         present = texts(await files_of(draft.store, draft.files))
-        brought = await asyncio.to_thread(returning, changed, present, taken, draft.said, rules)
+        brought = await asyncio.to_thread(guard.returning, changed, present, taken, draft.said, rules)
     if draft.source:
         unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, rules)
     lines = {path: {*brought.get(path, ()), *unsaid.get(path, ())} for path in {*brought, *unsaid}}
     told = ((RETURNS, brought), (INVENTED, unsaid))
     left_out = " ".join(reason.format(guard.named(of)) for reason, of in told if of)
-    changed = await asyncio.to_thread(without, changed, lines)
+    changed = await asyncio.to_thread(guard.without, changed, lines)
     others, given_up = list[tuple[str, str]](), {} if draft.report.kind == "bring" else draft.given_up
     if draft.source is not None:  # each line that goes needs a reason; a text that was brought takes none away
         rules = replace(rules, removable_share=0)
@@ -300,7 +299,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
 async def _taken_back(draft: Draft) -> dict[guard.Key, Dated]:
     declined = [each for one in await proposals(draft.store, draft.owner.actor, draft.files) for each in one.declined]
     known = await journal.histories(draft.store, draft.files, draft.deployment.limits)
-    return await asyncio.to_thread(taken_back, known, declined)
+    return await asyncio.to_thread(guard.taken_back, known, declined)
 
 
 # --- The thread
