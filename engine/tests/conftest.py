@@ -59,7 +59,10 @@ def model_env(model: ScriptedAnthropic) -> dict[str, str]:
 _ON_ONE_STORE = {
     Path(__file__).parent / path
     for path in (
+        "faults/test_hostile_input.py",
         "test_agent.py",
+        "test_hostile.py",
+        "test_traces.py",
         "auth/test_approvals.py",
         "http/test_requests.py",
         "http/test_views.py",
