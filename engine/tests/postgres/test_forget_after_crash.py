@@ -16,14 +16,11 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
 from tests.conftest import model_env
+from tests.postgres.conftest import embedded_in
 
 pytestmark = [pytest.mark.server, pytest.mark.postgres, pytest.mark.proof]
 
 SECRET, OTHERS = "the-safe-opens-with-4711", "bob-likes-tea"
-
-
-def address(folder: Path) -> str:
-    return f"postgresql://postgres@/postgres?host={folder}/.postgres"
 
 
 @pytest.fixture
@@ -62,7 +59,7 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     hanging: Any = {"messages": [{"role": "user", "content": f"hangs {SECRET}"}]}
     await person.made("POST", f"/threads/{await person.thread()}/runs", {"assistant_id": "agent", "input": hanging})
     await model.asked("hangs")
-    with psycopg.connect(address(server.folder)) as connection:
+    with psycopg.connect(embedded_in(server.folder)) as connection:
         before = tables_with(connection, SECRET)
     assert {"store", "checkpoint_writes"} <= before
 
@@ -80,7 +77,7 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     assert await person.made("POST", "/threads/search", {}) == []
 
     assert (await person.made("DELETE", "/memory"))["deleted"]["unlisted_threads"] >= 5
-    with psycopg.connect(address(server.folder)) as connection:
+    with psycopg.connect(embedded_in(server.folder)) as connection:
         assert not tables_with(connection, SECRET)
         assert tables_with(connection, OTHERS), "nobody else's is touched"
         kept = connection.execute("SELECT count(*) FROM checkpoints WHERE thread_id = %s", (shared,)).fetchone()

@@ -19,12 +19,9 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import SUBJECTS
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
 from tests.conftest import model_env
+from tests.postgres.conftest import embedded_in
 
 pytestmark = pytest.mark.postgres
-
-
-def embedded_in(folder: Path) -> str:
-    return f"postgresql://postgres@/postgres?host={folder}/.postgres"
 
 
 @pytest.fixture(scope="module")
