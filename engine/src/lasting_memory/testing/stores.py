@@ -1,7 +1,7 @@
 """A store around another one, which a test watches, slows down or breaks."""
 
+import itertools
 from collections.abc import Awaitable, Callable, Iterable
-from typing import cast
 
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
@@ -22,25 +22,19 @@ class WrappedStore(BaseStore):
         self.inner = InMemoryStore() if inner is None else inner
         self.before, self.after = before, after
         self.ops: list[Op] = []
-        self._left, self._times = 0, cast(int | None, 0)
+        self.has_failed = False
 
     def fail(self, after: int, error: BaseException | None = None, *, times: int | None = 1) -> None:
         """Carry out `after` batches, then fail so often (None: for ever)."""
-        self._left, self._times = after, times
+        batches, self.has_failed = itertools.count(), False
 
         def count(_: list[Op]) -> None:
-            self._left -= 1
-            if self._left < 0 and self._times != 0:
-                self._times = None if self._times is None else self._times - 1
+            number = next(batches)
+            if number >= after and (times is None or number < after + times):
+                self.has_failed = True
                 raise error or OSError("the store failed")
 
         self.before = count
-
-    def heal(self) -> bool:
-        """Fail no more. Whether it has failed as often as it was told to, or (for ever) at all."""
-        has_failed = self._left < 0 and not self._times
-        self.before = None
-        return has_failed
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         self.ops += (ops := list(ops))
