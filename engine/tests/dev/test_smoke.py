@@ -1,14 +1,12 @@
 """`make smoke`: what it tries of a server, what it says, and that nothing of it is left."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
 
 from lasting_memory.dev.smoke import MARK
-from lasting_memory.testing.deployed import PROJECT
+from lasting_memory.testing.commands import run_command
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
 
@@ -16,9 +14,7 @@ CLAIMS = ["health", "newcomer", "write", "turn", "consolidation", "search", "exp
 
 
 def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "lasting_memory.dev.smoke", "--url", url]
-    env = {**os.environ, "NO_PROXY": "*"}
-    return subprocess.run(command, cwd=PROJECT, env=env, input=token, capture_output=True, text=True, timeout=120, check=False)
+    return run_command("lasting_memory.dev.smoke", "--url", url, stdin=token)
 
 
 def claims(said: str) -> list[str]:

@@ -23,7 +23,6 @@ from lasting_memory.recall import message_text
 
 HELP = """/files lists what is remembered, /undo <path> <revision> makes a file what it was,
 /forget everything deletes all that is yours. Ctrl-C stops an answer, Ctrl-D ends. More: /app in a browser."""
-UNDO = "/undo takes a path and a revision, e.g. /undo preferences.md 2; /files shows which revision each file is at."
 NOBODY = "AS is empty; say who you are, e.g. make chat AS=alice@example.com ORG=acme, or give your token, make chat TOKEN=..."
 
 out = Console(highlight=False, soft_wrap=True, markup=False)
@@ -50,8 +49,6 @@ class Chat:
                 body = {"path": path, "revision": int(revision) if revision.isdecimal() else revision}
                 done = await self._client.http.post("/memory/undo", json=body)
                 out.print(f"{path} is what it was at {revision}; that is revision {done['revision']} now.")
-            case ["/undo", *_]:
-                out.print(UNDO)
             case ["/forget", "everything"]:
                 answer = await self._client.http.client.delete("/memory", timeout=600)
                 done, self._thread = answer.raise_for_status().json(), None
@@ -79,9 +76,9 @@ class Chat:
 
 
 def _print_piece(message: dict[str, Any]) -> None:
-    content = message.get("content")
+    content = message["content"]
     text = content if isinstance(content, str) else message_text(content)  # the white space of a piece counts
-    if message.get("type") == "tool":
+    if message["type"] == "tool":
         out.print(f"  {' '.join(text.split())[:200]}", style="dim")
         return
     out.print(text, end="")
@@ -114,7 +111,7 @@ def dev_token(identity: str, org: str | None) -> str:
 
 
 def main() -> str | None:
-    """Check that a server answers, then converse. Returns one line with the fix if that cannot be."""
+    """The command. Returns one line with the fix if no conversation can be."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--as", dest="identity", help="who to be, e.g. alice@example.com (default: whom TOKEN names)")
     parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
@@ -133,9 +130,7 @@ def main() -> str | None:
             out.print(f"Talking to {args.url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim")
             converse(Chat(client, args.graph or settings.agent_graphs(Path())[0]), runner)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
-            hint = " AS= makes a development token; give your identity provider's with TOKEN= in place of it."
-            refused = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED
-            return settings.unanswered(error) + (hint if refused and args.identity else "")
+            return settings.unanswered(error)
         except settings.SettingsError as error:
             return str(error)
     return None

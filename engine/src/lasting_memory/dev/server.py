@@ -38,8 +38,6 @@ NEXT = """
 {page}Ctrl-C stops it. The API: {url}/docs
 In another terminal, talk to it as somebody: make chat {somebody}
 """
-# Who one may be there: anybody, or whom the identity provider says.
-DEV_PERSON, TOKEN_PERSON = "AS=alice@example.com ORG=acme", "TOKEN=<a token of your identity provider>"
 
 
 def choose_port(asked: int | None) -> int:
@@ -107,7 +105,8 @@ def serve(server: subprocess.Popen[bytes], url: str) -> None:
         sys.exit("The server was not seeded; the reason is above.")
     has_page = httpx.get(f"{url}/app", trust_env=False).is_success
     page = f"Open {url}/app to talk to the agent, and to see what it remembers. " if has_page else ""
-    somebody = TOKEN_PERSON if settings.load_settings(settings.local_environ()).uses_jwt else DEV_PERSON
+    uses_jwt = settings.load_settings(settings.local_environ()).uses_jwt
+    somebody = "TOKEN=<a token of your identity provider>" if uses_jwt else "AS=alice@example.com ORG=acme"
     print(NEXT.format(url=url, page=page, somebody=somebody), flush=True)  # noqa: T201  # a command's answer
     server.wait()
 

@@ -7,7 +7,7 @@ at the first that does not, the reason. The person must have no memory, because 
 import argparse
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,8 @@ MARK = "/memories/smoke-test.md"
 TURN_SECONDS = 180.0
 
 
-class FailedError(Exception):
-    """A claim that does not hold, with the reason in one line."""
-
-
 def smoke(client: httpx.Client, agent: str) -> Iterator[str]:
-    """Tries everything as the person whom `client` signs in, with an agent, and gives what holds. Raises `FailedError`.
+    """Tries everything as the person whom `client` signs in, with an agent, and gives what holds. Exits at what does not.
 
     Once the person is known to have no memory, the deletion follows whatever fails, also Ctrl-C.
     """
@@ -60,7 +56,11 @@ def smoke(client: httpx.Client, agent: str) -> Iterator[str]:
             ask("PUT", "/memory/file", {"content": f"- {word}\n"}, path=MARK)
             hold(word in ask("GET", "/memory/file", path=MARK)["content"], f"{MARK} lacks what was written.")
             yield "write"
-            yield from _groups(ask)
+            for folder in ask("GET", "/memory")["shared"]:
+                named = ask("GET", "/memory/me")["routes"][folder["path"]]["namespace"]
+                kept = ask("POST", "/store/items/search", {"namespace_prefix": named, "limit": 1_000})["items"]
+                hold(len(kept) == len(folder["files"]), f"{folder['path']} lists other files than its namespace holds.")
+                yield f"group {folder['path']}"
         thread, _ = say(f"My word of today is {word}. Answer with OK.")
         yield "turn"
         if not shared:
@@ -82,30 +82,20 @@ def smoke(client: httpx.Client, agent: str) -> Iterator[str]:
     yield "deletion"
 
 
-def _groups(ask: Callable[..., Any]) -> Iterator[str]:
-    """The folders of the person's groups list what the store has of them."""
-    for folder in ask("GET", "/memory")["shared"]:
-        named = ask("GET", "/memory/me")["routes"][folder["path"]]["namespace"]
-        kept = ask("POST", "/store/items/search", {"namespace_prefix": named, "limit": 1_000})["items"]
-        hold(len(kept) == len(folder["files"]), f"{folder['path']} lists other files than its namespace holds.")
-        yield f"group {folder['path']}"
-
-
 def _consolidation(client: httpx.Client) -> Iterator[str]:
     """A rehearsal reads the turn that was made, unless consolidation was taken off."""
     answer = client.post("/memory/consolidate", params={"dry_run": "true"})
-    if answer.status_code == httpx.codes.NOT_FOUND:
-        return
-    said = answer.text[:200]
-    hold(answer.is_success and answer.json().get("status") != "failed", f"Consolidation would fail: {said}")
-    hold(answer.json().get("conversations"), f"Consolidation did not read the turn: {said}")
-    yield "consolidation"
+    if answer.status_code != httpx.codes.NOT_FOUND:
+        said = answer.text[:200]
+        hold(answer.is_success and answer.json().get("status") != "failed", f"Consolidation would fail: {said}")
+        hold(answer.json().get("conversations"), f"Consolidation did not read the turn: {said}")
+        yield "consolidation"
 
 
 def hold(holds: object, reason: str) -> None:
-    """Raises `FailedError` unless something holds."""
+    """Exits with the reason unless something holds."""
     if not holds:
-        raise FailedError(reason)
+        sys.exit(f"FAILED  {reason}")
 
 
 def main() -> str | None:
@@ -117,8 +107,8 @@ def main() -> str | None:
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS) as client:
             for claim in smoke(client, agent_graphs(Path())[0]):
                 print(f"ok      {claim}", flush=True)
-    except (FailedError, httpx.HTTPError, ValueError, KeyError) as error:
-        return f"FAILED  {error if isinstance(error, FailedError) else repr(error)}"
+    except (httpx.HTTPError, ValueError, KeyError) as error:
+        return f"FAILED  {error!r}"
     return None
 
 

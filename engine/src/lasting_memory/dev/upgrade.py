@@ -35,18 +35,24 @@ def upgrade(template: Path, source: Path, current: str) -> str:
     """
     number, changes = _read(source)
     _refuse_to_lose(template)
-    said = f"{since(changes, current)}\n\nThe engine was {current} and is {number}, from {source}."
-    if source.is_file():
-        texts = _named(template, number)
-        _use_wheel(template, source)
-        said += f" It is a wheel in {_WHEELS}/, which pyproject.toml pins; {_FOLDER}/ is gone."
+    is_wheel = source.is_file()
+    texts = _named(template, number if is_wheel else None)
+    wheel = source.read_bytes() if is_wheel else None
+    for other in (template / _WHEELS).glob("lasting_memory-*.whl"):
+        other.unlink()
+    if wheel:
+        shutil.rmtree(template / _FOLDER, ignore_errors=True)
+        (template / _WHEELS).mkdir(exist_ok=True)
+        (template / _WHEELS / source.name).write_bytes(wheel)
     else:
-        texts = _named(template, None)
-        _use_folder(template, source if (source / "src").is_dir() else source / _FOLDER)
-        said += f" It is the folder {_FOLDER}/."
+        engine = source if (source / "src").is_dir() else source / _FOLDER
+        if engine.resolve() != (template / _FOLDER).resolve():
+            shutil.rmtree(template / _FOLDER, ignore_errors=True)
+            shutil.copytree(engine, template / _FOLDER, ignore=_SKIPPED)
     for path, text in texts.items():
         path.write_text(text, "utf-8")
-    return said
+    where = f"a wheel in {_WHEELS}/, which pyproject.toml pins; {_FOLDER}/ is gone" if wheel else f"the folder {_FOLDER}/"
+    return f"{since(changes, current)}\n\nThe engine was {current} and is {number}, from {source}. It is {where}."
 
 
 def since(changes: str, current: str) -> str:
@@ -83,24 +89,6 @@ def _refuse_to_lose(template: Path) -> None:
     if asked.stdout:
         first = asked.stdout.splitlines()[0].strip()
         raise UpgradeError(f"{_FOLDER}/ has changes that are not committed ({first}); commit or undo them first.")
-
-
-def _use_folder(template: Path, engine: Path) -> None:
-    if engine.resolve() != (template / _FOLDER).resolve():
-        shutil.rmtree(template / _FOLDER, ignore_errors=True)
-        shutil.copytree(engine, template / _FOLDER, ignore=_SKIPPED)
-    shutil.rmtree(template / _WHEELS, ignore_errors=True)
-
-
-def _use_wheel(template: Path, wheel: Path) -> None:
-    kept = template / _WHEELS / wheel.name
-    kept.parent.mkdir(exist_ok=True)
-    if kept.resolve() != wheel.resolve():
-        shutil.copy(wheel, kept)
-    for other in kept.parent.glob("lasting_memory-*.whl"):
-        if other != kept:
-            other.unlink()
-    shutil.rmtree(template / _FOLDER, ignore_errors=True)
 
 
 def _named(template: Path, pinned: str | None) -> dict[Path, str]:
