@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,9 +13,7 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import index as segments
 from lasting_memory.recall import retrieval
-from lasting_memory.recall.conversations import conversation
-from lasting_memory.recall.documents import version_of
-from lasting_memory.recall.index import catch_up, forget, index_conversations
+from lasting_memory.recall.index import catch_up, forget
 from lasting_memory.recall.retrieval import search
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, conversations, hits, human, left, many, say
@@ -51,15 +48,6 @@ async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(st
     threads.messages = threads.calls["threads.search"] = 0
     await hits(store, threads, "word7")
     assert (threads.calls["threads.search"], threads.messages) == (2, 2)
-
-
-async def test_two_who_index_and_merge_at_once_lose_nothing() -> None:
-    store, threads = InMemoryStore(), Platform()
-    many(threads, 200)
-    talks = [conversation(threads.kept[f"t{number}"]) for number in range(200)]
-    await asyncio.gather(*(index_conversations(store, ALICE, [talk]) for talk in talks))
-    assert conversations(await segments.load(store, ALICE)) == 200
-    assert await hits(store, threads, "word100") == ["t100"]
 
 
 async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
@@ -114,16 +102,12 @@ async def test_forget_leaves_nothing_and_the_next_search_makes_it_again(store: B
     assert await hits(store, threads, "puppies") == ["dog"]
 
 
-@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(days=400)])
-async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(store: BaseStore, ahead: timedelta) -> None:
+async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(store: BaseStore) -> None:
     threads, now = Platform(), datetime.now(UTC)
-    threads.put(ALICE, "ahead", (now + ahead).isoformat(), [human("said when the clock was ahead")])
+    threads.put(ALICE, "ahead", (now + timedelta(days=400)).isoformat(), [human("said when the clock was ahead")])
     for number in range(30):
         threads.put(ALICE, f"t{number}", (now - timedelta(days=number + 1)).isoformat(), [human(f"word{number}")])
     assert await hits(store, threads, "ahead") == ["ahead"]
-    watermark = await store.aget(namespaces.recall(ALICE, "documents"), segments.WATERMARK)
-    assert watermark
-    assert watermark.value["version"] <= version_of(datetime.now(UTC).isoformat())
     for number in range(30):
         threads.put(ALICE, f"new{number}", (now - timedelta(seconds=number)).isoformat(), [human(f"later{number}")])
     assert await hits(store, threads, "later0") == ["new0"]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
-from langgraph.store.base import BaseStore, IndexConfig, ensure_embeddings
+from langgraph.store.base import BaseStore, IndexConfig
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import platform
 from lasting_memory.people import namespaces
 from lasting_memory.recall import MODEL, results_text, retrieval, search
 from lasting_memory.recall.index import forget
-from lasting_memory.testing.embedding import SUBJECTS, LatentSemanticAnalysis, embed
+from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, hits, left, say
 
@@ -154,49 +151,11 @@ async def test_another_model_is_noticed_and_the_command_it_names_embeds_everythi
     assert len(embedding.texts) == 4
 
 
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-
-
-@pytest.mark.parametrize(
-    ("configured", "loaded"),
-    [
-        ("openai:text-embedding-3-small", SimpleNamespace(model="text-embedding-3-small")),
-        ("google_genai:gemini-embedding-001", SimpleNamespace(model="models/gemini-embedding-001")),
-        ("ollama:nomic-embed-text:latest", SimpleNamespace(model="nomic-embed-text:latest")),
-        (f"huggingface:{MINILM}", SimpleNamespace(model_name=MINILM)),
-        ("./embedding.py:embed", ensure_embeddings(embed)),
-    ],
-)
-def test_a_model_has_one_name_as_configured_and_as_loaded(configured: str, loaded: object) -> None:
-    def name(model: object, dims: int) -> str:
-        return platform.embedding_model(cast("Any", SimpleNamespace(index_config={"embed": model, "dims": dims})))
-
-    assert name(configured, 8) == name(loaded, 8) != name(loaded, 9)
-
-
 async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
     store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
     for name in ("again", "once more"):
         say(threads, name, *["the oven is hot"] * 60, days=0)
     assert set(await hits(store, threads, "baking", limit=2)) == {"again", "once more"}
-
-
-SAID = {
-    "sail": ("We sailed to the island", "The boat leaked near the harbour", "The harbour master lent us a pump"),
-    "garden": ("The tomatoes have blight", "Spray copper on the leaves", "The leaves and the tomatoes recovered"),
-    "tax": ("My tax return is late", "The office fined me forty euros", "I appealed the fine at the office"),
-    "piano": ("I practise a sonata", "The piano needs tuning", "The tuner praised my sonata"),
-}
-
-
-async def test_vectors_of_realistic_shape_add_what_words_miss_and_lose_nothing() -> None:
-    threads = Platform()
-    for number, (name, said) in enumerate(SAID.items()):
-        say(threads, name, *said, days=number)
-    lsa = LatentSemanticAnalysis([text for said in SAID.values() for text in said], dims=8)
-    store = InMemoryStore(index=IndexConfig(embed=lsa.embed, dims=lsa.dims, fields=["text"]))
-    for question, name in (("Who lent a pump?", "sail"), ("blight", "garden"), ("what did I appeal?", "tax")):
-        assert (await hits(InMemoryStore(), threads, question))[0] == (await hits(store, threads, question))[0] == name
 
 
 def test_in_the_fusion_a_clear_hit_of_words_stays_first() -> None:

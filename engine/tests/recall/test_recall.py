@@ -172,13 +172,10 @@ async def answered(threads: Platform, query: str, limit: int = 5) -> str:
 DOG = ("dog", ["Our dog Rex had puppies", "How many?", "Seven, all brown"])
 
 
-@pytest.mark.parametrize("limit", [1, 5, 20])
-async def test_a_result_is_bounded_whatever_was_said(limit: int) -> None:
+async def test_a_result_is_bounded_whatever_was_said() -> None:
     threads = past(*((f"{number:036}", ["brown puppies " * 500] * 10) for number in range(30)))
-    text = await answered(threads, "puppies " * 10_000, limit)
-    assert text.count("thread_id=") == limit
-    assert text.count("puppies") > limit
-    assert len(text) <= DEFAULTS.search_result_chars
+    text = await answered(threads, "puppies " * 10_000, 5)
+    assert (text.count("thread_id="), len(text) <= DEFAULTS.search_result_chars) == (5, True)
 
 
 async def test_twenty_conversations_are_named_and_still_the_best_turns_are_quoted() -> None:
@@ -202,12 +199,6 @@ async def test_the_turn_that_matches_is_quoted_whatever_is_around_it() -> None:
 async def test_what_is_said_at_the_end_of_a_long_turn_is_quoted() -> None:
     chat = ("paste", ["filler " * 5_000 + "the password of the zebra is stripes", "ok"])
     assert "zebra is stripes" in await answered(past(chat, DOG), "zebra")
-
-
-async def test_that_older_conversations_are_not_indexed_yet_is_said() -> None:
-    assert "older conversations are not indexed" not in await answered(past(DOG), "puppies")
-    threads = past(*((f"t{number}", ["puppies"]) for number in range(102)))
-    assert "[2 older conversations are not indexed yet; search again]" in await answered(threads, "puppies")
 
 
 def talk(thread_id: str, *texts: str) -> Conversation:

@@ -12,8 +12,7 @@ import yaml
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.recall import conversation, language, lexical, rank, ranking, results_text, search, stems
-from lasting_memory.recall.documents import document
+from lasting_memory.recall import lexical, rank, results_text, search, stems
 from lasting_memory.recall.retrieval import topics_text
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, NOW, hits, say, threads_of
@@ -32,19 +31,6 @@ async def test_conversations_in_other_languages_are_found(store: BaseStore, thre
         ("züge", "de"), ("puppy", "dog"),
     ]:  # fmt: skip
         assert (await hits(store, threads, query))[:1] == [thread_id], query
-
-
-@pytest.mark.parametrize(
-    ("text", "spoken"),
-    [
-        ("Where did we put the keys of the car?", "english"), ("Ich habe die Schlüssel nicht gefunden", "german"),
-        ("", "english"),
-        ("où est-ce que nous avons mis les clés", "french"),
-        ("猫", "english"), ("dónde están las llaves de la casa", "spanish"),
-    ],
-)  # fmt: skip
-def test_the_language_is_that_of_the_stop_words(text: str, spoken: str) -> None:
-    assert language(text) == spoken
 
 
 def test_words_are_stemmed_in_their_language_and_a_query_in_each() -> None:
@@ -81,13 +67,6 @@ def test_the_words_of_a_time_are_no_words_of_the_question_and_may_march_is_none(
     assert lexical.times("may I march", TODAY) == ([], "may i march")
 
 
-@pytest.mark.parametrize("day", [date(2024, 2, 29), date(2023, 12, 31), date(2000, 1, 1)])
-def test_a_day_fits_whatever_names_it(day: date) -> None:
-    for text in (f"on {day:%d %B %Y}", f"on {day:%d %B}", f"in {day:%B}", f"in {day:%B %Y}", f"{day:%Y}"):
-        (time,), _ = lexical.times(text, day + timedelta(40))
-        assert time.first <= day <= time.last, text
-
-
 async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads: Platform) -> None:
     say(threads, "old", "the meeting was about money", days=400)
     say(threads, "week", "the meeting was about people", days=7)
@@ -114,12 +93,6 @@ async def test_days_say_when_whatever_the_language_of_the_question(
         say(threads, name, "La reunión fue sobre el presupuesto y las oficinas de la empresa", days=days)
     found = await hits(store, threads, "¿de qué trató la reunión?", period=lexical.period(since, until))
     assert (found[0], len(found)) == (first, 3)
-
-
-def test_what_is_no_day_is_said_so() -> None:
-    assert lexical.period(None, "") is None
-    with pytest.raises(ValueError, match="until is 'last May'; use a day such as 2023-05-01"):
-        lexical.period("2023-05-01", "last May")
 
 
 def test_topic_files_are_named_that_know_more_than_the_conversations() -> None:
@@ -165,20 +138,6 @@ async def test_neighbouring_words_of_a_question_count_more_where_they_stand_toge
     say(threads, "together", "The water, while it is warm, turns blue and the whale swims", days=2)
     say(threads, "apart", "The whale swims while it is warm, and the water turns blue, while a blue sail", days=1)
     assert (await hits(store, threads, "blue whale"))[0] == "together"
-
-
-async def test_neighbours_choose_quotes_and_leave_the_order_of_conversations_alone(
-    threads: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    documents = [document(conversation(thread)) for thread in threads.kept.values()]
-    asked = ranking.question("Which puppies were brown?", ["english"], NOW.date())
-    frequencies = ranking.Frequencies(np.ones(len(asked.words)), np.ones(len(asked.words)), len(documents))
-    (dog,) = ranking.score(asked, documents, frequencies).values()
-    assert dict(dog.turns)[1] > 0  # "How many?", between two that match
-    monkeypatch.setattr(ranking, "NEIGHBOURS", ())
-    (alone,) = ranking.score(asked, documents, frequencies).values()
-    assert dict(alone.turns)[1] == 0
-    assert alone.score == pytest.approx(dog.score)
 
 
 async def test_what_an_assistant_explains_at_length_counts_less_beside_its_neighbours_too() -> None:
