@@ -158,7 +158,8 @@ async def test_a_development_token_that_names_nobody_is_refused(token: str) -> N
 async def test_a_header_without_a_token_is_refused_and_says_what_to_send_or_to_set(header: str | None) -> None:
     assert "Authorization: Bearer dev:<org>:<identity>" in await refusal(header, LOCAL)
     for sent in (header, "Bearer junk", f"Bearer {dev_token('acme', 'alice')}", f"Bearer {signed()}"):
-        assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in await refusal(sent, Settings())
+        for settings in (Settings(), dataclasses.replace(LOCAL, exposed=True)):
+            assert "AUTH_JWKS_URL or AUTH_JWT_SECRET" in await refusal(sent, settings)
 
 
 # --- A key set, on the real server -----------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class World:
         """Until what the owner has queued themselves is done."""
         wanted = {"metadata": {"user_id": self.owner, "org_id": self.org}, "status": "busy"}
         while await self.api("studio", "POST", "/threads/count", wanted):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
 
     async def make(self, kind: str) -> None:
         """Something of the owner's (or of what owners cannot have, an operator's) that a row acts on."""
@@ -126,10 +126,7 @@ class World:
             body = {"assistant_id": "agent", "input": said, "stream_resumable": True}
             run = await self.api("owner", "POST", f"/threads/{thread}/runs", body)
             await self.api("owner", "GET", f"/threads/{thread}/runs/{run['run_id']}/join")
-            for _ in range(100):  # the run is over a little before the thread knows
-                if (await self.api("studio", "GET", f"/threads/{thread}"))["status"] != "busy":
-                    break
-                await asyncio.sleep(0.05)
+            await self.wait_until_idle()  # the run is over a little before the thread knows
             self.names["run"] = run["run_id"]
         else:
             await self.api("studio", "POST", f"/threads/{thread}/state", {"values": said, "as_node": "__start__"})
