@@ -36,6 +36,8 @@ ENDINGS: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "langchain_google_genai": (("finish_reason",), frozenset({"STOP"})),
     "langchain_ollama": (("done_reason",), frozenset({"stop"})),
 }
+# Of one answer with its calls, which some integrations repeat in the content: a stream without an end would fill the memory.
+MAX_ANSWER_CHARS = 2_000_000
 # Before the first retry; each further one waits twice as long.
 RETRY_DELAY_SECONDS = 1.0
 
@@ -46,7 +48,7 @@ class CutAnswerError(ModelConnectionError, RuntimeError):
 
 
 class BadAnswerError(ModelError, RuntimeError):
-    """A tool call is cut, e.g. at a token limit, or of no use. A retry would not help."""
+    """An answer is too long, or a tool call of it is cut, e.g. at a token limit, or of no use. A retry would not help."""
 
 
 class SilentModelError(ModelTimeoutError, RuntimeError):
@@ -99,7 +101,7 @@ def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
     async def astream(
         messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        began, reason, calls = False, "", defaultdict[object, str](str)
+        began, reason, calls, chars = False, "", defaultdict[object, str](str), 0
         async with aclosing(streamed(messages, stop, run_manager, **kwargs)) as chunks:  # type: ignore[type-var]
             while chunk := await _following(chunks, limits.model_silence_seconds, began=began):
                 began, message = True, chunk.message
@@ -107,6 +109,9 @@ def whole_answers(model: BaseChatModel, limits: Limits) -> BaseChatModel:
                 reason = next((str(ending[key]) for key in keys if ending.get(key)), "" if message.content else reason)
                 for call in message.tool_call_chunks if isinstance(message, AIMessageChunk) else ():
                     calls[len(calls) if call["index"] is None else (call["index"],)] += call["args"] or ""
+                    chars += len(call["args"] or "")
+                if (chars := chars + len(str(message.content))) > MAX_ANSWER_CHARS:
+                    raise BadAnswerError(f"The model's answer has more than {MAX_ANSWER_CHARS:,} characters.")
                 yield chunk
                 await asyncio.sleep(0)  # buffered chunks must not block other tasks
         _check_end(keys, whole, reason, calls.values())
