@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 from pydantic import SecretStr
 
 from lasting_memory import Limits
-from lasting_memory.agent.models import BadAnswerError, CutAnswerError, SilentModelError, whole_answers
+from lasting_memory.agent.models import MAX_ANSWER_CHARS, BadAnswerError, CutAnswerError, SilentModelError, whole_answers
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 
 Parts = list[bytes]
@@ -205,6 +205,13 @@ async def test_one_that_falls_silent_is_an_error(provider: Provider, ask: Callab
     for parts in ([], provider[0](provider[2], tool=False)[:2]):
         with pytest.raises(SilentModelError, match=r"nothing for 0\.4 seconds"):
             await ask(parts, IMPATIENT)
+
+
+@pytest.mark.parametrize("provider", ["anthropic"], indirect=True)
+@pytest.mark.usefixtures("provider")
+async def test_an_answer_has_a_longest_length(ask: Callable[..., Any]) -> None:
+    with pytest.raises(BadAnswerError, match="2,000,000 characters"):
+        await ask(anthropic("end_turn", tool=False, parts=["x" * 10_000] * (MAX_ANSWER_CHARS // 10_000 + 1)))
 
 
 @pytest.mark.parametrize("provider", ["anthropic"], indirect=True)
