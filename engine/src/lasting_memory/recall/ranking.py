@@ -80,13 +80,6 @@ class Frequencies(NamedTuple):
     total: int
 
 
-class Scored(NamedTuple):
-    """A conversation's score, and its turns that have one, best first."""
-
-    score: float
-    turns: tuple[tuple[int, float], ...]
-
-
 def inverse_frequency(texts: Array, total: float) -> Array:
     """Weights of words by the number of texts with them (BM25's, in Lucene's variant)."""
     return np.log1p((np.maximum(total - texts, 0) + 0.5) / (texts + 0.5))
@@ -107,8 +100,12 @@ def counted(words: Sequence[Sequence[int]], terms: Array, places: Array, count: 
     return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
 
 
-def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> dict[int, Scored]:
-    """The candidates that share a word or a time with the question, by number. Blocks for milliseconds."""
+def score(
+    asked: Question, talks: Sequence[Document], frequencies: Frequencies
+) -> dict[int, tuple[float, tuple[tuple[int, float], ...]]]:
+    """The candidates that share a word or a time with the question, by number: the score of each, and those of its turns, best
+    first. Blocks for milliseconds.
+    """
     talks = [talk for talk in talks if len(talk.passages)]
     if not talks:
         return {}
@@ -128,7 +125,7 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
         bonus = 1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop())
         passages, windows = passages * bonus, windows * bonus
     fits, unit = asked.fit(np.concatenate([talk.row for talk in talks])), float(own.mean()) if asked.own else 1.0
-    scored = dict[int, Scored]()
+    scored = dict[int, tuple[float, tuple[tuple[int, float], ...]]]()
     for number, talk in enumerate(talks):
         part = slice(corpus.starts[number], corpus.starts[number + 1])
         if matching[number] or fits[number]:
@@ -137,7 +134,7 @@ def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) 
             order = order[np.sort(np.unique(talk.passages["turn"][order], return_index=True)[1])]
             turns = tuple(zip(talk.passages["turn"][order].tolist(), windows[part][order].tolist(), strict=True))
             total = passages[part].max() + WHOLE_WEIGHT * wholes[number] + TIME_WEIGHT * fits[number] * unit
-            scored[int(talk.row["key"][0])] = Scored(float(total), turns)
+            scored[int(talk.row["key"][0])] = float(total), turns
     return scored
 
 

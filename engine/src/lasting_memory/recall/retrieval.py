@@ -114,8 +114,8 @@ async def search(
                 await forget(store, actor)
     scored = await asyncio.to_thread(ranking.score, asked, documents, frequencies)
     # What only meaning finds must be clearly near.
-    dense = {key: hit.similarity for key, hit in near.items() if key in scored or hit.clear}
-    scores = fused({key: item.score for key, item in scored.items()}, dense, DENSE_WEIGHT)
+    dense = {key: item.score or 0.0 for key, (item, clear) in near.items() if key in scored or clear}
+    scores = fused({key: score for key, (score, _) in scored.items()}, dense, DENSE_WEIGHT)
     ids = {key_of(text.thread_id): text.thread_id for text in documents}
     ranked = sorted(scores, key=lambda key: -scores[key])[:limit]
     # They are shown with their present text. Those that are gone leave the index.
@@ -123,7 +123,7 @@ async def search(
     there = {key_of(talk.thread_id): talk for talk in talks}
     await drop(store, actor, [ids[key] for key in ranked if key not in there], began)
     matches = [
-        Match(there[key], scored[key].turns if key in scored else ((near[key].turn, 1.0),), key in scored)
+        Match(there[key], scored[key][1] if key in scored else ((near[key][0].value["turn"], 1.0),), key in scored)
         for key in ranked
         if key in there
     ]

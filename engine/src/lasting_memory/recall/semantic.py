@@ -6,7 +6,7 @@ conversation's passages, so that only those that changed are embedded again; and
 
 import statistics
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import cast
 
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 
@@ -24,14 +24,6 @@ FOUND = 50
 _MEANINGLESS, _MEANINGLESS_ITEMS, _CLEARLY = "zzz", 10, 0.15
 # Key of the item that names the model.
 MODEL = "model"
-
-
-class Near(NamedTuple):
-    """The best passage of a conversation: its similarity and first turn, and whether it is similar at all."""
-
-    similarity: float
-    turn: int
-    clear: bool
 
 
 async def text_ops(store: BaseStore, actor: identity.Actor, key: int, talk: Conversation | None) -> list[PutOp]:
@@ -52,11 +44,11 @@ async def text_ops(store: BaseStore, actor: identity.Actor, key: int, talk: Conv
     return ops
 
 
-async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, Near]:
-    """Conversations by number, as near as their best passage is to the query."""
+async def similar(store: BaseStore, actor: identity.Actor, query: str) -> dict[int, tuple[SearchItem, bool]]:
+    """For each conversation, by number, that is near to the query its nearest passage, and whether that is near at all."""
     found = await nearest(store, namespaces.recall(actor, "texts"), query, FOUND) if query.strip() else []
     # The best comes last, and stays.
-    return {int(item.key[:16], 16): Near(item.score or 0.0, item.value["turn"], clear) for item, clear in reversed(found)}
+    return {int(item.key[:16], 16): (item, clear) for item, clear in reversed(found)}
 
 
 async def nearest(store: BaseStore, namespace: namespaces.Namespace, query: str, most: int) -> list[tuple[SearchItem, bool]]:

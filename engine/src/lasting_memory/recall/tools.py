@@ -14,8 +14,6 @@ from lasting_memory.recall.index import read_conversations
 from lasting_memory.recall.retrieval import DEFAULT_LIMIT, page_text, results_text, search, topics_text
 
 MAX_LIMIT = 20
-# The other words that the model may give with a query: their number, and characters of each.
-_MAX_ALTERNATIVES, _ALTERNATIVE_CHARS = 20, 60
 _TOPICS = "/topics/"
 _NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
 
@@ -40,7 +38,7 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
             return _NO_SERVER
         actor, threads, most = identity.current_actor(d.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
         current = str(runtime.config.get("configurable", {}).get("thread_id"))
-        others = [words[:_ALTERNATIVE_CHARS] for words in (alternatives or [])[:_MAX_ALTERNATIVES]]
+        others = alternatives or []
         results = await search(
             runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, period=period, current=current
         )
