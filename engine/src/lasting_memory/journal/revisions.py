@@ -220,10 +220,7 @@ def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
     before, origins = list[str](), list[Revision | None]()
     for revision, lines in zip(reversed(history), reversed(texts), strict=True):
         first_kept = revision is history[-1] and revision.number > 1
-        came: list[Revision | None] = []
-        at = 0
-        for start, end, new_start, new_end in edits(before, lines):
-            came += [*origins[at:start], *[None if first_kept else revision] * (new_end - new_start)]
-            at = end
-        before, origins = lines, [*came, *origins[at:]]
+        for start, end, new_start, new_end in reversed(edits(before, lines)):
+            origins[start:end] = [None if first_kept else revision] * (new_end - new_start)
+        before = lines
     return origins
