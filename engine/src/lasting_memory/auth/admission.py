@@ -15,6 +15,7 @@ from dataclasses import asdict
 from functools import cache
 from time import monotonic
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
@@ -54,7 +55,7 @@ class _Share:
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
         self.checking = asyncio.Lock()
-        self.turns = asyncio.Semaphore(_TURNS)
+        self.turns = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]()
 
 
 class Admission:
@@ -112,7 +113,7 @@ class Admission:
     async def turn(self, person: Actor) -> AsyncIterator[None]:
         """Waits until fewer than `_TURNS` requests about this person are computed. Raises as `under_way` if many wait."""
         with self.under_way(person, "requests about your memory", _TURNS + _MOST_WAITING):
-            async with self._share(person).turns:
+            async with self._share(person).turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_TURNS)):
                 yield
 
     @asynccontextmanager
