@@ -104,9 +104,8 @@ def _folders(path: Path) -> Iterator[Path]:
 def _files(folder: Path, pattern: str, route: str, deployment: Deployment) -> Files:
     """The files of a folder, checked for writing under `route`."""
     paths = [path for path in sorted(folder.glob(pattern)) if path.is_file() and not path.name.startswith(".")]
-    return {
-        key: _value(path, f"{route}{key}", deployment) for path in paths if (key := f"/{path.relative_to(folder).as_posix()}")
-    }
+    keys = {f"/{path.relative_to(folder).as_posix()}": path for path in paths}
+    return {key: _value(path, f"{route}{key}", deployment) for key, path in keys.items()}
 
 
 def _value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
@@ -169,14 +168,8 @@ async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[
     schedule = deployment.settings.consolidation_schedule if consolidates else None
     timezone = deployment.settings.consolidation_timezone
     kept = [cron for cron in ours if (cron["schedule"], cron.get("timezone") or "UTC") == (schedule, timezone)][:1]
-    changes: list[Change] = [
-        (
-            f"cron {cron['cron_id']}: deleted, {cron['schedule']} {cron.get('timezone') or 'UTC'}",
-            partial(client.crons.delete, cron["cron_id"]),
-        )
-        for cron in ours
-        if cron not in kept
-    ]
+    gone = [cron["cron_id"] for cron in ours if cron not in kept]
+    changes: list[Change] = [(f"cron {cron_id}: deleted", partial(client.crons.delete, cron_id)) for cron_id in gone]
     if schedule and not kept:
         create = partial(client.crons.create, schedule=schedule, timezone=timezone, input={"messages": []}, metadata=CRON_MARK)
         changes.append((f"cron: created, {schedule} {timezone}", partial(create, settings.CONSOLIDATION_GRAPH)))

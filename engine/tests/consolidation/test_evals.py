@@ -183,6 +183,7 @@ def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess
     )
 
 
+@pytest.mark.proof
 def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> None:
     done = run_evals(tmp_path, {})
     assert done.returncode == 0, done.stdout + done.stderr

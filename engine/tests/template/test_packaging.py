@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,18 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from lasting_memory.settings import VARIABLES
-from tests.template.test_deploy import MODEL, load
+from tests.template.test_deploy import CLEAN, MODEL, load
 
 ENGINE = Path(__file__).parents[2]
 PROJECT = ENGINE.parent
 UV = shutil.which("uv")
-# What a person at this machine has set must not decide.
-CLEAN = {
-    name: value
-    for name, value in os.environ.items()
-    if name not in {*VARIABLES, "LANGSERVE_GRAPHS", "PYTHONPATH", "VIRTUAL_ENV"}
-}
 _SKIPPED = shutil.ignore_patterns(
     ".git", ".venv*", ".env", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", ".langgraph_api"
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -13,13 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lasting_memory.settings import VARIABLES
-from tests.template.test_deploy import MODEL, load
+from tests.template.test_deploy import CLEAN, MODEL, langgraph, load
 
 PROJECT = Path(__file__).parents[3]
 _SKIPPED = {"engine", "build", "__pycache__", "node_modules", "wheels"}
-# What a person at this machine has set must not decide.
-CLEAN = {name: value for name, value in os.environ.items() if name not in {*VARIABLES, "LANGSERVE_GRAPHS"}}
 
 
 def beside(_: str, names: list[str]) -> list[str]:
@@ -235,7 +231,7 @@ def memory_with_each_assistant(fork: Fork) -> str:
 
 def a_front_end(fork: Fork) -> str:
     fork.edit("langgraph.json", '"allow_origins": []', '"allow_origins": ["https://chat.example.com"]')
-    fork.run("-m", "langgraph_cli", "validate")
+    langgraph(fork.folder, "validate")
     settings, http = "__import__('lasting_memory.settings').settings", "__import__('json').dumps(read(d.folder)['http'])"
     served = f"{{'LANGSMITH_LANGGRAPH_API_VARIANT': 'local_dev', 'LANGGRAPH_HTTP': {http}}}"
     return f"(lambda read: {settings}.load_settings({served}).cors_origins)({settings}.project_config) == {{'https://chat.example.com'}}"
@@ -304,7 +300,6 @@ ROWS: dict[str, list[Callable[[Fork], str]]] = {
     "no offline model": [no_offline_model],
     "no consolidation": [no_consolidation],
 }
-QUICK = {no_consolidation}  # each loads every entry point twice, and runs the tests of the fork
 
 
 def test_every_row_of_the_readme_is_made_here() -> None:
@@ -312,18 +307,22 @@ def test_every_row_of_the_readme_is_made_here() -> None:
     assert re.findall(r"^\| ([^|]+) \|", table, re.MULTILINE)[1:] == [*ROWS]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, marks=[] if row in QUICK else pytest.mark.proof, id=row.__name__)
-        for rows in ROWS.values()
-        for row in rows
-    ],
-)
-def test_a_fork_with_one_change_loads_and_passes_its_own_tests(row: Callable[[Fork], str], tmp_path: Path) -> None:
+CHANGES = [change for changes in ROWS.values() for change in changes]
+
+
+def test_each_change_has_its_place_in_the_template(tmp_path: Path) -> None:
+    for change in CHANGES:
+        fork = Fork(tmp_path / change.__name__)
+        change(fork)
+        for file in fork.folder.glob("*.py"):
+            compile(file.read_text("utf-8"), file, "exec")
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_a_fork_with_one_change_loads_and_passes_its_own_tests(change: Callable[[Fork], str], tmp_path: Path) -> None:
     fork = Fork(tmp_path / "fork")
-    holds = row(fork)
-    assert json.loads((fork.folder / "langgraph.json").read_text("utf-8"))["graphs"]
+    holds = change(fork)
     load(sys.executable, fork.folder, given=fork.given)
     assert fork.said(holds) == "True"
     fork.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "tests")

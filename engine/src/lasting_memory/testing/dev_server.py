@@ -40,13 +40,13 @@ _DROPPED_PREFIXES = (
 )
 # fmt: on
 # A server is forked from a process that has imported, once, what takes three of the five seconds of its start: other
-# people's packages that read no environment.
+# people's packages and the engine's, none of which reads the environment then.
 _FORKS = multiprocessing.get_context("forkserver")
 # fmt: off
 _FORKS.set_forkserver_preload([
     "deepagents", "langchain_anthropic", "langgraph.store.postgres.aio", "langgraph_cli.cli", "bm25s", "sse_starlette",
     "opentelemetry.exporter.otlp.proto.http.metric_exporter", "jwt", "grpc", "croniter",
-    "prometheus_client", "structlog", "uvicorn",
+    "prometheus_client", "structlog", "uvicorn", "fastapi", "lasting_memory.http.app",
 ])
 # fmt: on
 _SERVER_ENV = {
