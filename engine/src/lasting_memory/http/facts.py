@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 import orjson
 from fastapi.responses import Response
 from langgraph.store.base import Item
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
+from pydantic import AwareDatetime, BaseModel, Field
 
 from lasting_memory.agent.prompt import without_comments
 from lasting_memory.controls import seen_until, set_seen, usage_of
@@ -22,6 +23,8 @@ from lasting_memory.journal import NOTHING, Revision, all_items, cut, diff, hist
 from lasting_memory.validation import RefusedWrite, stored_file
 
 router = memory_router(IN_TURN)
+# Nobody looked before. Years near the first one would leave the calendar in another time zone.
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 # Entries of one answer, the newest ones.
 _MOST = 200
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
@@ -39,21 +42,18 @@ async def facts(caller: Caller, query: MemoryQuery) -> Response:
     is no file has an `error`. `usage` is that of `GET /memory`. `shared`, one for each folder of a group of yours: path, claim,
     group, whether your agent `writes` there, and `groups` as above.
     """
-    items = await all_items(caller.store, caller.namespace)
-    groups = await asyncio.to_thread(_groups, caller.deployment, items)
+    items, show = await all_items(caller.store, caller.namespace), partial(_groups, caller.deployment)
+    groups = await asyncio.to_thread(show, items, ROUTE)
     if caller.deployment.profile and PROFILE_PATH not in {group["path"] for group in groups}:
         empty = {"path": PROFILE_PATH, "title": "Profile", "kind": "profile", "revision": 0, "bytes": 0, "modified_at": None}
         groups.append({**empty, "fields": _fields(caller.deployment.profile, "")})
-    shared = []
-    for route, namespace in caller.groups.items():
-        theirs = await asyncio.to_thread(_groups, caller.deployment, await all_items(caller.store, namespace), route[:-1])
-        shared.append({**caller.about_group(route), "groups": theirs})
-    told = {"groups": sorted(groups, key=_place), "usage": usage_of(items, caller.deployment.limits), "shared": shared}
+    shared, usage = await caller.shared("groups", show), usage_of(items, caller.deployment.limits)
+    told = {"groups": sorted(groups, key=_place), "usage": usage, "shared": shared}
     # A full memory has 100,000 lines: they become JSON off the event loop.
     return Response(await asyncio.to_thread(orjson.dumps, told), media_type="application/json")
 
 
-def _groups(deployment: Deployment, items: Sequence[Item], route: str = ROUTE) -> list[Answer]:
+def _groups(deployment: Deployment, items: Sequence[Item], route: str) -> list[Answer]:
     return sorted((_group(deployment, item, route) for item in items), key=_place)
 
 
@@ -124,14 +124,10 @@ async def changes(caller: Caller, query: MemoryQuery) -> Answer:
     return {"since": since or None, "until": until, "changes": found[:_MOST]}
 
 
-def _by_one(revision: Revision) -> str:
-    return revision.author.run_id or revision.id
-
-
 def _changes(path: str, past: Sequence[Revision], since: str) -> Iterator[Answer]:
     """What became of a file since then, given its revisions, newest first. Blocks."""
     new = [(each, before) for each, before in zip(past, [*past[1:], NOTHING], strict=True) if each.at > since]
-    for _, run in itertools.groupby(new, key=lambda pair: _by_one(pair[0])):
+    for _, run in itertools.groupby(new, key=lambda pair: pair[0].author.run_id or pair[0].id):
         pairs = list(run)
         (newest, _), (oldest, before) = pairs[0], pairs[-1]
         is_known, content = bool(before.number) or oldest.number == 1, past[0].content
@@ -147,17 +143,8 @@ def _changes(path: str, past: Sequence[Revision], since: str) -> Iterator[Answer
         }  # fmt: skip
 
 
-def _text(value: object) -> object:
-    """Numbers, and years that another time zone would take out of the calendar, are no times."""
-    if not isinstance(value, str) or value.startswith(("0001", "9999")):
-        raise ValueError("give a time such as 2026-01-31T12:00:00Z")
-    return value
-
-
 class Seen(Sent):
-    until: Annotated[
-        AwareDatetime, Field(strict=False), BeforeValidator(_text), Field(description="as `GET /memory/changes` said it")
-    ]
+    until: Annotated[AwareDatetime, Field(strict=False, ge=_EARLIEST, description="as `GET /memory/changes` said it")]
 
 
 @router.put("/memory/seen")

@@ -1,12 +1,10 @@
 """A person's files over HTTP: list, read, write, delete, history, undo."""
 
 import asyncio
-import functools
 import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from http import HTTPStatus
 from typing import Annotated, Self
 
 from deepagents.backends.protocol import FileData
@@ -32,13 +30,23 @@ from lasting_memory.http.requests import (
     memory_router,
     revision_summary,
 )
-from lasting_memory.journal import NOTHING, Change, Revision, all_items, cut, diff, history, line_origins, lines_of, undone
+from lasting_memory.journal import (
+    NOTHING,
+    Change,
+    MovedError,
+    Revision,
+    all_items,
+    cut,
+    diff,
+    history,
+    line_origins,
+    lines_of,
+    undone,
+)
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import RefusedWrite, stored_file
 
 router = memory_router(IN_TURN)
-# Of taking changes back from a file that others are changing.
-_TRIES = 5
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
@@ -68,24 +76,21 @@ async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
     `shared`, one for each folder of a group of yours: path, claim, group, whether your agent `writes` there, and `files`.
     """
     items = await all_items(caller.store, caller.namespace)
-    shared = [await _folder(caller, route, namespace) for route, namespace in caller.groups.items()]
-    return {"files": [_listed(item) for item in items], "usage": usage_of(items, caller.deployment.limits), "shared": shared}
+    usage = usage_of(items, caller.deployment.limits)
+    return {"files": _listed(items, ROUTE), "usage": usage, "shared": await caller.shared("files", _listed)}
 
 
-async def _folder(caller: PersonRequest, route: str, namespace: Namespace) -> Answer:
-    items = await all_items(caller.store, namespace)
-    return {**caller.about_group(route), "files": [_listed(item, route[:-1]) for item in items]}
+def _listed(items: Sequence[Item], route: str) -> list[Answer]:
+    listed = list[Answer]()
+    for item in items:
+        try:
+            listed.append(_shown(item, route))
+        except RefusedWrite as error:
+            listed.append({"path": f"{route}{item.key}", "error": str(error)})
+    return [{name: value for name, value in file.items() if name != "content"} for file in listed]
 
 
-def _listed(item: Item, route: str = ROUTE) -> Answer:
-    try:
-        file = _shown(item, route)
-    except RefusedWrite as error:
-        return {"path": f"{route}{item.key}", "error": str(error)}
-    return {name: value for name, value in file.items() if name != "content"}
-
-
-def _shown(item: Item, route: str = ROUTE) -> Answer:
+def _shown(item: Item, route: str) -> Answer:
     file = stored_file(item)
     size = len(file["content"].encode())
     return {**file, "path": f"{route}{item.key}", "bytes": size, "revision": item.value.get("revision")}
@@ -155,14 +160,25 @@ async def write_file(caller: Caller, query: FileQuery, body: Content, if_match: 
 async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_match: IfMatch = None) -> Answer:
     """Delete a file. Its history stays, and it can be undone."""
     item = await _item(caller, caller.namespace, query.path, f"{ROUTE}{query.path}")
-    if "error" in _listed(item):  # a value of other code, not a file
+    try:
+        stored_file(item)
+    except RefusedWrite:  # a value of other code, not a file
         await caller.files.aremove(item)
         return {"path": f"{ROUTE}{query.path}", "revision": None}
     return await _revised(caller, query.path, lambda _: None, if_match)
 
 
-async def _revised(caller: PersonRequest, key: str, change: Change, wanted: str | None = None) -> Answer:
-    return {"path": f"{ROUTE}{key}", "revision": (await caller.revise(key, change, wanted)).number}
+async def _revised(caller: PersonRequest, key: str, change: Change, wanted: str | None) -> Answer:
+    """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
+    expect, number = None, 0
+    if wanted is not None:
+        now = next(iter(await history(caller.store, caller.namespace, key, caller.deployment.limits)), NOTHING)
+        number = 0 if now.content is None else now.number
+        expect = now.id if wanted.strip('"') == str(number) else "another"
+    try:
+        return {"path": f"{ROUTE}{key}", "revision": (await caller.files.arevise(key, change, expect)).number}
+    except MovedError:
+        raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
 
 
 @router.get("/memory/history")
@@ -198,21 +214,10 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
 
     This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
-    for tries in range(_TRIES):
-        known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
-        now = str(known[0].number) if known and known[0].content is not None else "0"
-        change = functools.partial(_made, await asyncio.to_thread(_undone, body, known))
-        try:
-            wanted = if_match or (now if body.changes else None)
-            return await _revised(caller, body.path, change, wanted)
-        except HTTPException as error:
-            if error.status_code != HTTPStatus.PRECONDITION_FAILED or if_match or tries == _TRIES - 1:
-                raise
-    raise AssertionError
-
-
-def _made(file: FileData | None, _before: FileData | None) -> FileData | None:
-    return file
+    known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
+    now = str(known[0].number) if known and known[0].content is not None else "0"
+    file = await asyncio.to_thread(_undone, body, known)
+    return await _revised(caller, body.path, lambda _: file, if_match or (now if body.changes else None))
 
 
 def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:

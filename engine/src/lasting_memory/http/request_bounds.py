@@ -128,6 +128,8 @@ class RequestBounds:
                 raise HTTPException(403, "WebSockets are closed here; post commands, and stream events over HTTP.")  # noqa: TRY301
             for segment in path.split("/"):
                 _canonical(segment)
+            if path.endswith("/history"):
+                _check_fields(_History, dict(QueryParams(scope["query_string"])))
         except HTTPException as error:
             await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
             return
@@ -154,7 +156,7 @@ class _Bounded(ExitStack):
         self._is_memory = path == "/memory" or path.startswith("/memory/")
         self._fields = None if self._is_memory else _History if path.endswith("/history") else _Fields
         self._limit = MAX_IMPORT_BYTES if path == "/memory/import" else MAX_INPUT_BYTES
-        self._is_read = self._started = False
+        self._is_read = False
         self._end: Message | None = None
         self._refusal: HTTPException | None = None
 
@@ -169,12 +171,8 @@ class _Bounded(ExitStack):
     async def carry_out(self, app: ASGIApp) -> None:
         """Have the app answer the request, or refuse it."""
         try:
-            if self._fields is _History:
-                _check_fields(_History, dict(QueryParams(self._scope["query_string"])))
             await app(self._scope, self.receive, self.send)
-        except Exception as error:
-            if self._refusal is None and isinstance(error, HTTPException) and not self._started:
-                self._refusal = error
+        except Exception:
             if self._refusal is None:
                 raise
         if self._refusal is not None:
@@ -226,7 +224,6 @@ class _Bounded(ExitStack):
                 self._refusal = error
                 raise
             self._admission.charge(person, len(message.get("body", b"")) / BYTES_PER_REQUEST)
-        self._started = True
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message
         else:

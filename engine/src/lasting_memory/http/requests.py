@@ -3,7 +3,8 @@
 Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a model.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from fastapi import APIRouter, Body, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Item
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -21,7 +22,7 @@ from lasting_memory import journal
 from lasting_memory.auth.admission import admission
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.journal import Change, Revision
+from lasting_memory.journal import Revision
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import RefusedWrite, check_path
@@ -118,11 +119,15 @@ class PersonRequest:
             if scope.claim in claims and scope.over_http
         }
 
-    def about_group(self, route: str) -> Answer:
-        """What a member is told of a group's folder beside its files."""
-        scope, claims = self.deployment.scope(route), identity.claims_of(self.http.user)
-        writes = scope.rule(self.deployment.settings)
-        return {"path": route, "claim": scope.claim, "group": claims[scope.claim], "writes": writes}
+    async def shared(self, name: str, show: Callable[[Sequence[Item], str], list[Answer]]) -> list[Answer]:
+        """What a member is told of each group's folder, with what is shown of its files under this name."""
+        told = list[Answer]()
+        for route, namespace in self.groups.items():
+            scope, items = self.deployment.scope(route), await journal.all_items(self.store, namespace)
+            group, writes = identity.claims_of(self.http.user)[scope.claim], scope.rule(self.deployment.settings)
+            shown = await asyncio.to_thread(show, items, route[:-1])
+            told.append({"path": route, "claim": scope.claim, "group": group, "writes": writes, name: shown})
+        return told
 
     def place(self, path: str) -> tuple[Namespace, str, bool]:
         """Namespace and key of a file that the caller may read, and whether it is a group's. Raises for other paths."""
@@ -146,18 +151,6 @@ class PersonRequest:
             began=lambda: self.began,
             store=self.store,
         )
-
-    async def revise(self, key: str, change: Change, wanted: str | None = None) -> Revision:
-        """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
-        expect, number = None, 0
-        if wanted is not None:
-            now = next(iter(await journal.history(self.store, self.namespace, key, self.deployment.limits)), journal.NOTHING)
-            number = 0 if now.content is None else now.number
-            expect = now.id if wanted.strip('"') == str(number) else "another"
-        try:
-            return await self.files.arevise(key, change, expect)
-        except journal.MovedError:
-            raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
 
 
 async def _caller(request: Request) -> PersonRequest:
