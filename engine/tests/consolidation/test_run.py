@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from deepagents.backends.protocol import FileData
 from langchain_core.utils.uuid import uuid7
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -220,6 +221,10 @@ async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(
         pytest.skip("what matters is the order of operations, which is the same")
     calls = [append("- dill"), append("- food.md: dill", "/memories/topics/index.md")]
     model.script(TASK, *[lambda body: READY if len(body["messages"]) > 3 else calls] * 1_000)
+
+    def mine(file: FileData | None) -> FileData:
+        return FileData(content=f"{file['content'] if file else ''}mine\n", encoding="utf-8")
+
     deaths, died = 0, True
     while died:
         for item in await store.asearch((), limit=1_000):
@@ -235,7 +240,7 @@ async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(
         lines = (await text(store)).splitlines()
         assert set(lines) <= {"one", "- dill"}
         assert "one" in lines
-        await saved(store, f"{await text(store)}mine\n")
+        await journal.change(store, FILES, "/topics/food.md", mine, Author("person", "alice"))
         await run(f"{deaths} then")
         await run(f"{deaths} at last")
         lines = (await text(store)).splitlines()

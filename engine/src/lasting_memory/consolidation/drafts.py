@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from deepagents.backends.protocol import FileData
@@ -23,7 +24,7 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.agent.prompt import sections
-from lasting_memory.consolidation.due import Due, Owner
+from lasting_memory.consolidation.due import Due, Owner, Position, put_positions
 from lasting_memory.consolidation.guard import shown_lines
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Dated, texts
@@ -145,10 +146,11 @@ class Draft:
         if taken:
             self.text += f"\n\n# Taken back\n\n{shown_lines(taken, self.said)}"
 
-    async def keep(self, record: Record) -> None:
-        """Keep a record of the run, and the newest of all, unless its person was forgotten meanwhile."""
+    async def keep(self, record: Record, positions: Mapping[str, Position] = MappingProxyType({})) -> None:
+        """Keep a record of the run, and the newest of all, with its positions; unless its person was forgotten meanwhile."""
         namespace = namespaces.run_records(self.owner.actor)
         if not await journal.is_forgotten(self.store, journal.began(self.owner.actor)):
+            await put_positions(self.store, self.owner.actor, positions)
             await self.store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
             old = (await _newest_first(self.store, self.owner.actor))[self.rules.records_kept :]
             await self.store.abatch([PutOp(namespace, item.key, None) for item in old])

@@ -35,7 +35,7 @@ from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.consolidation import drafts, guard
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of, put_positions
+from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of
 from lasting_memory.consolidation.planning import current_owner, delete_old, start, sweep
 from lasting_memory.consolidation.proposals import applied, apply, check, files_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
@@ -290,9 +290,8 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in done.files.items() if path not in refused}
         done = done.ended("undone", f"Not applied: {reason}", files=shown)
-    if not report.dry_run and not await journal.is_forgotten(store, began):
-        await put_positions(store, actor, positions)
-        await draft.keep(done)
+    if not report.dry_run:
+        await draft.keep(done, positions)
     return done
 
 
