@@ -12,10 +12,10 @@ import yaml
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.recall import lexical, rank, results_text, search, stems
+from lasting_memory.recall import lexical, results_text, search
 from lasting_memory.recall.retrieval import topics_text
 from lasting_memory.testing.platform import Platform
-from tests.recall.talks import ALICE, NOW, hits, say, threads_of
+from tests.recall.talks import ALICE, NOW, hits, say
 
 TODAY = date(2026, 5, 13)
 
@@ -31,14 +31,6 @@ async def test_conversations_in_other_languages_are_found(store: BaseStore, thre
         ("züge", "de"), ("puppy", "dog"),
     ]:  # fmt: skip
         assert (await hits(store, threads, query))[:1] == [thread_id], query
-
-
-def test_words_are_stemmed_in_their_language_and_a_query_in_each() -> None:
-    assert stems("Die Häuser", "german") == stems("das Haus", "german")
-    assert stems("the flying foxes_and", "english") == ["fli", "fox"]
-    assert ("haus",) in lexical.stem_groups("Haus", ["german", "english"])
-    assert len(lexical.stem_groups("flying flying", ["german", "english"])) == 1
-    assert rank("Häuser", ["der Hund ist nicht da", "das Haus ist nicht hier"])[0][0] == 1
 
 
 @pytest.mark.parametrize(
@@ -138,11 +130,3 @@ async def test_neighbouring_words_of_a_question_count_more_where_they_stand_toge
     say(threads, "together", "The water, while it is warm, turns blue and the whale swims", days=2)
     say(threads, "apart", "The whale swims while it is warm, and the water turns blue, while a blue sail", days=1)
     assert (await hits(store, threads, "blue whale"))[0] == "together"
-
-
-async def test_what_an_assistant_explains_at_length_counts_less_beside_its_neighbours_too() -> None:
-    explained = {"type": "ai", "id": "1", "content": "A zebra lives here. " * 4 + "Herds of them graze and rest. " * 30}
-    said = "My zebra is called Zoe and gallops along rivers, meadows, hills"
-    threads = threads_of("What now?", explained, "ok", "fine", "well", said)
-    (match,) = (await search(InMemoryStore(), threads, ALICE, "zebra", 1, agents=["agent"])).matches
-    assert match.turns[0][0] == 5
