@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
 from urllib.parse import parse_qs, urlsplit
-from zoneinfo import ZoneInfo
+from zoneinfo import available_timezones
 
 import httpx
 from annotated_types import Predicate
@@ -48,13 +48,6 @@ def is_loopback(name: str) -> bool:
 def _fires(cron: str) -> bool:
     """Whether this is a cron of five fields (a sixth would be seconds) that has a next time: the 31st of February has none."""
     return bool(re.fullmatch(r"(\S+\s+){4}\S+", cron)) and bool(croniter(cron).get_next())
-
-
-def _is_timezone(name: str) -> bool:
-    try:
-        return bool(ZoneInfo(name))
-    except (KeyError, OSError):  # a folder of names, such as America, is an OSError
-        return False
 
 
 def _is_key_set(address: str) -> bool:
@@ -110,7 +103,7 @@ class Settings:
     consolidation_schedule: Annotated[str, Predicate(_fires)] | None = Field(
         default=None, description="five cron fields, e.g. 0 3 * * *, or leave it empty for none"
     )
-    consolidation_timezone: Annotated[str, Predicate(_is_timezone)] = Field(
+    consolidation_timezone: Annotated[str, Predicate(lambda name: name in available_timezones())] = Field(
         default="UTC", description="an IANA name, e.g. Europe/Berlin, or leave it empty for UTC"
     )
     consolidation_review: Literal["off", "on"] = "off"

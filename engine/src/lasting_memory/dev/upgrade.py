@@ -57,9 +57,8 @@ def upgrade(template: Path, source: Path, current: str) -> str:
 
 def since(changes: str, current: str) -> str:
     """The parts of a changelog above the heading of version `current`."""
-    after = re.split(rf"^## \[?v?{re.escape(current)}\b", changes, maxsplit=1, flags=re.MULTILINE)[0]
-    first = re.search(r"^## ", after, re.MULTILINE)
-    return after[first.start() :].strip() if first else f"Nothing is listed since {current}."
+    _, heading, listed = f"\n{changes}".partition(f"\n## {current}")[0].partition("\n## ")
+    return f"{heading}{listed}".strip() or f"Nothing is listed since {current}."
 
 
 def _read(source: Path) -> tuple[str, str]:

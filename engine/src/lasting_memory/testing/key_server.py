@@ -39,10 +39,7 @@ class KeyServer(LoopbackServer):
 
     def serve(self, *kids: str) -> None:
         curve = {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC_KEY.public_key())), "kid": "curve", "use": "sig"}
-        self.serve_keys(*map(jwk, kids), curve)
-
-    def serve_keys(self, *keys: Any) -> None:
-        self.answer = json.dumps({"keys": keys}).encode()
+        self.answer = json.dumps({"keys": [*map(jwk, kids), curve]}).encode()
 
 
 class _KeyHandler(QuietHandler):

@@ -41,6 +41,10 @@ def filled(text: str, threads: Sequence[Thread]) -> str:
     return text.replace("{today}", threads[-1].day if threads else "")
 
 
+def _given(model: BaseModel, *kinds: str) -> list[str]:
+    return [kind for kind in kinds if getattr(model, kind) is not None]
+
+
 class Check(BaseModel):
     """One expectation. Exactly one of its kinds is given."""
 
@@ -59,9 +63,7 @@ class Check(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Check:
-        kinds = [
-            kind for kind in ("has", "lacks", "once", "replaced", "field", "same", "gone") if getattr(self, kind) is not None
-        ]
+        kinds = _given(self, "has", "lacks", "once", "replaced", "field", "same", "gone")
         if len(kinds) != 1 or bool(self.replaced) != bool(self.by) or bool(self.field) != bool(self.value):
             raise ValueError(
                 f"an expectation about {self.place} has {kinds or 'no kind'}; give one, with `by` or `is` if it needs it"
@@ -121,7 +123,7 @@ class Act(BaseModel):
 
     @model_validator(mode="after")
     def _one_kind(self) -> Act:
-        kinds = [kind for kind in ("write", "undo", "delete", "propose", "decline", "say") if getattr(self, kind) is not None]
+        kinds = _given(self, "write", "undo", "delete", "propose", "decline", "say")
         if len(kinds) != 1 or bool(self.write) != bool(self.text):
             raise ValueError(f"what a person does after {self.after} conversations is {kinds or 'nothing'}; give one kind")
         return self

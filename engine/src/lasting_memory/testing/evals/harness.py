@@ -91,8 +91,7 @@ async def _tidy(server: DevServer, client: LangGraphClient) -> None:
         while not (done := (await _call(client, "GET", "/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110  # the server's
             await asyncio.sleep(1)
     if done[0]["status"] == "failed":
-        log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
-        raise RuntimeError(f"The tidy failed ({done[0]['reason']}). The end of the server's log:\n{log}")
+        raise _failed(server, done[0]["reason"])
     await _accept(client)
 
 
@@ -107,9 +106,13 @@ async def _consolidate(server: DevServer, client: LangGraphClient) -> dict[str, 
         thread = await client.threads.create()
         await client.runs.wait(thread["thread_id"], "consolidation_agent", input={"messages": []})
     except Exception as error:
-        log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
-        raise RuntimeError(f"Consolidation failed ({error}). The end of the server's log:\n{log}") from error
+        raise _failed(server, error) from error
     return {}
+
+
+def _failed(server: DevServer, reason: object) -> RuntimeError:
+    log = "\n".join(server.log.splitlines()[-_LOG_LINES:])
+    return RuntimeError(f"Consolidation failed ({reason}). The end of the server's log:\n{log}")
 
 
 async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: list[Thread], org: str) -> None:
