@@ -5,13 +5,14 @@ A proposal is an item of its own, which also keeps what was declined of it. The 
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal
@@ -132,7 +133,7 @@ class Proposal:
     threads: list[str]
     decided: list[str] = field(default_factory=list)  # paths
     declined: list[Dated] = field(default_factory=list)
-    kind: str = "conversations"  # what it was made of (`consolidation.Kind`), or "agent": the agent wrote it
+    kind: str = "conversations"  # what it was made of (conversations, tidy or bring), or "agent": the agent wrote it
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)  # why a line goes, by path and line
 
 
@@ -151,16 +152,11 @@ async def propose(store: BaseStore, actor: Actor, proposal: Proposal, began: Beg
 
 async def proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[Proposal]:
     """A memory's proposals with those that were decided, oldest first. A damaged one is left out."""
-    items = await store.asearch(namespaces.proposals(actor), limit=_ALL)
-    known = [each for item in items if (each := await asyncio.to_thread(_read, item)) and each.memory == files[-1]]
-    return sorted(known, key=lambda each: each.at)
-
-
-def _read(item: Item) -> Proposal | None:
-    try:
-        return _PROPOSALS.validate_python(item.value)
-    except ValidationError:
-        return None
+    known = list[Proposal]()
+    for item in await store.asearch(namespaces.proposals(actor), limit=_ALL):
+        with suppress(ValidationError):
+            known.append(await asyncio.to_thread(_PROPOSALS.validate_python, item.value))
+    return sorted((each for each in known if each.memory == files[-1]), key=lambda each: each.at)
 
 
 async def propose_write(
