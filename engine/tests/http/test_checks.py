@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import httpx
 import pytest
 from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
@@ -280,9 +279,3 @@ async def test_without_a_profile_nothing_speaks_of_one(graph: BuildGraph, model:
     for body in model.requests:
         assert "profile" not in system_text(body).split("<memory>")[0].replace("the preferences, the profile", "")
         assert "save_profile" not in {tool["name"] for tool in body["tools"]}
-
-
-async def test_a_refusal_over_http_is_the_person_s_and_no_error_of_the_server(calling: Open) -> None:
-    async with calling("alice", forked(no_secret)) as api:
-        answer: httpx.Response = await api.put("/memory/file", params=NOTE, json={"content": SECRET})
-    assert (answer.status_code, [*answer.json()]) == (422, ["detail"])

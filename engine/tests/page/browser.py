@@ -116,6 +116,11 @@ class Visitor:
         dialog.get_by_role("button", name=path, exact=True).click()
         return dialog
 
+    def look(self) -> None:
+        """What happens when somebody comes back to the page."""
+        with self.page.expect_response("**/memory/facts"):
+            self.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
     def say(self, text: str) -> None:
         """Send a message, and wait until it is answered."""
         self.page.get_by_label("Message").fill(text)

@@ -91,5 +91,5 @@ def test_what_the_model_does_not_see_is_named_and_that_memory_is_nearly_full_sai
     visitor.button("Close").click()
     for number in range(int(NEARLY_FULL * DEFAULTS.max_bytes / MAX_FILE_BYTES) + 1):
         elsewhere.write(f"/memories/{number}.md", "x" * MAX_FILE_BYTES)
-    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    visitor.look()
     expect(full).to_contain_text("kB of 4,194.3 kB")

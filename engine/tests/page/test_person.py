@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.page.conftest import Elsewhere, Visit
 
@@ -19,12 +19,6 @@ METRIC = "Remember that I prefer metric units."
 # The name of what has the keyboard, roughly.
 FOCUSED = """() => { const it = document.activeElement;
     return it.ariaLabel || it.labels?.[0]?.innerText.trim() || it.innerText; }"""
-
-
-def look(page: Page) -> None:
-    """What happens when somebody comes back to the page."""
-    with page.expect_response("**/memory/facts"):
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
 def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
@@ -118,7 +112,7 @@ def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit,
     expect(page.get_by_label("Fact")).to_be_focused()
     page.get_by_label("Fact").fill("likes dill, and\nfennel")
     elsewhere.write(food, f"# Food\n\nA line above.\n{text.partition('A comment. -->')[2].strip()}\n")
-    look(page)
+    visitor.look()
     expect(lines, "what is being written stays").to_have_count(3)
     expect(page.get_by_label("Fact")).to_have_value("likes dill, and\nfennel")
     visitor.button("Save").click()
@@ -186,7 +180,7 @@ def test_the_profile_is_a_form_of_its_fields(visit: Visit, me: str, elsewhere: E
     visitor.button("Edit profile").click()
     page.get_by_role("textbox", name=re.compile("^Language")).fill("")
     elsewhere.write("/memories/profile.json", '{"name": "Zo\u00eb"}')
-    look(page)
+    visitor.look()
     visitor.button("Save").click()
     expect(page.get_by_role("alert")).to_contain_text("is at revision 2 or later")
 

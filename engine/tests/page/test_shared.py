@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from lasting_memory.testing.deployed import PROJECT, with_routes
+from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
 from tests.page.browser import Visitor
 from tests.page.conftest import Visit, put_item
@@ -38,17 +37,20 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visit: Visi
 
 
 @pytest.fixture(scope="module")
-def team_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def fork_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     project = with_routes('"/team/": group("team_id")', tmp_path_factory.mktemp("fork"))
+    config = json.loads((project / "langgraph.json").read_text("utf-8"))
+    config["graphs"]["support"] = config["graphs"]["agent"]
+    (project / "langgraph.json").write_text(json.dumps(config))
     with DevServer(tmp_path_factory.mktemp("team"), env={"AGENT_MODEL": ""}, project=project) as server:
         yield server.url
 
 
-def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browser: Browser, team_url: str, me: str) -> None:
-    put_item(team_url, ("groups", "acme:team_id:red"), "/plan.md", "# Plan\n\n- Ship on Monday\n")
+def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browser: Browser, fork_url: str, me: str) -> None:
+    put_item(fork_url, ("groups", "acme:team_id:red"), "/plan.md", "# Plan\n\n- Ship on Monday\n")
     for team in ("red", "blue"):
-        visitor = Visitor.arrive(browser, team_url)
-        visitor.page.goto(f"{team_url}/app#token=dev:acme:{quote(me)}?team_id={team}")
+        visitor = Visitor.arrive(browser, fork_url)
+        visitor.page.goto(f"{fork_url}/app#token=dev:acme:{quote(me)}?team_id={team}")
         visitor.button("Yes, sign in").click()
         folder = visitor.page.get_by_role("region", name=f"Shared with {team}")
         expect(folder).to_contain_text("/team/, for everybody whose team_id is")
@@ -58,21 +60,8 @@ def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browse
         visitor.leave()
 
 
-@pytest.fixture(scope="module")
-def two_agents_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    project = tmp_path_factory.mktemp("fork") / "project"
-    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__"))
-    config = json.loads((project / "langgraph.json").read_text("utf-8"))
-    config["graphs"]["support"] = config["graphs"]["agent"]
-    (project / "langgraph.json").write_text(json.dumps(config))
-    with DevServer(tmp_path_factory.mktemp("agents"), env={"AGENT_MODEL": ""}, project=project) as server:
-        yield server.url
-
-
-def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(
-    browser: Browser, two_agents_url: str, me: str
-) -> None:
-    visitor = Visitor.arrive(browser, two_agents_url)
+def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(browser: Browser, fork_url: str, me: str) -> None:
+    visitor = Visitor.arrive(browser, fork_url)
     page = visitor.sign_in(me)
     visitor.say("Remember that I prefer metric units.")
     visitor.button("New conversation").click()

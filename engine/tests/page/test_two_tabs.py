@@ -5,18 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.browser import Visitor
 from tests.page.conftest import Elsewhere, Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
 NOTES = "/memories/notes.md"
-
-
-def look(visitor: Visitor) -> None:
-    """What happens when somebody comes back to the page."""
-    with visitor.page.expect_response("**/memory/facts"):
-        visitor.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
 def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
@@ -28,7 +21,7 @@ def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: V
     visitor.button("Edit").click()
     content.fill("- Tea, and a long thought\n")
     elsewhere.delete(NOTES)
-    look(visitor)
+    visitor.look()
     expect(page.get_by_role("list", name="Files")).to_contain_text("deleted")
     expect(page.get_by_text("Deleted by you")).to_have_count(1)
     expect(content).to_have_value("- Tea, and a long thought\n")
@@ -38,7 +31,7 @@ def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: V
     expect(visitor.button("Edit")).to_be_visible()
     assert elsewhere.read(NOTES) == "- Tea, and a long thought\n"
     elsewhere.delete(NOTES)
-    look(visitor)
+    visitor.look()
     expect(visitor.button("Edit")).to_have_count(0)
     expect(visitor.button(NOTES)).to_have_count(0)
 
