@@ -38,6 +38,10 @@ SPEAKER_BONUS = 0.7
 ALTERNATIVE_WEIGHT = 0.3
 
 
+# Turns of a conversation with their scores, best first.
+Turns = tuple[tuple[int, float], ...]
+
+
 class Question(NamedTuple):
     """A query for the index: the hashes of each word's stems (the first `own` words are the query's own), and its times."""
 
@@ -57,11 +61,7 @@ class Question(NamedTuple):
 
 
 def question(
-    query: str,
-    languages: Iterable[str],
-    today: date,
-    alternatives: Sequence[str] = (),
-    period: lexical.Time | None = None,
+    query: str, languages: Iterable[str], today: date, alternatives: Sequence[str] = (), period: lexical.Time | None = None
 ) -> Question:
     """A query, with other words for it and a time beside those that it names, for an index with texts in these languages."""
     times, rest = lexical.times(query[:MAX_QUERY_CHARS], today)
@@ -100,12 +100,8 @@ def counted(words: Sequence[Sequence[int]], terms: Array, places: Array, count: 
     return np.array([np.isin(hashes, word) for word in words], float).reshape(len(words), len(hashes)) @ counts
 
 
-def score(
-    asked: Question, talks: Sequence[Document], frequencies: Frequencies
-) -> dict[int, tuple[float, tuple[tuple[int, float], ...]]]:
-    """The candidates that share a word or a time with the question, by number: the score of each, and those of its turns, best
-    first. Blocks for milliseconds.
-    """
+def score(asked: Question, talks: Sequence[Document], frequencies: Frequencies) -> dict[int, tuple[float, Turns]]:
+    """The candidates that share a word or a time with the question, by number, with their scores. Blocks for milliseconds."""
     talks = [talk for talk in talks if len(talk.passages)]
     if not talks:
         return {}
@@ -125,7 +121,7 @@ def score(
         bonus = 1 + SPEAKER_BONUS * (corpus.speakers == said_by.pop())
         passages, windows = passages * bonus, windows * bonus
     fits, unit = asked.fit(np.concatenate([talk.row for talk in talks])), float(own.mean()) if asked.own else 1.0
-    scored = dict[int, tuple[float, tuple[tuple[int, float], ...]]]()
+    scored = dict[int, tuple[float, Turns]]()
     for number, talk in enumerate(talks):
         part = slice(corpus.starts[number], corpus.starts[number + 1])
         if matching[number] or fits[number]:

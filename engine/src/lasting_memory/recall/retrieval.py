@@ -60,7 +60,7 @@ class Match:
     """A matching conversation, its matching turns, best first, each with its score, and whether it shares words at all."""
 
     conversation: Conversation
-    turns: tuple[tuple[int, float], ...]
+    turns: ranking.Turns
     by_words: bool = True
 
 
