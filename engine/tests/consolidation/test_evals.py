@@ -170,10 +170,7 @@ async def test_memory_is_tidied_and_judged(server: DevServer, model: ScriptedAnt
 
 def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """`pytest evals` in a copy of the project, where no `.env` of a developer names a model or a key."""
-    skipped = shutil.ignore_patterns(
-        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", ".*_cache"
-    )
-    shutil.copytree(PROJECT, folder / "project", ignore=skipped)
+    shutil.copytree(PROJECT, folder / "project", ignore=shutil.ignore_patterns(".*", "__pycache__"))
     own = {
         name: value for name, value in os.environ.items() if not name.endswith("_MODEL") and not name.startswith("LANGSMITH_")
     }

@@ -28,9 +28,7 @@ SECRET = "a secret of at least thirty-two bytes"
 
 @pytest.fixture
 def project() -> Iterator[Path]:
-    skipped = shutil.ignore_patterns(
-        ".venv", ".git", ".env", ".langgraph_api", ".postgres", "*.egg-info", "__pycache__", "tests", ".*_cache"
-    )
+    skipped = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info")
     # Not below pytest's folder, which Postgres's own user may not enter.
     with TemporaryDirectory(prefix="project-") as folder:
         Path(folder).chmod(0o755)
