@@ -21,7 +21,7 @@ from lasting_memory.recall.conversations import SPEAKERS, Conversation
 from lasting_memory.recall.lexical import Array
 
 # Count it up with a change of what follows: items of another format are dropped, and their conversations indexed again.
-FORMAT = 4
+FORMAT = 5
 # A conversation among others: its number, the time of its last change in microseconds, its first day, and its count of words.
 TABLE = np.dtype([("key", "<u8"), ("version", "<i8"), ("began", "<i4"), ("words", "<u4")])
 # A word of a conversation, by the conversation's place in the table, and the number of its passages with the word.
