@@ -18,8 +18,7 @@ from lasting_memory.http.documents import Document
 from lasting_memory.journal import diffs
 from lasting_memory.people.identity import Author
 from lasting_memory.recall import lexical, retrieval
-from lasting_memory.recall.conversations import Conversation, conversation
-from lasting_memory.recall.documents import document
+from lasting_memory.recall.conversations import Conversation, conversation, document
 from lasting_memory.recall.retrieval import Match, Results
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results

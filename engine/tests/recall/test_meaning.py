@@ -160,5 +160,5 @@ async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
 
 def test_in_the_fusion_a_clear_hit_of_words_stays_first() -> None:
     words, meaning = {1: 10.0, 2: 7.0, 3: 1.0}, {2: 0.9, 4: 0.9, 3: 0.1}
-    ranked = retrieval.fused(words, meaning, retrieval.DENSE_WEIGHT)
+    ranked = retrieval.fused(words, meaning)
     assert sorted(ranked, key=lambda key: -ranked[key]) == [1, 2, 4, 3]

@@ -11,8 +11,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.recall.conversations import Conversation, Turn, conversation
-from lasting_memory.recall.documents import key_of
+from lasting_memory.recall.conversations import Conversation, Turn, conversation, key_of
 from lasting_memory.recall.index import index_conversations
 from lasting_memory.recall.retrieval import page_text, results_text, search
 from lasting_memory.testing.platform import Platform

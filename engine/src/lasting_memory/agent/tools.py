@@ -16,7 +16,7 @@ from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.routes import build_backend
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import DENSE_WEIGHT, fused, nearest, rank
+from lasting_memory.recall import fused, nearest, rank
 from lasting_memory.validation import RefusedWrite, text_of
 
 # Files in an answer of `search_memories`, characters of each, and files to ask a semantic index for: some may not be text.
@@ -128,7 +128,7 @@ async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str,
     order = sorted(range(len(passages)), key=lambda place: (words.get(place, 0.0), -place))
     best = {passages[place][0]: place for place in order}
     places = [(best[item.key], item.score or 0.0, clear) for item, clear in near if item.key in best]
-    scores = fused(words, {place: score for place, score, clear in places if clear or place in words}, DENSE_WEIGHT)
+    scores = fused(words, {place: score for place, score, clear in places if clear or place in words})
     ranked = sorted(scores, key=lambda place: -scores[place])[:_RESULTS]
     # Which part of a file is alike in meaning is not known: its beginning is shown.
     shown = [(key, part if place in words else texts[key]) for place in ranked for key, part in [passages[place]]]

@@ -87,8 +87,8 @@ def rank(query: str, texts: Sequence[str]) -> list[tuple[int, float]]:
         return []
     index = bm25s.BM25()
     index.index(corpus, show_progress=False)
-    scores = enumerate(index.get_scores(words).tolist())
-    return sorted(((i, score) for i, score in scores if score > 0), key=lambda hit: -hit[1])
+    hits = [(i, score) for i, score in enumerate(index.get_scores(words).tolist()) if score > 0]
+    return sorted(hits, key=lambda hit: -hit[1])
 
 
 _MONTHS = (
@@ -139,15 +139,14 @@ _FORMS = (
 
 def period(since: str | None, until: str | None) -> Time | None:
     """The time between two ISO days, each of which may be left out. Raises `ValueError`, which names what is none."""
-    first, last = _iso_day("since", since), _iso_day("until", until)
-    return Time(first or date.min, max(first or date.min, last or date.max)) if first or last else None
-
-
-def _iso_day(name: str, text: str | None) -> date | None:
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError:
-        raise ValueError(f"{name} is {text!r}; use a day such as 2023-05-01, or leave it out.") from None
+    days = dict[str, date]()
+    for name, text in (("since", since), ("until", until)):
+        try:
+            days |= {name: date.fromisoformat(text)} if text else {}
+        except ValueError:
+            raise ValueError(f"{name} is {text!r}; use a day such as 2023-05-01, or leave it out.") from None
+    first = days.get("since", date.min)
+    return Time(first, max(first, days.get("until", date.max))) if days else None
 
 
 def times(text: str, today: date) -> tuple[list[Time], str]:

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lasting_memory.recall import lexical
-from lasting_memory.recall.conversations import SPEAKERS
-from lasting_memory.recall.documents import Document, hash_of
+from lasting_memory.recall.conversations import SPEAKERS, Document, hash_of
 from lasting_memory.recall.lexical import Array
 
 # Most characters and distinct words of a query, and of its alternatives.

@@ -1,4 +1,4 @@
-"""A search of a person's past conversations, and its answer as text for the model.
+"""A search of a person's past conversations, its answer as text, and the model's tools. `agent.py` can do without these.
 
 Candidates come from the index, are ranked exactly, and are read from their threads when they are shown. It reads the headers of
 a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads it shows.
@@ -12,45 +12,43 @@ from datetime import UTC, date, datetime
 from itertools import islice
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 import numpy as np
+from langchain.tools import ToolRuntime
+from langchain_core.tools import BaseTool, tool
 from langgraph.store.base import BaseStore, GetOp
+from langgraph_sdk import get_client
 
 from lasting_memory import journal
+from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import identity, namespaces
-from lasting_memory.recall import lexical, ranking, semantic
-from lasting_memory.recall.conversations import Conversation, Threads
-from lasting_memory.recall.documents import DamagedError, key_of, newest, read_document
-from lasting_memory.recall.index import catch_up, drop, forget, read_conversations, read_postings
+from lasting_memory.recall import lexical, ranking
+from lasting_memory.recall.conversations import Conversation, DamagedError, Threads, key_of, newest, read_document
+from lasting_memory.recall.index import catch_up, drop, forget, read_conversations, read_postings, similar
 from lasting_memory.recall.lexical import Array
 from lasting_memory.recall.ranking import MAX_QUERY_CHARS
 
 # Conversations in an answer. Twelve in the same number of characters name all evidence more often than five, and quote as much
 # of it: the best turns are quoted, whichever conversations they are in (docs/recall.md).
-DEFAULT_LIMIT = 12
+DEFAULT_LIMIT, MAX_LIMIT = 12, 20
 # Conversations that are ranked exactly: more than any answer shows, because the first ranking is rough.
 CANDIDATES = 48
 # Attempts of a search whose index is merged or damaged.
 _TRIES = 4
-# Unindexed conversations that one search reads and indexes at most, newest first.
-MAX_CATCH_UP = 100
-# Seconds for which one search waits for the embeddings of what it indexed.
-EMBED_SECONDS = 3.0
+# Unindexed conversations that a search reads and indexes at most, newest first; seconds that it waits for their embeddings.
+MAX_CATCH_UP, EMBED_SECONDS = 100, 3.0
 # Weight of similarity in meaning beside words, both up to 1. Higher ones find no more (docs/recall.md).
 DENSE_WEIGHT = 0.2
 PAGE_TURNS = 20
-# Characters of a turn among many. Most turns are shorter.
-_TURN_CHARS = 250
-# A shorter excerpt is not worth its line.
-_LEAST_CHARS = 60
-_NAME_CHARS = 40
+# Characters of a turn among many, of an excerpt that is worth its line, and of a speaker's name.
+_TURN_CHARS, _LEAST_CHARS, _NAME_CHARS = 250, 60, 40
 # Said of a conversation that only its meaning found.
 _ALIKE = " (none of the words; alike in meaning)"
-# Topic files that an answer names at most.
-_TOPICS = 2
-# Turns of one conversation that a search shows a person.
-_EXCERPTS = 2
+# Topic files that an answer names at most, and turns of one conversation that a search shows a person.
+_TOPICS, _EXCERPTS = 2, 2
+_NO_SERVER = "There are no past conversations: this run is not on a server, which keeps them."
 # Bounds of the choice of an excerpt: characters of a turn, words of the query, and places of each.
 _LOOKED_AT_CHARS, _LOOKED_FOR, _PLACES = 200_000, 48, 100
 
@@ -89,9 +87,9 @@ async def search(
 ) -> Results:
     """The person's own past conversations with these agents that match a query, at most `limit`, without the thread `current`.
 
-    `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. Of
-    a day without a year the last before `today` (default: UTC's) is meant.
-    `began` says when a request did; None for the current run. Once the person was forgotten, nothing is put into their index.
+    `alternatives` are other words that people may have used: they count less. Conversations of `period` count more. Of a day
+    without a year the last before `today` (default: UTC's) is meant. `began` says when a request did; None for the current
+    run. Once the person was forgotten, nothing is put into their index.
     """
     own, limits = key_of(str(current)), dict[str, Any](most=MAX_CATCH_UP, seconds=EMBED_SECONDS)
     for tries in range(_TRIES):
@@ -101,7 +99,7 @@ async def search(
         try:
             rows = await read_postings(store, actor, index.parts, {hashed for word in asked.words for hashed in word})
             keys, frequencies = await asyncio.to_thread(_matching, index.table, rows, asked, own)
-            near = await semantic.similar(store, actor, query[:MAX_QUERY_CHARS]) if index.meaning else {}
+            near = await similar(store, actor, query[:MAX_QUERY_CHARS]) if index.meaning else {}
             near.pop(own, None)
             where = namespaces.recall(actor, "documents")
             items = await store.abatch([GetOp(where, f"{key:016x}") for key in dict.fromkeys([*keys, *near])])
@@ -115,7 +113,7 @@ async def search(
     scored = await asyncio.to_thread(ranking.score, asked, documents, frequencies)
     # What only meaning finds must be clearly near.
     dense = {key: item.score or 0.0 for key, (item, clear) in near.items() if key in scored or clear}
-    scores = fused({key: score for key, (score, _) in scored.items()}, dense, DENSE_WEIGHT)
+    scores = fused({key: score for key, (score, _) in scored.items()}, dense)
     ids = {key_of(text.thread_id): text.thread_id for text in documents}
     ranked = sorted(scores, key=lambda key: -scores[key])[:limit]
     # They are shown with their present text. Those that are gone leave the index.
@@ -144,22 +142,19 @@ def _matching(table: Array, rows: Array, asked: ranking.Question, leave_out: int
     return [int(table["key"][place]) for place in best if scores[place] > 0], frequencies
 
 
-def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float], weight: float) -> dict[int, float]:
+def fused(lexical_scores: Mapping[int, float], dense_scores: Mapping[int, float]) -> dict[int, float]:
     """Weighted sum of scores by words, as shares of the best, and similarities, stretched from 0 for the lowest to 1."""
     best = max(lexical_scores.values(), default=0.0) or 1.0
     low, high = min(dense_scores.values(), default=0.0), max(dense_scores.values(), default=0.0)
     dense = {key: (value - low) / (high - low) if high > low else 1.0 for key, value in dense_scores.items()}
     scores = {key: value / best for key, value in lexical_scores.items()}
-    return scores | {key: scores.get(key, 0.0) + weight * value for key, value in dense.items()}
+    return scores | {key: scores.get(key, 0.0) + DENSE_WEIGHT * value for key, value in dense.items()}
 
 
 def results_text(
     query: str, results: Results, alternatives: Sequence[str] = (), chars: int = DEFAULTS.search_result_chars
 ) -> str:
-    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order.
-
-    Where a conversation has none of the words, its head says so.
-    """
+    """The tool's answer: day and thread of each matching conversation, and the best turns of all, in their order."""
     matches, words = results.matches, _stems(" ".join([query[:MAX_QUERY_CHARS], *alternatives]))
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
@@ -196,8 +191,9 @@ def excerpts(query: str, match: Match, chars: int) -> list[dict[str, Any]]:
     """The best turns of a matching conversation, in their order: number, speaker, and at most `chars` of the text."""
     words, turns = _stems(query), match.conversation.turns
     best = sorted(turn for turn, _ in (match.turns or ((0, 0.0),))[:_EXCERPTS] if turn < len(turns))
-    texts = {turn: _excerpt(turns[turn].text, words, chars) for turn in best}
-    return [{"number": turn + 1, "speaker": turns[turn].speaker, "text": text} for turn, text in texts.items()]
+    return [
+        {"number": turn + 1, "speaker": turns[turn].speaker, "text": _excerpt(turns[turn].text, words, chars)} for turn in best
+    ]
 
 
 def _stems(query: str) -> list[str]:
@@ -237,3 +233,58 @@ def _excerpt(text: str, stems: Sequence[str], chars: int) -> str:
     starts = [max(0, min(place - chars // 4, len(flat) - chars)) for place in places] or [0]
     start = max(starts, key=lambda start: sum(low.find(word, start, start + chars) >= 0 for word in words))
     return f"{'…' if start else ''}{flat[start : start + chars]}…"
+
+
+def conversation_tools(d: Deployment) -> list[BaseTool]:
+    """`search_past_conversations` and `read_conversation`, each for the person the run acts as."""
+
+    @tool(description=d.prompt("search_past_conversations.md"))
+    async def search_past_conversations(  # noqa: PLR0917  # the model names them
+        query: str,
+        runtime: ToolRuntime[identity.Context],
+        alternatives: list[str] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+    ) -> str:
+        try:
+            period = lexical.period(since, until)
+        except ValueError as error:
+            return f"Error: {error}"
+        if not identity.on_server() or runtime.store is None:
+            return _NO_SERVER
+        actor, threads, most = identity.current_actor(d.settings), get_client().threads, min(max(limit, 1), MAX_LIMIT)
+        current = str(runtime.config.get("configurable", {}).get("thread_id"))
+        others = alternatives or []
+        results = await search(
+            runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, period=period, current=current
+        )
+        answer = await asyncio.to_thread(results_text, query, results, others, d.limits.search_result_chars)
+        memories = d.memory.namespace(actor, identity.current_assistant(d.default_assistant))
+        files = await runtime.store.asearch(memories, limit=d.limits.max_files)
+        topics = {f"/memories{item.key}": str(item.value.get("content")) for item in files if item.key.startswith("/topics/")}
+        return answer + await asyncio.to_thread(topics_text, query, answer, topics)
+
+    @tool
+    async def read_conversation(thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None) -> str:
+        """Read a page of an earlier conversation with this user.
+
+        Args:
+            thread_id: as named by search_past_conversations.
+            runtime: given by the platform.
+            around: number of a turn to read around; the end of the conversation if left out.
+        """
+        if not identity.on_server():
+            return _NO_SERVER
+        try:
+            thread = str(UUID(thread_id))
+        except ValueError:
+            return f"Error: {thread_id[:80]!r} is no thread_id; take one that search_past_conversations named."
+        # Searched, not fetched by id: an operator's run may see every thread, the person it acts for only their own.
+        actor = identity.current_actor(d.settings)
+        talks = await read_conversations(get_client().threads, actor, d.agents, [thread])
+        if not talks:
+            return f"There is no conversation {thread_id[:80]!r}."
+        return await asyncio.to_thread(page_text, talks[0], around, d.limits.search_result_chars)
+
+    return [search_past_conversations, read_conversation]
