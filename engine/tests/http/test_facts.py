@@ -142,6 +142,16 @@ async def test_taking_back_touches_nothing_that_others_changed_before_or_since(
     assert await content() == "- mine\n- red apples only\n- plums\n"
 
 
+async def test_changes_that_are_taken_back_at_once_are_all_taken_back(api: httpx.AsyncClient, store: BaseStore) -> None:
+    lines = ["- mine\n"]
+    await put(api, lines[0])
+    for number in range(3):
+        lines.append(f"- of run {number}\n")
+        await by(store, replace(AGENT, run_id=f"run-{number}"), "".join(lines))
+    await asyncio.gather(*(take_back(api, change) for change in await changed(api) if change["author"]["run_id"]))
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == lines[0]
+
+
 async def test_a_field_of_the_profile_is_taken_back_alone(api: httpx.AsyncClient, store: BaseStore) -> None:
     await by(store, AGENT, '{"name": "Zoe"}', "/profile.json")
     (name,) = await changed(api)

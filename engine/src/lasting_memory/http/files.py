@@ -4,7 +4,9 @@ import asyncio
 import itertools
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Self
 
 from deepagents.backends.protocol import FileData
@@ -47,6 +49,8 @@ from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import RefusedWrite, stored_file
 
 router = memory_router(IN_TURN)
+# Of taking changes back from a file that others are changing.
+_TRIES = 5
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
@@ -214,10 +218,19 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
 
     This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
-    known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
-    now = str(known[0].number) if known and known[0].content is not None else "0"
-    file = await asyncio.to_thread(_undone, body, known)
-    return await _revised(caller, body.path, lambda _: file, if_match or (now if body.changes else None))
+    for _ in range(_TRIES):
+        known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
+        change = partial(_made, await asyncio.to_thread(_undone, body, known))
+        if if_match or body.changes is None:
+            return await _revised(caller, body.path, change, if_match)
+        with suppress(MovedError):  # what was taken back is worked out anew
+            revision = await caller.files.arevise(body.path, change, (known or [NOTHING])[0].id)
+            return {"path": f"{ROUTE}{body.path}", "revision": revision.number}
+    raise HTTPException(412, f"{ROUTE}{body.path} is being changed; take it back again.")
+
+
+def _made(file: FileData | None, _before: FileData | None) -> FileData | None:
+    return file
 
 
 def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
