@@ -26,7 +26,7 @@ MAX_FILE_BYTES, MAX_PATH_BYTES, MAX_FRONT_MATTER_BYTES = 262_144, 512, 8_192
 MAX_INPUT_BYTES = 1_048_576
 OWN_SKILLS = "/memories/skills/"
 SKILL_FILE = "SKILL.md"
-_SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
+SKILL_PATH = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")  # what Postgres cannot keep, no file could hold and no model could be sent
 # As deepagents finds it, in linear time.
 _FRONT_MATTER = re.compile(rf"---\r?\n(?=\S)(.{{1,{MAX_FRONT_MATTER_BYTES}}}?)\n---[ \t\r]*\n", re.DOTALL)
@@ -70,7 +70,7 @@ def before_write(deployment: Deployment, path: str, content: str | None, author:
         check_credentials(path, content)
         if author.kind == "consolidation" and path.startswith(OWN_SKILLS):  # every prompt shows them
             raise RefusedWrite(f"{path} was not written: skills are made with the person; leave it out.")
-        if _SKILL.fullmatch(path):
+        if SKILL_PATH.fullmatch(path):
             read_skill(path, content)
         if schema := deployment.schemas.get(path):
             check_schema(path, content, schema)

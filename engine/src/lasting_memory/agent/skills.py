@@ -1,7 +1,6 @@
 """Skills in the system prompt: listed afresh in every run, never taken from a client's input or thread state."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -22,9 +21,8 @@ from lasting_memory.journal import all_items
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.validation import MAX_FRONT_MATTER_BYTES, SKILL_FILE, RefusedWrite, read_skill, text_of
+from lasting_memory.validation import MAX_FRONT_MATTER_BYTES, SKILL_PATH, RefusedWrite, read_skill, text_of
 
-_SKILL = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
 # Tools of skills: a list, or a function that finds them by name.
 SkillTools = Sequence[BaseTool | Callable[..., Any]] | SkillToolResolver
 
@@ -84,7 +82,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         for route in ["/skills/"] if shared_only else ["/memories/", "/skills/"]:  # the person's own first
             items = await all_items(store, self._deployment.scope(route).namespace(actor, assistant, claims))
             paths = {f"{route.rstrip('/')}{item.key}": item for item in items}
-            files += [(path, text_of(item) or "") for path, item in paths.items() if _SKILL.fullmatch(path)]
+            files += [(path, text_of(item) or "") for path, item in paths.items() if SKILL_PATH.fullmatch(path)]
         skills, errors = await asyncio.to_thread(_listed, files, self._deployment.limits.skills_block_bytes)
         return {"skills_metadata": skills, "skills_load_errors": errors}
 
