@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import httpx
 import jwt
+import psutil
 import pytest
 
 from lasting_memory.dev import server
@@ -128,6 +129,28 @@ def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
         assert process.wait(25) == 0
         assert isinstance(turn.exception(10), httpx.TransportError)
     assert ended(url)
+
+
+@pytest.mark.server
+@pytest.mark.proof
+def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_server(
+    project: Path, start: Start, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = start("--port", str(free_port()), AGENT_MODEL="")
+    _, url = started_at(process, project)
+    command = psutil.Process(process.pid)
+    *parents, serving = sorted([command, *command.children(recursive=True)], key=lambda each: each.create_time())
+    for each in parents:
+        each.kill()
+    monkeypatch.chdir(project)
+    try:
+        assert ask("GET", f"{url}/ok").is_success
+        with pytest.raises(SystemExit, match=f"runs already, at {url}"):
+            server.only_server()
+    finally:
+        serving.kill()
+    serving.wait(10)
+    server.only_server().close()
 
 
 @pytest.mark.server

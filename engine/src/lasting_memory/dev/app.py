@@ -4,6 +4,7 @@ Plain `langgraph dev` works without this, with the errors that the functions des
 """
 
 import asyncio
+import fcntl
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -19,6 +20,7 @@ from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[i
 from starlette.applications import Starlette
 
 from lasting_memory import platform
+from lasting_memory.dev.server import LOCK
 from lasting_memory.settings import project_config
 
 logger = logging.getLogger("memory")
@@ -107,6 +109,9 @@ def _save_conversations() -> None:
     persistent.__bool__ = lambda _: True  # the flush drops what is false: an empty one
 
 
+# The process that serves holds the folder's lock, also where `make dev` and the reloader were killed.
+_lock = LOCK.open("a")
+fcntl.flock(_lock, fcntl.LOCK_SH)
 app = _configured()
 _know_which_runs_go_on()
 _delete_what_was_asked_for()

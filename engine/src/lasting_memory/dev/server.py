@@ -22,6 +22,7 @@ import httpx
 from lasting_memory import settings
 
 FIRST_PORT, PORTS = 2024, 100
+LOCK = Path(".dev.lock")
 HOST = "127.0.0.1"  # `langgraph dev` believes callers that claim to be Studio, so other machines must not reach it
 JOBS = "10"
 START_SECONDS, STOP_SECONDS = 60, 20
@@ -49,13 +50,14 @@ def choose_port(asked: int | None) -> int:
 
 
 def only_server() -> IO[str]:
-    """The lock of this folder, held by the command and the server. Raises `SystemExit` if another server has it."""
-    lock = Path(".dev.lock").open("a")  # noqa: SIM115  # held until the command ends
+    """The lock of this folder, which the command and the server (`dev/app.py`) share. Exits if another server has it."""
+    lock = LOCK.open("a")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
         sys.exit(f"A server of this folder runs already, at {settings.dev_address()}; two would overwrite each other's files.")
+    fcntl.flock(lock, fcntl.LOCK_SH)
     return lock
 
 
@@ -66,18 +68,13 @@ def configuration(deployed: dict[str, Any], *, postgres: bool) -> dict[str, Any]
     return {**deployed, **ours, "env": {}, "http": {**deployed.get("http", {}), "app": APP}}
 
 
-def start(port: int, lock: IO[str], *, postgres: bool) -> subprocess.Popen[bytes]:
-    """`langgraph dev` on `port`, which holds the folder's lock, too."""
+def start(port: int, *, postgres: bool) -> subprocess.Popen[bytes]:
+    """`langgraph dev` on `port`."""
     path, deployed = settings.DEV_ADDRESS.parent / "langgraph.json", settings.project_config(Path())
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(configuration(deployed, postgres=postgres)), "utf-8")
     command = [sys.executable, "-c", SERVER, "dev", "--config", str(path), "--no-browser", "--host", HOST, "--port", str(port)]
-    return subprocess.Popen(  # noqa: S603
-        [*command, "--n-jobs-per-worker", JOBS],
-        env=settings.local_environ(),
-        start_new_session=True,
-        pass_fds=[lock.fileno()],
-    )
+    return subprocess.Popen([*command, "--n-jobs-per-worker", JOBS], env=settings.local_environ(), start_new_session=True)  # noqa: S603
 
 
 def stop(server: subprocess.Popen[bytes]) -> None:
@@ -116,11 +113,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, help=f"default: {FIRST_PORT}, or the next free one")
     parser.add_argument("--postgres", action="store_true", help="with memory and checkpoints in Postgres (MEMORY_POSTGRES_URI)")
     args = parser.parse_args()
-    lock, port = only_server(), choose_port(args.port)
+    _lock, port = only_server(), choose_port(args.port)  # held until the command ends
     for name in ("SIGTERM", "SIGHUP"):  # they also stop and flush the server
         signal.signal(getattr(signal, name), lambda *_: sys.exit(0))
     try:
-        server = start(port, lock, postgres=args.postgres)
+        server = start(port, postgres=args.postgres)
     except settings.SettingsError as error:
         sys.exit(str(error))
     try:

@@ -24,6 +24,7 @@ import statistics
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import blake2b
 from typing import Any, cast
 
@@ -245,15 +246,16 @@ async def _opened(store: BaseStore, actor: identity.Actor, began: journal.Began 
         index = Index()
         await _write(store, actor, [PutOp(*key, {"model": model}, index=False)], began)
     elif item.value["model"] != model:
-        logger.warning(
-            "The store has vectors of %s, and store.index says %s: past conversations are found by their words alone. "
-            "`python -m seeds embeddings --url <server>` has all of them embedded anew.",
-            item.value["model"],
-            model,
-        )
+        _warn_of_another_model(item.value["model"], model)
         return index
     index.meaning = True
     return index
+
+
+@cache  # a line for a process, not for each search
+def _warn_of_another_model(known: str, named: str) -> None:
+    fix = "`python -m seeds embeddings --url <server>` has all of them embedded anew"
+    logger.warning("The store has vectors of %s, and store.index says %s: talks are found by words; %s.", known, named, fix)
 
 
 async def _embed_waiting(
