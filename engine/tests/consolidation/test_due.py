@@ -208,15 +208,6 @@ async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(pla
     assert begins(platform) == [0]
 
 
-async def test_turns_that_end_at_once_plan_one_run(platform: Platform) -> None:
-    async def slow(*_: object) -> None:
-        await asyncio.sleep(0.001)
-
-    platform.before = slow
-    await asyncio.gather(*(turn(platform) for _ in range(5)))
-    assert begins(platform) == [AFTER]
-
-
 # --- A turn's end plans a run, and neither waits for that nor fails with it
 
 ON_SERVER: Runtime[Any] = Runtime(

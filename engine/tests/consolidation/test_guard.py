@@ -11,8 +11,6 @@ from deepagents.backends.utils import create_file_data
 
 from lasting_memory.consolidation.guard import objections
 from lasting_memory.files.proposals import Changed, changes
-from lasting_memory.people.identity import Author
-from lasting_memory.testing.deployed import deployed
 from lasting_memory.validation import MAX_FILE_BYTES
 
 SOURCE = "(2026-03-02, thread 0199c2f0-1111-4111-8111-111111111111)"
@@ -201,21 +199,6 @@ def test_no_text_takes_long() -> None:
 def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
     photo, note = create_file_data("AP8=", encoding="base64"), create_file_data("note")
     assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []
-
-
-@pytest.mark.parametrize(
-    ("after", "now", "made"),
-    [
-        ("one\ntwo\n", "zero\none\n", "zero\none\ntwo\n"),
-        ("one\ntwo\n", None, "two\n"),
-        (None, "one\nmine\n", "mine\n"),
-        (None, None, None),
-    ],
-)
-def test_a_change_is_made_to_what_others_made_of_the_file(after: str | None, now: str | None, made: str) -> None:
-    change = Changed("/a.md", "one\n", after or "", deleted=after is None)
-    file = change.merged(None if now is None else create_file_data(now), Author("consolidation", "alice"), deployed())
-    assert (file["content"] if file else None) == made
 
 
 def test_headings_and_comments_are_nothing_to_lose() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from lasting_memory.seeding import seed
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
-from tests.conftest import model_env, served
+from tests.conftest import served
 from tests.consolidation.runs import READ, READY, TASK, append, chat, consolidation_thread, ended, go, records, soon
 
 pytestmark = pytest.mark.server
@@ -44,16 +43,6 @@ async def test_only_what_is_new_is_read_and_the_client_s_message_is_not(
     second = tool_results((await shown_to(model, client))[-1])[0]
     assert "no more dill" in second
     assert "fennel" not in second
-
-
-async def test_a_person_s_run_is_about_themselves_whoever_a_context_names_and_no_sweep(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    others = server.as_user(f"other-{alice}"), server.as_user(alice, org="globex")
-    await asyncio.gather(*(chat(other, "a secret") for other in others))
-    for named in (f"other-{alice}", ""):
-        context = {"user_id": named, "org_id": "acme"}
-        assert await shown_to(model, server.as_user(alice), context=context) == [], "nothing is new, so no model is called"
 
 
 async def test_a_person_sees_what_it_would_change_and_has_it_done(
@@ -232,31 +221,3 @@ async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(
         assert sum(f"words of {person}." in words for person in swept) <= DEFAULT_CONSOLIDATION.at_once
     finally:
         clicked.set()
-
-
-@pytest.mark.proof
-async def test_a_run_that_is_stopped_in_the_middle_consolidates_everything_once(
-    tmp_path: Path, model: ScriptedAnthropic, alice: str
-) -> None:
-    with DevServer(tmp_path, env=model_env(model)) as server:
-        client = server.as_user(alice)
-        await chat(client, "I like dill")
-        model.script(TASK, [append("- likes dill")], Slow(60, [Text("never said")]))
-        await client.http.post("/memory/consolidate", json=None)
-        thread = await consolidation_thread(server, alice)
-
-        async def at_work() -> bool:
-            return len(model.requests_for("append_memory")) >= 3
-
-        await soon(at_work)
-        model.clear()
-        model.script(lambda body: "likes dill" not in str(body["messages"][3:]), [append("- likes dill")])
-        await asyncio.to_thread(server.restart)
-        assert (await ended(client, thread))[0] == "success"
-        namespace: list[str] = ["memories", f"acme:{alice.replace('.', '~2E')}"]
-        item: Any = await client.store.get_item(namespace, key="/topics/food.md")
-        assert item["value"]["content"] == "- likes dill\n"
-        model.clear()
-        assert "Nothing is new" in await go(client)
-        assert model.requests == [], "nothing is left to consolidate"
-        await server.close_clients()

@@ -39,24 +39,6 @@ async def waiting(store: BaseStore) -> list[list[str]]:
     return [[change.path for change in each.changes] for each in known if each.changes]
 
 
-async def test_each_file_is_decided_once_and_what_was_written_meanwhile_stays(store: BaseStore) -> None:
-    await saved(store, "- dill\n", FOOD)
-    await proposed(store, 1, Changed(FOOD, "- dill\n", "- dill\n- leek\n"), Changed(TEA, "", "- green\n"))
-    await saved(store, "- kale\n- dill\n", FOOD)
-    assert await waiting(store) == [[MY_FOOD, "/memories/tea.md"]]
-    assert await decided(store, 1, accept=True, paths=[MY_FOOD]) == {}
-    assert await text(store) == "- kale\n- dill\n- leek\n"
-    assert (await journal.history(store, FILES, FOOD))[0].author == AUTHOR
-    for accept in (True, False):
-        with pytest.raises(DecidedError, match="was decided already"):
-            await decided(store, 1, accept=accept, paths=[MY_FOOD])
-    await decided(store, 1, accept=False)
-    assert await text(store, TEA) == ""
-    assert await waiting(store) == []
-    with pytest.raises(DecidedError, match="was decided already"):
-        await decided(store, 1, accept=True)
-
-
 @pytest.mark.parametrize("decisions", [{1: False, 2: True}, {2: True, 1: True}, {2: True, 1: False}])
 async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
     store: BaseStore, decisions: dict[int, bool]

@@ -188,18 +188,6 @@ def ours(store: BaseStore) -> ScopedFiles:
     return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AUTHOR, store=store)
 
 
-@pytest.mark.parametrize(("call", "trips", "most"), [
-    (("aedit", PATH, "one", "1"), 3, 6), (("awrite", PATH, "anew"), 3, 6), (("adelete", PATH), 4, 7),
-    (("awrite", "/new.md", "new"), 4, 8), (("aedit", PATH, "missing", "1"), 2, 3),
-])  # fmt: skip
-async def test_a_write_that_meets_nobody_takes_few_round_trips(call: Any, trips: int, most: int) -> None:
-    store, batches = WrappedStore(), list[list[Op]]()
-    await ours(store).awrite(PATH, "one two")
-    store.before = batches.append
-    await getattr(ours(store), call[0])(*call[1:])
-    assert (len(batches), sum(map(len, batches)) <= most) == (trips, True)
-
-
 @pytest.mark.parametrize("path", ["/größe 📏 a%b_c*[d]?'; DROP TABLE store;--.md", "/" + "x" * (MAX_PATH_BYTES - 1)])
 async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, path: str) -> None:
     large = "é" * (MAX_FILE_BYTES // 2)

@@ -50,21 +50,6 @@ def test_no_two_groups_claims_or_organizations_share_a_namespace(of: list[tuple[
     assert not own & {*places}
 
 
-@pytest.mark.parametrize(
-    ("scope", "agents", "consolidation"),
-    [
-        (group("team_id"), "deny", "deny"),
-        (group("team_id", writes="interrupt"), "interrupt", "deny"),
-        (group("team_id", writes="members"), "allow", "deny"),
-        (organization(), "deny", "deny"),
-    ],
-)
-def test_who_writes_is_said_in_the_route_and_never_consolidation(scope: Scope, agents: str, consolidation: str) -> None:
-    for settings in (Settings(), Settings(shared_writes="allow")):
-        assert scope.rule(settings) == agents
-        assert scope.rule(settings, consolidating=True) == consolidation
-
-
 # --- Routes that would lose or mix files
 
 
@@ -86,12 +71,6 @@ def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix:
         Deployment(PROJECT, Settings(), routes=routes)
     assert fix in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["", "a\nb", "x" * 65])
-def test_a_claim_has_a_name(name: str) -> None:
-    with pytest.raises(SettingsError, match="team_id"):
-        group(name)
 
 
 # --- The claim in a token

@@ -1,13 +1,10 @@
 """How people become store namespaces that nobody else shares, and what the store API shows of them."""
 
 import asyncio
-import re
 from uuid import uuid4
 
 import pytest
-from deepagents.backends import StoreBackend
 from hypothesis import assume, example, given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 
@@ -20,25 +17,6 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR
 from tests.memory.identities import ASSISTANT, OTHER_ASSISTANT, SCOPES, SHAPES, identities, quickly, scoped, within_limit
-
-ALLOWED_BY_STORE_BACKEND = re.compile(r"[A-Za-z0-9\-_@+:~]+\Z")  # less the period, which the store forbids
-
-
-@hypothesis_settings(max_examples=120, deadline=None)
-@given(identities, identities, st.sampled_from(SCOPES))
-def test_stores_accept_the_namespaces_of_any_identity(user: str, org: str, scope: MemoryScope) -> None:
-    """Through the real backend and the real store's interface."""
-    person = Actor(user, org)
-    for namespace in (scoped(scope).memory.namespace(person, user), policies(org), skills(user), namespaces.controls(person)):
-        assert all(ALLOWED_BY_STORE_BACKEND.match(part) for part in namespace)
-        store = InMemoryStore()
-        backend = StoreBackend(store=store, namespace=lambda _, namespace=namespace: namespace)  # type: ignore[misc]
-        assert backend.write("/a.md", "text").error is None
-        read = backend.read("/a.md")
-        assert read.file_data
-        assert read.file_data["content"] == "text"
-        assert {item.key for item in store.search(namespace)} == {"/a.md"}
-        assert store.list_namespaces(prefix=namespace) == [namespace]
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
 import pytest
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import NotFoundError, UnprocessableEntityError
+from langgraph_sdk.errors import UnprocessableEntityError
 
-from lasting_memory.controls import delete_temporary
-from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.people import OPERATOR
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
@@ -159,25 +156,6 @@ async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alic
     for asked in ({"metadata": said}, {"config": {"metadata": said}}):
         with pytest.raises(UnprocessableEntityError, match="send true"):
             await client.runs.create(None, "agent", input={"messages": []}, **asked)
-
-
-async def test_one_that_is_over_is_deleted_with_its_checkpoints_and_nobody_else_s(server: DevServer, alice: str) -> None:
-    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
-    over, ordinary, bobs = await new_thread(client), await new_thread(client, {}), await new_thread(bob)
-    for who, thread in ((client, over), (client, ordinary), (bob, bobs)):
-        await run_turn(who, thread, "hello")
-    actor, operator = Actor(alice, "acme"), server.as_operator()
-    assert await delete_temporary(operator, 24, actor, datetime.now(UTC) + timedelta(hours=23)) == 0
-    # As when a sweep and a visit meet.
-    later = datetime.now(UTC) + timedelta(hours=25)
-    deleted = await asyncio.gather(*(delete_temporary(one, 24, actor, later) for one in (operator, client)))
-    assert sum(deleted) >= 1
-    with pytest.raises(NotFoundError):
-        await client.threads.get(over)
-    await client.threads.create(thread_id=over)
-    assert not (await client.threads.get_state(over))["values"], "its checkpoints are gone"
-    assert (await client.threads.get_state(ordinary))["values"]
-    assert await is_temporary(bob, bobs)
 
 
 @pytest.fixture

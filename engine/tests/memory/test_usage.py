@@ -96,11 +96,6 @@ async def test_a_run_beyond_the_budget_is_refused_with_the_time_of_more(bounded:
 # --- Several in one --------------------------------------------------------------------------------------------------
 
 
-def test_a_turn_has_no_nodes_but_deepagents_own(graph: BuildGraph) -> None:
-    hooks = {name for name in graph().graph.nodes if "." in name}
-    assert hooks == {"_ParentNotifierMiddleware.after_agent", "PatchToolCallsMiddleware.before_agent"}
-
-
 # --- Room ------------------------------------------------------------------------------------------------------------
 
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from benchmarks.embedding_file import KeptVectors
 from benchmarks.recall_sets import SETS
-from lasting_memory.testing.embedding import embed
 
 
 def turn(number: str, speaker: str, words: str) -> dict[str, Any]:
@@ -47,19 +42,3 @@ def test_conversations_are_read_with_their_questions_and_the_figures_are_json(tm
     assert (figures["set"], figures["questions"]) == ("locomo", 2)
     assert figures["turn@answer"] > 0
     assert (figures["with"], len(figures["gain"]), figures["bm25"] > 0) == (["words"], 3, True)
-
-
-def test_any_function_embeds_and_its_vectors_are_kept_in_a_file(tmp_path: Path) -> None:
-    name, path = "lasting_memory.testing.embedding:embed", tmp_path / "vectors.sqlite"
-    kept = KeptVectors(name, path)
-    assert (kept.dims, np.allclose(kept.embed(["bread", "a dog", "bread"]), embed(["bread", "a dog", "bread"]))) == (3, True)
-    asked: list[str] = []
-
-    def counted(texts: Sequence[str]) -> list[list[float]]:
-        asked.extend(texts)
-        return embed(texts)
-
-    again = KeptVectors(name, path)
-    again.function = counted
-    assert np.allclose(again.embed(["a dog", "a car"]), embed(["a dog", "a car"]))
-    assert asked == ["a car"]

@@ -12,7 +12,6 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import index as segments
-from lasting_memory.recall import retrieval
 from lasting_memory.recall.index import catch_up, forget
 from lasting_memory.recall.retrieval import search
 from lasting_memory.testing.platform import Platform
@@ -48,30 +47,6 @@ async def test_a_search_asks_for_few_threads_and_a_long_backlog_is_worked_off(st
     threads.messages = threads.calls["threads.search"] = 0
     await hits(store, threads, "word7")
     assert (threads.calls["threads.search"], threads.messages) == (2, 2)
-
-
-async def test_a_search_whose_segments_are_merged_meanwhile_finds_the_same(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads, size = Platform(), segments.MERGE_AT
-    many(threads, size)
-    await catch_up(store, threads, ALICE, agents=["agent"])
-    before = await segments.load(store, ALICE)
-    many(threads, size, start=size)
-    await catch_up(store, threads, ALICE, agents=["agent"])
-    now = {part.name for part in (await segments.load(store, ALICE)).parts}
-    assert now.isdisjoint(part.name for part in before.parts if len(part.table) > 1)
-
-    stale = [before]
-
-    async def first_stale(*args: Any, **options: Any) -> segments.Index:
-        return stale.pop() if stale else await catch_up(*args, **options)
-
-    threads.messages = 0
-    monkeypatch.setattr(retrieval, "catch_up", first_stale)
-    assert await hits(store, threads, "word7") == ["t7"]
-    assert not stale
-    assert threads.messages == 2, "of the thread shown: none was read to be indexed again"
 
 
 @pytest.mark.parametrize("damage", [{}, {"format": 0}, {"table": 7, "postings": "AAAA", "words": "!"}], ids=str)
