@@ -69,6 +69,18 @@ async def test_a_person_sees_what_it_would_change_and_has_it_done(
     assert "Nothing is new" in (await http.post("/memory/consolidate", params=rehearsal, timeout=30)).json()["reason"]
 
 
+async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    client = server.as_user(alice)
+    await chat(client, "I like dill")
+    model.script(TASK, Slow(60, [Text("late")]))
+    rehearsal = asyncio.create_task(client.http.client.post("/memory/consolidate", params={"dry_run": "true"}, timeout=60))
+    await model.asked(TASK, 1)
+    assert (await client.http.client.delete("/memory", timeout=60)).is_success
+    assert (await rehearsal).status_code == 409, (await rehearsal).text
+
+
 # --- Planned runs ----------------------------------------------------------------------------------------------------
 
 

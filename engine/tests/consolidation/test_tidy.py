@@ -174,6 +174,7 @@ async def test_memory_is_tidied_as_a_proposal_decided_line_by_line(
         ({"accept": True, "lines": {FOOD: [{"line": 9}]}}, 422),
         ({"accept": True, "lines": {FOOD: [{"line": 0, "text": "instead"}]}}, 422),
         ({"accept": True, "lines": {FOOD: [{"line": 1, "text": "- one\n- two"}]}}, 422),
+        ({"accept": True, "lines": {FOOD: [{"line": 1, "text": "- one"}, {"line": 1, "text": "- two"}]}}, 422),
         ({"accept": True, "lines": {"/memories/other.md": [{"line": 0}]}}, 404),
     ):
         assert await status(http.post(path, json=body)) == code, body

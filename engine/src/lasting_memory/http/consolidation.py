@@ -9,7 +9,7 @@ from langgraph_sdk.errors import APIStatusError
 from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
-from lasting_memory import consolidation, platform
+from lasting_memory import consolidation, journal, platform
 from lasting_memory.auth.admission import admission
 from lasting_memory.controls import PAUSED, controls, may_set
 from lasting_memory.http.requests import (
@@ -62,6 +62,9 @@ class Decision(Sent):
     def _lines_are_accepted(self) -> Self:
         if self.lines and not self.accept:
             raise ValueError("lines are for accept: true; what they leave out is declined")
+        for path, chosen in (self.lines or {}).items():
+            if len({each.line for each in chosen}) < len(chosen):
+                raise ValueError(f"{path[:80]} names a line twice; it can have one text")
         return self
 
 
@@ -71,7 +74,8 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
 
     Queues a run; GET /memory/consolidations tells when it is done. With dry_run=true it waits for a run that applies nothing,
     and answers (200) with what would change. With tidy=true it is all of your memory that is put in order, also when nothing is
-    new; what that would change is a proposal. 409: memory is paused, or shared here. 502: the dry run failed.
+    new; what that would change is a proposal. 409: memory is paused or shared here, or you were
+    forgotten meanwhile. 502: the dry run failed.
     """
     owner = await _owner(caller)
     if query.dry_run:
@@ -123,9 +127,12 @@ async def _waited(
                 )  # fmt: skip
     except APIStatusError as error:
         raise HTTPException(error.response.status_code, f"The {name} could not begin: {error.message}") from None
-    if not isinstance(values, dict) or not values.get("messages"):
+    if await journal.is_forgotten(caller.store, caller.began):
+        raise HTTPException(409, "You were forgotten meanwhile; nothing of it is kept.")
+    last = (values.get("messages") or [{}])[-1] if isinstance(values, dict) else {}
+    if last.get("type") != "ai" or last.get("tool_calls"):  # it was cancelled in the middle
         raise HTTPException(502, f"The {name} failed; see the server's log.")
-    said = str(values["messages"][-1].get("content"))
+    said = str(last.get("content"))
     try:
         report: Answer = json.loads(said)
     except ValueError:
