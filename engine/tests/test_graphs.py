@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import seeding
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import MemoryScope, SettingsError, agent_graphs
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import skill
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
+from tests.turns import called, note, say
 
 GRAPHS = ("agent", "support")
 ORG = "acme"
@@ -61,10 +61,6 @@ async def two(shared_two: Server) -> AsyncIterator[Server]:
     await shared_two[0].close_clients()
 
 
-async def say(client: LangGraphClient, graph: str, text: str) -> None:
-    await run_turn(client, str((await client.threads.create())["thread_id"]), text, assistant=graph)
-
-
 @pytest.mark.server
 @pytest.mark.usefixtures("two_graphs")
 async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_says(
@@ -74,9 +70,8 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     client, operator = server.as_user(alice), server.as_operator()
     settings = deployed(memory_scope=scope)
     for graph, animal in (("agent", "zebras"), ("support", "okapis")):
-        note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": f"- keeps {animal}"})
-        model.script(f"I keep {animal}", [note], [Text("noted")])
-        await say(client, graph, f"Remember that I keep {animal}.")
+        model.script(f"I keep {animal}", [note(f"keeps {animal}")], [Text("noted")])
+        await say(client, f"Remember that I keep {animal}.", graph)
 
     apart = {"agent": ("zebras", "okapis"), "support": ("okapis", "zebras")}
     for graph in GRAPHS:
@@ -88,9 +83,8 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
 
     # Past conversations are the person's, whichever agent they were with.
     for graph, other in (("agent", "okapis"), ("support", "zebras")):
-        model.script(f"about {other}", [ToolCall("search_past_conversations", {"query": other})], [Text("found")])
-        await say(client, graph, f"What did we say about {other}?")
-        assert f"keep {other}" in tool_results(model.requests[-1])[-1]
+        (found,) = await called(client, model, ToolCall("search_past_conversations", {"query": other}), assistant=graph)
+        assert f"keep {other}" in found
     response = await client.http.client.get("/memory/export", timeout=60)
     exported = json.dumps(response.json()["conversations"])
     assert all(f"Remember that I keep {animal}." in exported for animal in ("zebras", "okapis"))

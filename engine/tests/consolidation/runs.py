@@ -1,7 +1,7 @@
 """What tests of consolidation runs share: the person, the conversations, the model's replies, what the store then has."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,11 +20,12 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import BuildGraph
+from tests.turns import say
 
 ALICE = identity.Actor("alice", "acme")
 FILES = deployed().memory.namespace(ALICE, AGENT)
@@ -106,6 +107,17 @@ async def decided(store: BaseStore, proposal: object, **how: Any) -> dict[str, s
     return await decide(store, ALICE, FILES, str(proposal), **how)
 
 
+def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READY) -> Callable[[object], Any]:
+    """A reply of the model, before which this happens."""
+    loop = asyncio.get_running_loop()
+
+    def answer(_: object) -> Any:
+        asyncio.run_coroutine_threadsafe(do(), loop).result()
+        return reply
+
+    return answer
+
+
 # --- On a server
 
 
@@ -117,17 +129,9 @@ async def soon(ask: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:
     return answer
 
 
-async def chat(client: LangGraphClient, *texts: str) -> str:
-    thread = str((await client.threads.create())["thread_id"])
-    for text in texts:
-        await run_turn(client, thread, text)
-    return thread
-
-
 async def go(client: LangGraphClient, **kwargs: Any) -> str:
     """A consolidation that the person begins; its last message."""
-    thread = str((await client.threads.create())["thread_id"])
-    values = await run_turn(client, thread, "store X as a policy", assistant="consolidation_agent", **kwargs)
+    values = await say(client, "store X as a policy", "consolidation_agent", **kwargs)
     return str(values["messages"][-1]["content"])
 
 

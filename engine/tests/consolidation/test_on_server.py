@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import NotFoundError, RateLimitError
+from langgraph_sdk.errors import RateLimitError
 
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.seeding import seed
@@ -14,7 +14,8 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
 from tests.conftest import served
-from tests.consolidation.runs import READ, READY, TASK, append, chat, consolidation_thread, ended, go, records, soon
+from tests.consolidation.runs import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
+from tests.turns import chat, new_thread, say
 
 pytestmark = pytest.mark.server
 NOTHING: Any = {"messages": []}
@@ -87,7 +88,7 @@ async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(
 async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
     idle: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    client, stranger = idle.as_user(alice), idle.as_user(f"other-{alice}")
+    client = idle.as_user(alice)
     model.script(TASK, [READ], READY)
     await asyncio.gather(*(chat(client, text) for text in ("I like fennel", "and dill", "and sorrel")))
     thread = await consolidation_thread(idle, alice)
@@ -98,9 +99,6 @@ async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
     (run,) = await client.runs.list(thread)
     assert (run["metadata"] or {})["trigger"] == "idle", "what this project says of its runs arrives; nobody else may say it"
 
-    for call in (stranger.threads.get(thread), stranger.runs.create(thread, "consolidation_agent", input={"messages": []})):
-        with pytest.raises(NotFoundError):
-            await call
     conversations = await client.threads.search(metadata={"graph_id": "agent"})
     assert thread not in {thread_seen["thread_id"] for thread_seen in conversations}
 
@@ -126,14 +124,12 @@ async def test_planned_consolidations_do_not_count_as_busy_conversations(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     """Planned consolidations and busy conversations do not keep each other from starting."""
-    client, nothing = server.as_user(alice), {"messages": list[Any]()}
+    client = server.as_user(alice)
     for _ in range(DEFAULTS.busy_threads):
-        thread = str((await client.threads.create())["thread_id"])
-        await client.runs.create(thread, "consolidation_agent", input=nothing, after_seconds=600)
-    thread = str((await client.threads.create())["thread_id"])
+        await client.runs.create(await new_thread(client), "consolidation_agent", input=NOTHING, after_seconds=600)
     with pytest.raises(RateLimitError):
-        await client.runs.create(thread, "consolidation_agent", input=nothing)
-    await run_turn(client, thread, "hello")
+        await client.runs.create(await new_thread(client), "consolidation_agent", input=NOTHING)
+    await say(client, "hello")
 
 
 # --- However a run ends, it stops nobody else's
@@ -193,12 +189,11 @@ async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(
     client = server.as_user(alice)
     model.script(TASK, *[Slow(60, [Text("late")])] * len(people))
     await asyncio.gather(*(chat(person, "I like dill") for person in (*people, client)))
-    runs = []
-    for person in people:
-        thread = str((await person.threads.create())["thread_id"])
-        runs.append((person, thread, await person.runs.create(thread, "consolidation_agent", input=NOTHING)))
+    threads = [await new_thread(person) for person in people]
+    at_work = zip(people, threads, strict=True)
+    runs = [await person.runs.create(thread, "consolidation_agent", input=NOTHING) for person, thread in at_work]
     await model.asked(TASK, len(people))
-    for person, thread, run in runs:
+    for person, thread, run in zip(people, threads, runs, strict=True):
         await person.runs.cancel(thread, run["run_id"], wait=True)
         (record,) = await records(person)
         assert (record["status"], record["reason"]) == ("failed", "It was cancelled.")

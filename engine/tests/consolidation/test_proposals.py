@@ -17,12 +17,11 @@ from lasting_memory.controls import controls
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal, proposals, propose, propose_write
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.validation import RefusedWrite
 from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided, saved, text
-from tests.memory.test_paused import control, status
-from tests.memory.test_temporary import new_thread
+from tests.turns import called, control, note, say, status
 
 AUTHOR = Author("consolidation", "alice", "run", "thread")
 FOOD, TEA = "/topics/food.md", "/tea.md"
@@ -151,9 +150,8 @@ async def test_with_review_nothing_changes_before_the_person_accepts_it(
     client, bob = own_server.as_user("alice"), own_server.as_user("bob")
     await control(client, review=True)
     for who in (client, bob):
-        await run_turn(who, await new_thread(who, {}), "I like leek")
-    for who in (client, bob):
-        await consolidate(who, model, append("- leek"), append("- x", "/memories/preferences.md"))
+        await say(who, "I like leek")
+        await consolidate(who, model, append("- leek"), note("x"))
     food = {"path": MY_FOOD}
     assert await status(client.http.get("/memory/file", params=food)) == 404
     assert "leek" in str(await bob.http.get("/memory/file", params=food)), "who has not asked for review has none"
@@ -166,7 +164,7 @@ async def test_with_review_nothing_changes_before_the_person_accepts_it(
     assert await listed(client) == [first]
 
     model.clear()
-    await run_turn(client, await new_thread(client, {}), "and dill")
+    await say(client, "and dill")
     await consolidate(client, model, append("- dill"))
     assert any("- x" in system_text(body) for body in model.requests), "a newer one is made on what the older would change"
     _, second = await listed(client)
@@ -194,13 +192,6 @@ async def test_with_review_nothing_changes_before_the_person_accepts_it(
     assert await listed(client) == []
 
 
-async def turn(client: LangGraphClient, model: ScriptedAnthropic, said: str, *calls: ToolCall) -> list[str]:
-    """A turn in which the model makes these calls one after the other. Returns their results."""
-    model.script(said, *([call] for call in calls), [Text("done")])
-    messages = (await run_turn(client, await new_thread(client, {}), said))["messages"]
-    return [str(message["content"]) for message in messages if message["type"] == "tool"]
-
-
 async def memory(client: LangGraphClient) -> dict[str, str]:
     return {file["path"]: file["content"] for file in (await client.http.get("/memory/export"))["files"]}
 
@@ -210,13 +201,12 @@ async def test_whatever_tool_writes_nothing_is_there_before_it_is_accepted(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     client = server.as_user(alice)
-    await turn(client, model, f"first, {alice}", append("- dill"), append("- old", NOTES))
+    await called(client, model, append("- dill"), append("- old", NOTES))
     before = await memory(client)
     assert await control(client, review_agent=True) == {"paused": False, "review": False, "review_agent": True}
-    results = await turn(
+    results = await called(
         client,
         model,
-        f"then, {alice}",
         append("- leek"),
         ToolCall("edit_file", {"file_path": MY_FOOD, "old_string": "- leek", "new_string": "- fennel"}),
         ToolCall("save_profile", {"profile": {"name": "Alice"}}),
@@ -252,16 +242,16 @@ async def test_a_subagent_waits_too_another_person_does_not_and_a_pause_wins(
     assert "review_agent" not in await bob.http.get("/memory/controls")
     model.script(f"delegated by {alice}", [append("- from below")], [Text("done")])
     task = ToolCall("task", {"description": f"delegated by {alice}", "subagent_type": "general-purpose"})
-    await turn(client, model, f"delegate, {alice}", task)
+    await called(client, model, task)
     assert [list(each["files"]) for each in await listed(client)] == [[MY_FOOD]]
     assert MY_FOOD not in await memory(client)
-    await turn(bob, model, f"as bob, not {alice}", append("- bob's"))
+    await called(bob, model, append("- bob's"))
     assert (await memory(bob))[MY_FOOD] == "- bob's\n"
     assert await listed(bob) == []
     await control(client, paused=True)
-    (result,) = await turn(client, model, f"paused, {alice}", append("- later"))
+    (result,) = await called(client, model, append("- later"))
     assert "Memory is paused" in result
     assert len(await listed(client)) == 1
     assert "review_agent" not in await control(client, paused=False, review_agent=False)
-    await turn(client, model, f"as always, {alice}", append("- at once"))
+    await called(client, model, append("- at once"))
     assert (await memory(client))[MY_FOOD] == "- at once\n"

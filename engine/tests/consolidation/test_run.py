@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,18 +25,21 @@ from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
-from tests.consolidation.runs import AGAIN, ALICE, FILES, READY, TASK, Runs, append, consolidated, decided, saved, talk, text
-
-
-def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READY) -> Callable[[object], Any]:
-    """A reply of the model, before which this happens."""
-    loop = asyncio.get_running_loop()
-
-    def answer(_: object) -> Any:
-        asyncio.run_coroutine_threadsafe(do(), loop).result()
-        return reply
-
-    return answer
+from tests.consolidation.runs import (
+    AGAIN,
+    ALICE,
+    FILES,
+    READY,
+    TASK,
+    Runs,
+    append,
+    consolidated,
+    decided,
+    saved,
+    talk,
+    text,
+    while_it_works,
+)
 
 
 async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(

@@ -18,8 +18,7 @@ from lasting_memory.people.identity import Author
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
 from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, consolidate, saved, talk, text
-from tests.memory.test_paused import control, status
-from tests.memory.test_temporary import new_thread
+from tests.turns import called, control, new_thread, say, status
 
 FACT = "My train leaves at nine"
 FOOD = "/memories/topics/food.md"
@@ -41,8 +40,7 @@ async def delete(client: LangGraphClient, _: ScriptedAnthropic) -> None:
 
 async def forget_in_conversation(client: LangGraphClient, model: ScriptedAnthropic) -> None:
     change = {"file_path": TRIPS["path"], "old_string": f"- {FACT}\n", "new_string": ""}
-    model.script("forget that", [ToolCall("edit_file", change)], [Text("forgotten")])
-    await run_turn(client, await new_thread(client, {}), "forget that")
+    await called(client, model, ToolCall("edit_file", change))
 
 
 async def decline(client: LangGraphClient, model: ScriptedAnthropic) -> None:
@@ -67,7 +65,7 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(
 ) -> None:
     client = server.as_user(alice)
     await client.http.put("/memory/file", params=TRIPS, json={"content": "- Likes maps\n"})
-    said_in = await new_thread(client, {})
+    said_in = await new_thread(client)
     saved_at_once = [append(f"- {FACT}", TRIPS["path"])] if take_back is not decline else READY
     model.script(FACT, saved_at_once, READY)
     await run_turn(client, said_in, FACT)
@@ -91,11 +89,11 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(
     now = await everything(client)
     assert "leaves at nine" not in now
     assert "It rains in Lyon" in now, "the rest of the batch stays"
-    (record,) = (await client.http.get("/memory/consolidations", params={}))["consolidations"][:1]
+    (record,) = (await client.http.get("/memory/consolidations"))["consolidations"][:1]
     assert "took this back" in record["reason"]
 
     model.clear()
-    await run_turn(client, await new_thread(client, {}), "By the way, my train leaves at nine now.")
+    await say(client, "By the way, my train leaves at nine now.")
     await consolidate(client, model, reworded)
     assert "The train leaves at nine" in await everything(client), "it was said again later"
     assert all(AGAIN not in last_user_text(body) for body in model.requests)
@@ -108,7 +106,7 @@ async def test_a_client_that_sends_old_messages_again_says_nothing_again(
     """Some front ends send the whole conversation with each turn; a copy of a thread is younger than what was said in it."""
     client = server.as_user(alice)
     old: Any = {"role": "user", "content": FACT, "id": "old"}
-    thread = await new_thread(client, {})
+    thread = await new_thread(client)
     model.script(FACT, [append(f"- {FACT}", TRIPS["path"])], [Text("noted")])
     await client.runs.wait(thread, "agent", input={"messages": [old]})
     await delete(client, model)

@@ -20,7 +20,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall, tool_results
 from tests.consolidation.runs import ALICE, FILES, READY, append, decided, records, saved, text
-from tests.memory.test_paused import control, status
+from tests.turns import control, status
 
 TIDY, BRING = "Tidy this person's memory", "brought a text along"
 FOOD, HOME = "/memories/topics/food.md", "/memories/topics/home.md"

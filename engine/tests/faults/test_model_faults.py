@@ -17,7 +17,7 @@ from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
 from tests.faults.graphs import LIMITS
-from tests.memory.test_temporary import new_thread
+from tests.turns import new_thread
 
 pytestmark = pytest.mark.server
 

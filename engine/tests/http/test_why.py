@@ -6,8 +6,7 @@ import pytest
 
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.memory.test_paused import status
-from tests.memory.test_temporary import new_thread
+from tests.turns import new_thread, status
 
 pytestmark = pytest.mark.server
 

@@ -1,19 +1,16 @@
 """A folder of a group: the people whose verified claim has one value share it, and nobody else comes in."""
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import jwt
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import APIStatusError
 
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.deployment import Deployment
@@ -26,6 +23,7 @@ from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, T
 from tests.conftest import model_env
 from tests.dev.test_smoke import CLAIMS, claims, searching, smoke
 from tests.memory.identities import ALICE, identities, quickly, within_limit
+from tests.turns import called, control, new_thread, status
 
 TEAM, NOTE = group("team_id"), "/team/plan.md"
 SECRET = "AUTH" + "x" * 40  # of a test
@@ -144,36 +142,17 @@ def member(server: DevServer, name: str, org: str = "acme", **claims: str) -> La
     return server.client(f"{dev_token(org, name)}?{query}" if claims else dev_token(org, name))
 
 
-@contextmanager
-def refused(status: int) -> Iterator[None]:
-    with pytest.raises((APIStatusError, httpx.HTTPStatusError)) as error:
-        yield
-    assert error.value.response.status_code == status
-
-
-class Asked:
-    """What a person's agent is made to do, and what its tools answered."""
-
-    def __init__(self, model: ScriptedAnthropic) -> None:
-        self.model, self.count = model, 0
-
-    async def __call__(self, client: LangGraphClient, tool: str, /, **args: Any) -> str:
-        _, values = await self.values(client, {}, tool, args)
-        return "\n".join(str(each["content"]) for each in values["messages"] if each["type"] == "tool")
-
-    async def values(
-        self, client: LangGraphClient, metadata: Any, tool: str, args: Any, /, **request: Any
-    ) -> tuple[str, dict[str, Any]]:
-        self.count += 1
-        said = f"request {self.count}."
-        self.model.script(said, [ToolCall(tool, args)])
-        thread = (await client.threads.create(metadata=metadata))["thread_id"]
-        return thread, await run_turn(client, thread, said, **request)
+Asked = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
 def asked(model: ScriptedAnthropic) -> Asked:
-    return Asked(model)
+    """What a person's agent is answered that calls a tool."""
+
+    async def ask(client: LangGraphClient, tool: str, /, **args: Any) -> str:
+        return "\n".join(await called(client, model, ToolCall(tool, args)))
+
+    return ask
 
 
 async def write(asked: Asked, client: LangGraphClient, content: str, path: str = NOTE) -> str:
@@ -229,10 +208,9 @@ async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: 
     assert [(each["author"]["user_id"], each["author"]["thread_id"]) for each in revisions] == [("bob", ""), ("alice", "")]
     for client in (*others.values(), stranger):
         assert [of["files"] for of in (await client.http.get("/memory"))["shared"]] == [[]] * (client is not stranger)
-        with refused(422 if client is stranger else 404):
-            await client.http.get("/memory/history", params={"path": NOTE})
-    with refused(422):
-        await bob.http.put("/memory/file", json={"content": "x"}, params={"path": NOTE})
+        asking = client.http.get("/memory/history", params={"path": NOTE})
+        assert await status(asking) == (422 if client is stranger else 404)
+    assert await status(bob.http.put("/memory/file", json={"content": "x"}, params={"path": NOTE})) == 422
     # The files are the group's: they stay when a person is forgotten, and the journal has both authors.
     kept = (await alice.http.client.delete("/memory")).raise_for_status().json()
     assert any("/team/" in line for line in kept["kept"])
@@ -249,8 +227,11 @@ async def test_make_smoke_tries_the_folder_too(teams: DevServer, model: Scripted
     assert (claims(done.stdout), done.stderr) == ([*CLAIMS[:3], "group", *CLAIMS[3:]], "")
 
 
+READ = ToolCall("read_file", {"file_path": NOTE})
+
+
 @pytest.mark.server
-async def test_a_claim_cannot_be_forged(teams: DevServer, asked: Asked) -> None:
+async def test_a_claim_cannot_be_forged(teams: DevServer, asked: Asked, model: ScriptedAnthropic) -> None:
     assert "Error" not in await write(asked, member(teams, "erin", team_id="green"), "Green's.")
     stranger, forged = member(teams, "mallory"), {"team_id": "green"}
     user = {"identity": "erin", "org_id": "acme", "permissions": [], "claims": forged}
@@ -263,50 +244,53 @@ async def test_a_claim_cannot_be_forged(teams: DevServer, asked: Asked) -> None:
         {"config": {"metadata": {"group_claims": forged}}},
     ]
     for request in requests:
-        args = {"file_path": NOTE}
-        _, values = await asked.values(stranger, {"group_claims": forged}, "read_file", args, **request)
-        assert "is not available" in str(values["messages"]), request
-        assert "Green's" not in str(values["messages"]), request
+        thread = await new_thread(stranger, {"group_claims": forged})
+        (answer,) = await called(stranger, model, READ, thread=thread, **request)
+        assert "is not available" in answer, request
+        assert "Green's" not in answer, request
     for context in ({"claims": forged}, {"team_id": "green"}):
-        with refused(422):
-            await asked.values(stranger, {}, "read_file", {"file_path": NOTE}, context=context)
+        assert await status(called(stranger, model, READ, context=context)) == 422
 
 
 @pytest.mark.server
-async def test_an_operator_has_the_groups_of_its_own_token_alone(teams: DevServer, asked: Asked) -> None:
+async def test_an_operator_has_the_groups_of_its_own_token_alone(
+    teams: DevServer, asked: Asked, model: ScriptedAnthropic
+) -> None:
     assert "Error" not in await write(asked, member(teams, "fay", team_id="grey"), "Grey's.")
-    context, args = {"user_id": "fay", "org_id": "acme"}, {"file_path": NOTE}
-    for root, shown in ((member(teams, "root"), False), (member(teams, "root", team_id="grey"), True)):
-        _, values = await asked.values(root, {}, "read_file", args, context=context)
-        assert ("Grey's" in str(values["messages"])) is shown
-        assert ("is not available" in str(values["messages"])) is not shown
+    context = {"user_id": "fay", "org_id": "acme"}
+    for root, shown in ((member(teams, "root"), "is not available"), (member(teams, "root", team_id="grey"), "Grey's")):
+        (answer,) = await called(root, model, READ, context=context)
+        assert shown in answer
 
 
 @pytest.mark.server
-async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(teams: DevServer, asked: Asked) -> None:
+async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(
+    teams: DevServer, asked: Asked, model: ScriptedAnthropic
+) -> None:
     gus, root = member(teams, "gus", board_id="b1"), member(teams, "root")
-    thread, values = await asked.values(gus, {}, "write_file", {"file_path": "/board/vote.md", "content": "Yes."})
-    (interrupt,) = values["__interrupt__"]
+    thread = await new_thread(gus)
+    model.script("vote", [ToolCall("write_file", {"file_path": "/board/vote.md", "content": "Yes."})])
+    (interrupt,) = (await run_turn(gus, thread, "vote"))["__interrupt__"]
     command: Any = {"resume": {interrupt["id"]: {"decisions": [{"type": "approve"}]}}}
-    with refused(403):
-        await gus.runs.wait(thread, "agent", command=command)
+    assert await status(gus.runs.wait(thread, "agent", command=command)) == 403
     await root.runs.wait(thread, "agent", command=command)
-    place = ["groups", "acme:board_id:b1"]
-    assert (await gus.store.get_item(place, "/vote.md"))["value"]["content"] == "Yes."
+    assert (await gus.store.get_item(["groups", "acme:board_id:b1"], "/vote.md"))["value"]["content"] == "Yes."
     assert "Yes." in await asked(member(teams, "hal", board_id="b1"), "read_file", file_path="/board/vote.md")
 
 
 @pytest.mark.server
-async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(teams: DevServer, asked: Asked) -> None:
+async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(
+    teams: DevServer, asked: Asked, model: ScriptedAnthropic
+) -> None:
     ida = member(teams, "ida", team_id="white", notice_id="n1")
-    assert "deny" in await write(asked, ida, "x", "/notices/a.md") or "denied" in await write(asked, ida, "x", "/notices/b.md")
-    _, values = await asked.values(ida, {"temporary": True}, "write_file", {"file_path": NOTE, "content": "x"})
-    assert "temporary conversation" in str(values["messages"])
-    await ida.http.put("/memory/controls", json={"paused": True})
+    assert "denied" in await write(asked, ida, "x", "/notices/a.md")
+    temporary = await new_thread(ida, {"temporary": True})
+    write_it = ToolCall("write_file", {"file_path": NOTE, "content": "x"})
+    assert "temporary conversation" in str(await called(ida, model, write_it, thread=temporary))
+    await control(ida, paused=True)
     assert "paused" in await write(asked, ida, "x")
     assert "not found" in await asked(ida, "read_file", file_path=NOTE)
-    await ida.http.put("/memory/controls", json={"paused": False})
+    await control(ida, paused=False)
     assert "Error" not in await write(asked, ida, "Now.")
     # `over_http=False`: the agent alone reads it.
-    with refused(403):
-        await ida.store.search_items(["groups", "acme:notice_id:n1"])
+    assert await status(ida.store.search_items(["groups", "acme:notice_id:n1"])) == 403

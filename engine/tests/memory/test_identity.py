@@ -31,28 +31,18 @@ def signed_in(identity: str = "alice", **claims: Any) -> Any:
     return SignedIn(identity=identity, **claims)
 
 
-def start(user_id: str | None = None, org_id: str | None = None) -> Runtime[Any]:
-    """A runtime without a server, with this user and organization in its context."""
-    return Runtime(context=Context(user_id, org_id))
-
-
 def on_server(graph_id: str, assistant_id: str, context: Context | None = None) -> Runtime[Any]:
     return Runtime(context=context, server_info=ServerInfo(assistant_id=assistant_id, graph_id=graph_id))
 
 
-# --- Who is acting ---------------------------------------------------------------------------------------------------
+# --- Who is acting
 
-SOMEONE_ELSE = Context(user_id="bob", org_id="globex")
-OWNED_BY_BOB = {"user_id": "bob", "org_id": "globex"}
+SOMEONE_ELSE, NAMED = Context(user_id="bob", org_id="globex"), Context(user_id="bob")
 PERMITTED = ["memory:operate", "threads:read"]
-OWN = Actor("alice", "acme")
-
-
-NAMED = Context(user_id="bob")
-BOB = Actor("bob", "globex")
+OWN, BOB = Actor("alice", "acme"), Actor("bob", "globex")
+RESUMING = signed_in("root", thread_owner={"user_id": "bob", "org_id": "globex"})
 TABLE: dict[str, tuple[User, Context | None, Actor]] = {
     "end user": (signed_in(org_id="acme"), None, OWN),
-    "end user without an organization claim": (signed_in(), None, Actor("alice", "home")),
     "end user, organization claim is null": (signed_in(org_id=None), None, Actor("alice", "home")),
     "end user, organization claim is empty": (signed_in(org_id=""), None, Actor("alice", "home")),
     "end user whose context names someone else": (signed_in(org_id="acme"), SOMEONE_ELSE, OWN),
@@ -61,19 +51,11 @@ TABLE: dict[str, tuple[User, Context | None, Actor]] = {
     "almost an operator": (signed_in("ROOT", org_id="acme"), SOMEONE_ELSE, Actor("ROOT", "acme")),
     "Studio": (StudioUser("dev"), None, Actor("dev", "home")),
     "Studio naming user and organization": (StudioUser("dev"), SOMEONE_ELSE, BOB),
-    "Studio naming a user": (StudioUser("dev"), NAMED, Actor("bob", "home")),
     "Studio naming an org": (StudioUser("dev"), Context(org_id="acme"), Actor("dev", "acme")),
     "OPERATORS": (signed_in("root", org_id="acme"), None, Actor("root", "home")),
-    "OPERATORS naming someone": (signed_in("root", org_id="acme"), SOMEONE_ELSE, BOB),
     "OPERATORS naming a user": (signed_in("root", org_id="acme"), NAMED, Actor("bob", "home")),
-    "permission": (signed_in(org_id="acme", permissions=PERMITTED), None, Actor("alice", "home")),
     "permission naming someone": (signed_in(org_id="acme", permissions=PERMITTED), SOMEONE_ELSE, BOB),
-    "operator resuming": (signed_in("root", thread_owner=OWNED_BY_BOB), None, BOB),
-    "operator resuming, context names a third": (
-        signed_in("root", thread_owner=OWNED_BY_BOB),
-        Context("carol", "initech"),
-        BOB,
-    ),
+    "operator resuming, context names a third": (RESUMING, Context("carol", "initech"), BOB),
 }
 
 
@@ -82,16 +64,14 @@ def test_on_a_server_a_run_acts_as_the_table_says(user: User, context: Context |
     assert acting(user, context, SETTINGS, on_server=True) == expected
 
 
-@pytest.mark.parametrize("context", [None, Context(), SOMEONE_ELSE], ids=["no context", "empty context", "named user"])
-@pytest.mark.parametrize(
-    "user",
-    [None, signed_in(""), signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")],
-    ids=["no user", "empty identity", "empty identity with claims", "Studio without identity"],
-)
-def test_a_server_without_a_signed_in_user_is_an_error(user: User | None, context: Context | None) -> None:
-    """A server without a signed in user is an error that says how to turn auth on."""
-    with pytest.raises(IdentityError, match=r'"auth": \{"path": "\./auth\.py:auth"\}.* langgraph\.json'):
-        acting(user, context, SETTINGS, on_server=True)
+@pytest.mark.parametrize("user", [None, signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")])
+def test_a_server_without_a_signed_in_user_is_an_error(user: User | None) -> None:
+    """It says how to turn authentication on, and never takes the context's word."""
+    for context in (None, SOMEONE_ELSE):
+        with pytest.raises(IdentityError, match=r'"auth": \{"path": "\./auth\.py:auth"\}.* langgraph\.json'):
+            acting(user, context, SETTINGS, on_server=True)
+    with pytest.raises(IdentityError):
+        current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
 
 
 @pytest.mark.parametrize(
@@ -105,11 +85,6 @@ def test_without_a_server_a_run_acts_as_its_context_says(context: Context, expec
 def test_without_a_server_a_context_that_names_no_user_is_an_error(context: Context | None) -> None:
     with pytest.raises(IdentityError, match=r"pass context=Context\(user_id=\.\.\.\)"):
         acting(None, context, SETTINGS, on_server=False)
-
-
-def test_a_run_on_a_server_without_authentication_never_acts_as_its_context() -> None:
-    with pytest.raises(IdentityError):
-        current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
 
 
 # --- Labels ----------------------------------------------------------------------------------------------------------
@@ -156,15 +131,13 @@ def test_an_identity_that_no_store_should_hold_is_refused_in_a_short_sentence(id
 
 # --- Which assistant -------------------------------------------------------------------------------------------------
 
-
 OTHERS = Context(assistant_id=OTHER_ASSISTANT)
 ASSISTANTS = {
-    "agent": (on_server("agent", ASSISTANT), ASSISTANT),
     "agent, whose context names another": (on_server("agent", ASSISTANT, OTHERS), ASSISTANT),
     "consolidation of a named one's conversations": (on_server("consolidation_agent", ASSISTANT, OTHERS), OTHER_ASSISTANT),
     "consolidation": (on_server("consolidation_agent", ASSISTANT, Context()), AGENT),
     "consolidation without a context": (on_server("consolidation_agent", ASSISTANT), AGENT),
-    "no server": (start("alice"), AGENT),
+    "no server": (Runtime(context=Context("alice")), AGENT),
 }
 
 

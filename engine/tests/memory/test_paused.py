@@ -6,32 +6,22 @@ from typing import Any
 
 import pytest
 from langgraph_sdk.client import LangGraphClient
-from langgraph_sdk.errors import APIStatusError
 
 from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from tests.memory.test_temporary import new_thread, remember
+from lasting_memory.testing.scripted_anthropic import Reply, ScriptedAnthropic, Text, ToolCall, system_text
+from tests.consolidation.runs import READ, READY, TASK, go, while_it_works
+from tests.turns import called, chat, control, new_thread, note, say, status
 
 pytestmark = pytest.mark.server
 
-
-async def control(client: LangGraphClient, **given: Any) -> Any:
-    return await client.http.put("/memory/controls", json=given)
-
-
-async def status(call: Any) -> int:
-    """The status by which a call is refused."""
-    with pytest.raises(APIStatusError) as refused:
-        await call
-    return refused.value.response.status_code
+PREFERENCES = {"path": "/memories/preferences.md"}
 
 
 async def consolidate(client: LangGraphClient, model: ScriptedAnthropic) -> tuple[str, str]:
     """What a consolidation says at its end, and what its model was shown."""
     model.clear()
-    model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
-    values = await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
-    return str(values["messages"][-1]["content"]), str(model.requests)
+    model.script(TASK, [READ], READY)
+    return await go(client), str(model.requests)
 
 
 async def test_what_is_known_is_used_and_nothing_new_is_written(
@@ -39,47 +29,34 @@ async def test_what_is_known_is_used_and_nothing_new_is_written(
 ) -> None:
     """What is known is used, and nothing new is written, also in a run that is going."""
     client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
-    await remember(client, model, "likes fennel")
+    await called(client, model, note("likes fennel"))
     before = await client.http.get("/memory")
-    write = [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- hidden"})]
-    paused = asyncio.Event()
-
-    def pause(_: Any) -> list[ToolCall]:
-        asyncio.run_coroutine_threadsafe(control(client, paused=True), loop).result(30)
-        paused.set()
-        return write
-
-    loop = asyncio.get_running_loop()
-    model.script("while it goes", pause, [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "while it goes")
-    assert paused.is_set()
-    assert "Memory is paused" in tool_results(model.requests[-1])[0]
-    calls = [*write, ToolCall("save_profile", {"profile": {"name": "A"}})]
+    hidden: Reply = [note("hidden")]
+    model.script("while it goes", while_it_works(lambda: control(client, paused=True), hidden), READY)
+    assert "Memory is paused" in str((await say(client, "while it goes"))["messages"])
+    calls = [note("hidden"), ToolCall("save_profile", {"profile": {"name": "A"}})]
     calls.append(ToolCall("write_file", {"file_path": "/memories/x.md", "content": "hidden"}))
     calls.append(ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}))
-    model.script("and later", calls, [Text("done")])
-    model.script("delegated", write, [Text("done")])
-    threads = [await new_thread(client, {}) for _ in range(2)]
-    await asyncio.gather(*(run_turn(client, thread, "and later") for thread in threads))
+    model.script("delegated", hidden, READY)
+    await called(client, model, *calls)
     assert "fennel" in system_text(model.requests[-1])
     assert "has paused their memory" in system_text(model.requests[-1])
     assert await client.http.get("/memory") == before
-    await remember(bob, model, "likes dill")
-    assert "dill" in str(await bob.http.get("/memory/file", params={"path": "/memories/preferences.md"}))
+    await called(bob, model, note("likes dill"))
+    assert "dill" in str(await bob.http.get("/memory/file", params=PREFERENCES))
     await control(client, paused=False)
-    await remember(client, model, "likes leek")
-    assert "leek" in str(await client.http.get("/memory/file", params={"path": "/memories/preferences.md"}))
+    await called(client, model, note("likes leek"))
+    assert "leek" in str(await client.http.get("/memory/file", params=PREFERENCES))
 
 
 async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     client = server.as_user(alice)
-    await run_turn(client, await new_thread(client, {}), "said before it was paused")
-    going = await new_thread(client, {})
-    await run_turn(client, going, "begun before it was paused")
+    await chat(client, "said before it was paused")
+    going = await chat(client, "begun before it was paused")
     await control(client, paused=True)
-    held = await new_thread(client, {})
+    held = await new_thread(client)
     await asyncio.gather(*(run_turn(client, thread, "a zebra called Zoe") for thread in (held, going)))
     assert (await consolidate(client, model))[0] == "Memory is paused: nothing is consolidated."
     assert await status(client.http.post("/memory/consolidate", json={})) == 409
@@ -96,9 +73,7 @@ async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     assert "a new one" in shown
     assert "Zoe" not in shown
     assert "after it was resumed" not in shown
-    model.script("what of the animal", [ToolCall("search_past_conversations", {"query": "zebra"})], [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "what of the animal")
-    assert "Zoe" in str(tool_results(model.requests[-1]))
+    assert "Zoe" in str(await called(client, model, ToolCall("search_past_conversations", {"query": "zebra"})))
 
 
 async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(
@@ -110,7 +85,7 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_aft
         message: Any = {"messages": [{"role": "user", "content": text}]}
         return str((await client.runs.create(thread, "agent", input=message, multitask_strategy="enqueue"))["run_id"])
 
-    held, after = threads = [await new_thread(client, {}) for _ in range(2)]
+    held, after = threads = [await new_thread(client) for _ in range(2)]
     model.script("go on", *[lambda _: [Text("done" if over.wait(60) else "late")]] * 2)
     for thread in threads:
         await queue(thread, "go on")
@@ -132,16 +107,13 @@ async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothi
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     client = server.as_user(alice)
-    await run_turn(client, await new_thread(client, {}), "I like dill")
-    loop = asyncio.get_running_loop()
-
-    def pause(_: Any) -> list[Text]:
-        asyncio.run_coroutine_threadsafe(control(client, paused=True), loop).result(30)
-        return [Text("done")]
-
-    write = [ToolCall("append_memory", {"path": "/memories/food.md", "text": "- dill"})]
-    model.script("Conversations with something new", write, pause)
-    await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
+    await chat(client, "I like dill")
+    model.script(
+        TASK,
+        [ToolCall("append_memory", {"path": "/memories/food.md", "text": "- dill"})],
+        while_it_works(lambda: control(client, paused=True)),
+    )
+    await go(client)
     assert "food.md" not in str(await client.http.get("/memory"))
     (record, *_) = (await client.http.get("/memory/consolidations"))["consolidations"]
     assert (record["status"], record["reason"]) == ("undone", "Memory is paused.")
@@ -157,8 +129,8 @@ async def test_the_person_s_own_hands_work_and_each_control_is_set_by_itself(ser
     await asyncio.gather(control(client, paused=False), control(client, review=False), control(client, paused=False))
     assert await control(client, paused=True, review=False) == {"paused": True, "review": False}
     file = {"path": "/memories/own.md"}
-    await client.http.put("/memory/file", params=file, json={"content": "mine"})
-    await client.http.put("/memory/file", params=file, json={"content": "mine again"})
+    for content in ("mine", "mine again"):
+        await client.http.put("/memory/file", params=file, json={"content": content})
     await client.http.post("/memory/undo", json={**file, "revision": 1})
     document = {"version": 1, "files": [{"path": "/memories/more.md", "content": "x"}]}
     await client.http.post("/memory/import", json=document)

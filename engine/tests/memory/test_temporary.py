@@ -13,87 +13,75 @@ from langgraph_sdk.errors import UnprocessableEntityError
 
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.people import OPERATOR
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.conftest import BUILDERS, model_env
-from tests.consolidation.runs import soon
+from tests.consolidation.runs import READ, TASK, go, soon
+from tests.turns import called, chat, new_thread, note
 
 pytestmark = pytest.mark.server
 
 REMEMBERING = {"append_memory", "save_profile", "search_memories", "search_past_conversations", "read_conversation"}
 TEMPORARY: Any = {"temporary": True}
-
-
-async def new_thread(client: LangGraphClient, metadata: Any = TEMPORARY) -> str:
-    return str((await client.threads.create(metadata=metadata))["thread_id"])
+HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
 
 
 async def is_temporary(client: LangGraphClient, thread_id: str) -> bool:
     return bool(((await client.threads.get(thread_id))["metadata"] or {}).get("temporary"))
 
 
-async def remember(client: LangGraphClient, model: ScriptedAnthropic, fact: str) -> str:
-    model.script(fact, [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": f"- {fact}"})], [Text("noted")])
-    thread = await new_thread(client, {})
-    await run_turn(client, thread, fact)
-    return thread
-
-
 async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    client = server.as_user(alice)
-    past = await remember(client, model, "likes fennel")
+    client, preferences = server.as_user(alice), {"file_path": "/memories/preferences.md"}
+    past = await new_thread(client)
+    await called(client, model, note("likes fennel"), thread=past)
     policy: Any = {"content": "Speak plainly.", "encoding": "utf-8"}
     await server.as_operator().store.put_item(["policies", "acme"], "/plain.md", policy)
-    files = await client.http.get("/memory")
     skill: Any = {"content": "---\nname: mine\ndescription: my skill\n---\n"}
     await client.http.put("/memory/file", params={"path": "/memories/skills/mine/SKILL.md"}, json=skill)
-    calls = [
-        ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- hidden"}),
+    before = await client.http.get("/memory")
+    model.requests.clear()
+    model.script("delegated", [note("x")], [Text("done")])
+    results = await called(
+        client,
+        model,
+        note("hidden"),
         ToolCall("search_memories", {"query": "fennel"}),
         ToolCall("search_past_conversations", {"query": "fennel"}),
         ToolCall("read_conversation", {"thread_id": past}),
-        ToolCall("read_file", {"file_path": "/memories/preferences.md"}),
-        ToolCall("ls", {"path": "/memories"}),
         ToolCall("write_file", {"file_path": "/memories/new.md", "content": "hidden"}),
-        ToolCall("edit_file", {"file_path": "/memories/preferences.md", "old_string": "fennel", "new_string": "hidden"}),
+        ToolCall("read_file", preferences),
+        ToolCall("ls", {"path": "/memories"}),
+        ToolCall("edit_file", {**preferences, "old_string": "fennel", "new_string": "hidden"}),
         ToolCall("write_file", {"file_path": "/scratch.md", "content": "only here"}),
         ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}),
-    ]
-    model.script("a secret wish", calls, [Text("done")])
-    model.script("delegated", [ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- x"})], [Text("done")])
-    before = len(model.requests)
-    await run_turn(client, await new_thread(client), "a secret wish")
-    asked = model.requests[before:]
-    for body in asked:
+        thread=await new_thread(client, TEMPORARY),
+    )
+    for body in model.requests:
         assert "Speak plainly." in system_text(body)
         assert "fennel" not in str(body["system"])
         assert "my skill" not in str(body["system"])
         assert REMEMBERING.isdisjoint(tool["name"] for tool in body["tools"])
-    results = tool_results(asked[-1])
     assert "fennel" not in str(results[:8])
-    assert all("temporary conversation" in result for result in (*results[:4], results[6])), results
-    delegated = [body for body in asked if "delegated" in str(body["messages"][0])]
-    assert "temporary conversation" in str(tool_results(delegated[-1]))
-    skills = await client.http.get("/memory")
-    assert [file for file in skills["files"] if "skills" not in file["path"]] == files["files"]
+    assert all("temporary conversation" in result for result in results[:5]), results
+    delegated = [body for body in model.requests if "delegated" in str(body["messages"][0])]
+    assert "temporary conversation" in str(delegated[-1]["messages"])
+    assert await client.http.get("/memory") == before
 
 
 async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     client = server.as_user(alice)
-    thread = await new_thread(client)
+    thread = await new_thread(client, TEMPORARY)
     await run_turn(client, thread, "the zebra is called Zoe")
     copy: Any = await client.http.post(f"/threads/{thread}/copy", json={})
-    calls = [ToolCall("search_past_conversations", {"query": "zebra"})]
-    calls += [ToolCall("read_conversation", {"thread_id": one}) for one in (thread, copy["thread_id"])]
-    model.script("what of the animal", calls, [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "what of the animal")
-    assert "Zoe" not in str(tool_results(model.requests[-1]))
+    calls = [ToolCall("read_conversation", {"thread_id": one}) for one in (thread, copy["thread_id"])]
+    assert "Zoe" not in str(await called(client, model, ToolCall("search_past_conversations", {"query": "zebra"}), *calls))
+    await chat(client, "what of the animal")
     model.clear()
-    model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
-    await run_turn(client, await new_thread(client, {}), "go", assistant="consolidation_agent")
+    model.script(TASK, [READ], [Text("done")])
+    await go(client)
     assert "the animal" in str(model.requests)
     assert "Zoe" not in str(model.requests)
     assert "temporary" in str(await run_turn(client, thread, "go", assistant="consolidation_agent"))
@@ -105,16 +93,15 @@ async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(
 
 async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServer, alice: str) -> None:
     client, operator = server.as_user(alice), server.as_operator()
-    temporary, ordinary = await new_thread(client), await new_thread(client, {})
-    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
+    temporary, ordinary = await new_thread(client, TEMPORARY), await new_thread(client)
     for who in (client, operator):
         for said in ({"temporary": False}, {"temporary": None}, {"title": "x"}):
             await who.threads.update(temporary, metadata=said)
         await who.threads.update(ordinary, metadata=TEMPORARY)
         await who.threads.create(thread_id=ordinary, metadata=TEMPORARY, if_exists="do_nothing")
         config: Any = {"metadata": TEMPORARY}
-        await who.runs.wait(ordinary, "agent", input=message, metadata=TEMPORARY, config=config, if_not_exists="create")
-        await who.runs.wait(temporary, "agent", input=message, metadata={"temporary": False})
+        await who.runs.wait(ordinary, "agent", input=HELLO, metadata=TEMPORARY, config=config, if_not_exists="create")
+        await who.runs.wait(temporary, "agent", input=HELLO, metadata={"temporary": False})
         assert await is_temporary(client, temporary)
         assert not await is_temporary(client, ordinary)
         copies: list[Any] = [await who.http.post(f"/threads/{thread}/copy", json={}) for thread in (temporary, ordinary)]
@@ -126,36 +113,32 @@ async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServ
 async def test_a_run_that_creates_its_thread_may_make_it_temporary(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    client = server.as_user(alice)
-    await remember(client, model, "likes fennel")
-    message: Any = {"messages": [{"role": "user", "content": "hello"}]}
-    thread = str(uuid4())
-    await client.runs.wait(thread, "agent", input=message, metadata=TEMPORARY, if_not_exists="create")
-    await client.runs.wait(thread, "agent", input=message)
-    assert await is_temporary(client, thread)
-    await client.runs.wait(None, "agent", input=message, metadata=TEMPORARY)
-    payloads: Any = [{"assistant_id": "agent", "input": message, "metadata": TEMPORARY, "on_completion": "keep"}]
+    client, thread = server.as_user(alice), str(uuid4())
+    await called(client, model, note("likes fennel"))
+    model.requests.clear()
+    await client.runs.wait(thread, "agent", input=HELLO, metadata=TEMPORARY, if_not_exists="create")
+    await client.runs.wait(thread, "agent", input=HELLO)
+    await client.runs.wait(None, "agent", input=HELLO, metadata=TEMPORARY)
+    payloads: Any = [{"assistant_id": "agent", "input": HELLO, "metadata": TEMPORARY, "on_completion": "keep"}]
     (batched,) = await client.runs.create_batch(payloads)
     await client.runs.join(batched["thread_id"], batched["run_id"])
-    assert await is_temporary(client, batched["thread_id"])
-    assert not any("fennel" in system_text(body) for body in model.requests[-4:])
-    await client.runs.wait(None, "agent", input=message)
+    another, config = str(uuid4()), cast("Any", {"metadata": TEMPORARY})
+    await client.runs.wait(another, "agent", input=HELLO, config=config, if_not_exists="create")
+    assert [await is_temporary(client, each) for each in (thread, batched["thread_id"], another)] == [True] * 3
+    assert not any("fennel" in system_text(body) for body in model.requests)
+    await client.runs.wait(None, "agent", input=HELLO)
     assert "fennel" in system_text(model.requests[-1])
-    thread, config = str(uuid4()), cast("Any", {"metadata": TEMPORARY})
-    await client.runs.wait(thread, "agent", input=message, config=config, if_not_exists="create")
-    assert await is_temporary(client, thread)
 
 
 async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str) -> None:
-    client = server.as_user(alice)
-    wrong: list[Any] = ["yes", 1, [True], {"temporary": True}]
-    for value in wrong:
+    client, said = server.as_user(alice), {"temporary": "yes"}
+    for value in ("yes", 1, [True], {"temporary": True}):
         with pytest.raises(UnprocessableEntityError, match="send true"):
             await new_thread(client, {"temporary": value})
-    said: Any = {"temporary": "yes"}
-    for asked in ({"metadata": said}, {"config": {"metadata": said}}):
+    asked: list[Any] = [{"metadata": said}, {"config": {"metadata": said}}]
+    for each in asked:
         with pytest.raises(UnprocessableEntityError, match="send true"):
-            await client.runs.create(None, "agent", input={"messages": []}, **asked)
+            await client.runs.create(None, "agent", input=HELLO, **each)
 
 
 @pytest.fixture
@@ -202,6 +185,7 @@ async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer
     await soon(consolidated)
     await sweep()
     assert await gone(old)
-    await person.made("POST", "/threads", {"thread_id": old})
-    assert not (await person.made("GET", f"/threads/{old}/state"))["values"], "its checkpoints are gone"
+    for thread in (mine, old):
+        await person.made("POST", "/threads", {"thread_id": thread})
+        assert not (await person.made("GET", f"/threads/{thread}/state"))["values"], "its checkpoints are gone"
     assert await person.read() == "- dill", "memory stays"
