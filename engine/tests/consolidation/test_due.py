@@ -15,6 +15,7 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
 from lasting_memory.consolidation.due import Due, Owner, Position, batch, find_due, put_positions
 from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, IdleTrigger, delete_old
@@ -139,6 +140,18 @@ async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(s
     assert await swept(store, platform) == ["alice"]
     platform.before = None
     assert await swept(store, platform) == ["alice", "bob"]
+
+
+async def test_a_sweep_plans_nothing_for_who_was_forgotten_since_it_began(store: BaseStore, platform: Platform) -> None:
+    for user in ("alice", "bob"):
+        platform.talk(user)
+
+    async def forget_others(name: str, options: Any) -> None:
+        if name == "runs.create":
+            await journal.forget(store, Actor({"alice": "bob", "bob": "alice"}[options["context"]["user_id"]], "acme"))
+
+    platform.before = forget_others
+    assert len(await swept(store, platform)) == 1
 
 
 async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(store: BaseStore, platform: Platform) -> None:

@@ -143,9 +143,11 @@ def consolidated(d: Deployment) -> AgentMiddleware[Any, Any, Any] | None:
 
 async def sweep(deployment: Deployment, client: LangGraphClient, store: BaseStore) -> int:
     """Plan a consolidation for everyone who is due. Returns the number of runs. The cost follows activity."""
-    began, started = datetime.now(UTC).isoformat(), 0
+    began, started = datetime.now(UTC).isoformat(timespec="microseconds"), 0
     for owner in dict.fromkeys([owner for owner, _ in await _all_due(deployment, client, store)]):
         try:
+            if await journal.is_forgotten(store, journal.Began(owner.actor, began)):
+                continue
             started += await start(owner, client, seconds=started * APART_SECONDS)
             if await _tidy_is_due(owner, deployment, store):
                 started += await start(owner, client, "tidy", started * APART_SECONDS)
