@@ -82,8 +82,8 @@ collect_ignore = ["project"]  # the evals of that are for `make eval`
 _TOGETHER = {
     f"tests/{file}.py": group
     for group, files in {
-        "offline": ("page/test_person", "page/test_two_tabs", "test_offline_model"),
-        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/consolidation/test_consolidation"),
+        "offline": ("page/test_person", "page/test_two_tabs", "page/test_accessibility", "test_offline_model"),
+        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/test_consolidation"),
         "faulty": ("faults/test_model_faults", "faults/test_failed_steps", "faults/test_damage"),
         "interrupting": ("auth/test_approvals", "front_ends/test_pages"),
     }.items()

@@ -52,7 +52,7 @@ def _internals(victim: World) -> Arguments:
         "checkpoint_ns": "",
         "run_id": str(uuid.uuid4()),
         "graph_id": "consolidation_agent",
-        "assistant_id": str(uuid.uuid4()),
+        "assistant_id": victim.names["assistant"],
         "cron_id": str(uuid.uuid4()),
         "__pregel_resuming": True,
         "__pregel_resume_map": {"x": "y"},
@@ -118,6 +118,7 @@ ASKING: dict[str, Callable[[str, Arguments], Any]] = {
     "POST /a2a/{assistant_id}": lambda question, given: rpc("message/send", **_message(question, given)),
     "POST /a2a/{assistant_id}/": lambda question, given: rpc("message/stream", **_message(question, given)),
 }
+_HERS = ("kept", "rule", "said", "skill")
 # A context takes no other fields. An event stream takes no context.
 REFUSED = {("everything in context", route) for route in ASKING if "/commands" not in route}
 
@@ -145,7 +146,7 @@ async def smuggled(victim: World, me: World, echo: Echo, attempt: str, route: st
     for body in asked:
         system, everything = system_text(body), json.dumps(body)
         faults += [f"not shown its own {name}" for name in ("kept", "rule") if me.names[name] not in system]
-        faults += [f"shown the victim's {name}" for name in ("kept", "rule", "said") if victim.names[name] in everything]
+        faults += [f"shown the victim's {name}" for name in _HERS if victim.names[name] in everything]
         faults += ["the prompt shows what was forged"] if FORGED in system else []
     if "{thread_id}" in route:
         path = f"/threads/{me.names['thread']}"

@@ -17,9 +17,9 @@ from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
 from tests.auth import matrix
-from tests.auth.forgeries import ASKING, FIRST_RUN, STATE, _body, attempts, smuggled
+from tests.auth.forgeries import ASKING, FIRST_RUN, STATE, attempts, smuggled
 from tests.auth.matrix import OF_THE_PAGE, ROWS
-from tests.auth.rules import CALLERS, Cell, Row, signed_in
+from tests.auth.rules import CALLERS, Cell, Row
 from tests.auth.world import Answer, Echo, World, _call, body_of, filled
 from tests.conftest import model_env
 
@@ -240,6 +240,7 @@ def smuggling(dev: DevServer, echo: Echo, request: pytest.FixtureRequest) -> dic
             victim = World(dev, http)
             await victim.furnish()
             await victim.make("thread")
+            await victim.make("assistant")
             room, before = asyncio.Semaphore(AT_ONCE), await victim.owned()
 
             async def one(attempt: str, route: str) -> list[str]:
@@ -291,22 +292,3 @@ async def test_only_operators_name_a_person_to_the_consolidation_agent(dev: DevS
 def test_every_route_that_starts_a_run_is_tried_with_forged_arguments() -> None:
     starting = {row.route for row in ROWS if row.acts or '"assistant_id": "agent"' in json.dumps(row.body)}
     assert {route for route in starting if "/crons" not in route} == set(ASKING)
-
-
-LOOPBACK, RELATIVE = "http://127.0.0.1:<port>/ok", "/threads/<thread>/state"
-
-
-@pytest.mark.parametrize(
-    ("route", "url"),
-    [("POST /runs", RELATIVE), *((route, LOOPBACK) for route, body in ASKING.items() if body is _body or "batch" in route)],
-)
-async def test_no_run_has_a_webhook_on_the_server_itself(dev: DevServer, url: str, route: str) -> None:
-    """No run has a webhook on the server itself, where it would be called without anybody's token."""
-    async with clients(dev) as http:
-        world = World(dev, http)
-        await world.furnish()
-        await world.make("thread")
-        body = ASKING[route]("hello", {"webhook": filled(url, {**world.names, "port": dev.port})})
-        answer = await world.send("owner", Row(route, "webhook", signed_in(422, "refused"), body))
-        assert answer.status == 422, answer
-        assert any(reason in answer.text for reason in ("must use https", "disabled by default", "blocked"))

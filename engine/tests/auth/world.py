@@ -110,7 +110,9 @@ class World:
             body = {"graph_id": "agent", "name": f"assistant {uuid.uuid4().hex}"}
             assistant = (await self.api("studio", "POST", "/assistants", body))["assistant_id"]
             self.names["assistant"] = assistant
-            await self.put("skills", namespaces.skills(assistant), "skill")
+            self.names["skill file"] = f"---\nname: hers\ndescription: {self.names['skill']}\n---\n"
+            for content, key in (("skill", "/preferences.md"), ("skill file", "/hers/SKILL.md")):
+                await self.put("skills", namespaces.skills(assistant), content, key)
         elif kind == "revised":
             content = {"content": f"revised {self.names['kept']}"}
             await self.api("owner", "PUT", "/memory/file?path=/memories/kept.md", content)

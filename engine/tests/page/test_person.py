@@ -16,53 +16,6 @@ pytestmark = [pytest.mark.server, pytest.mark.browser]
 THREAD = "0199f0aa-0000-7000-8000-000000000001"
 PREFERENCES = "/memories/preferences.md"
 METRIC = "Remember that I prefer metric units."
-# The name of what has the keyboard, roughly.
-FOCUSED = """() => { const it = document.activeElement;
-    return it.ariaLabel || it.labels?.[0]?.innerText.trim() || it.innerText; }"""
-
-
-def test_every_name_that_is_promised_is_there_once_while_it_is_shown(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.page
-    page.goto(f"{visitor.url}/app")
-    page.get_by_label("Identity").wait_for()
-    always = ["Message", "New conversation", "Search past conversations", "Memory", "Search in memory", "Policies"]
-    always += ["What the model sees", "Export", "Import", "Forget me", "Sign out", "Consolidation", "Files", "Trash"]
-
-    def shown(*names: str) -> None:
-        counts = visitor.names(until=names)
-        assert {name: counts[name] for name in names} == dict.fromkeys(names, 1)
-
-    shown("Identity", "Organization", "Sign in")
-    elsewhere.write("/memories/a.md", "one")
-    visitor.sign_in(me)
-    page.get_by_text("one", exact=True).wait_for()
-    shown(*always, "Send", "Edit", "Delete", "Why")
-    elsewhere.write("/memories/b.md", "one")
-    page.get_by_label("Message").fill(METRIC)
-    go_on = visitor.send()
-    shown(*always, "Stop")
-    go_on()
-    visitor.button("Send").wait_for()
-    elsewhere.write("/memories/a.md", "two")
-    elsewhere.write("/memories/b.md", "two")
-    visitor.say("Forget that I live on the moon.")
-    expect(page.get_by_text("Changed by")).to_have_count(4)
-    shown(*always, "Send", "Undo")
-    visitor.file("/memories/b.md")
-    visitor.button("History").click()
-    visitor.button("Revision 1").click()
-    visitor.button("Restore").wait_for()
-    names = ["New file", "Edit", "Delete", "History", "Restore", "/memories/a.md", "/memories/b.md", PREFERENCES]
-    shown(*names)
-    page.keyboard.press("Escape")
-    visitor.button("Consolidation").click()
-    visitor.button("Rehearse").wait_for()
-    shown("Rehearse", "Consolidate now")
-    page.keyboard.press("Escape")
-    visitor.button("Forget me").click()
-    page.get_by_label("Identity", exact=True).wait_for()
-    shown("Identity", "Forget me")
 
 
 def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
@@ -132,24 +85,6 @@ def test_a_line_is_changed_deleted_and_brought_back_from_the_trash(visit: Visit,
     assert str(elsewhere.read(food)).endswith("- likes leek\n")
     page.get_by_label("Search in memory").fill("LEEK")
     expect(lines).to_have_count(1)
-
-
-def test_no_other_line_is_taken_for_one_that_changed_meanwhile(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    drinks = "/memories/topics/drinks.md"
-    elsewhere.write(drinks, "# Drinks\n- I like tea\n- <!-- a note --> I like pie\n")
-    visitor = visit()
-    page = visitor.sign_in(me)
-    lines = page.get_by_role("list", name="Drinks").get_by_role("listitem")
-    expect(lines).to_have_count(2)
-    changed = "# Drinks\n- I like coffee\n- I like tea (only in winter)\n- <!-- a note --> I like pie\n"
-    elsewhere.write(drinks, changed)
-    lines.first.get_by_role("button", name="Delete").click()
-    expect(page.get_by_role("alert")).to_contain_text("Somebody else changed this line")
-    assert elsewhere.read(drinks) == changed
-    expect(lines).to_have_count(3)
-    lines.filter(has_text="pie").get_by_role("button", name="Delete").click()
-    expect(lines).to_have_count(2)
-    assert elsewhere.read(drinks) == "# Drinks\n- I like coffee\n- I like tea (only in winter)\n"
 
 
 def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
@@ -244,25 +179,6 @@ def test_a_refusal_goes_with_the_next_action(visit: Visit, me: str, elsewhere: E
     expect(alert).to_contain_text("This is not JSON")
     page.get_by_label("Pause memory").check()
     expect(alert).to_have_count(0)
-
-
-def test_when_somebody_else_wrote_meanwhile_both_versions_are_there(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    elsewhere.write(PREFERENCES, "- Tea\n")
-    page = visitor.sign_in(me)
-    visitor.file(PREFERENCES)
-    visitor.button("Edit").click()
-    page.get_by_label("Content").fill("- Tea with milk\n")
-    elsewhere.write(PREFERENCES, "- Coffee\n")
-    visitor.button("Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("Both versions are here")
-    expect(page.locator(".editor .text")).to_have_text("- Coffee\n")
-    expect(page.get_by_label("Content")).to_have_value("- Tea with milk\n")
-    assert elsewhere.read(PREFERENCES) == "- Coffee\n"
-    page.get_by_label("Content").fill("- Coffee\n- Tea with milk\n")
-    visitor.button("Save").click()
-    expect(visitor.button("Edit")).to_be_visible()
-    assert elsewhere.read(PREFERENCES) == "- Coffee\n- Tea with milk\n"
 
 
 def test_the_history_says_who_and_when_links_the_conversation_and_restores(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
@@ -384,97 +300,3 @@ def test_another_person_sees_nothing_also_later_in_the_same_browser(visit: Visit
         expect(page.get_by_text("Nothing yet.")).to_be_visible()
         assert "Quirin" not in page.content()
         visitor.button("Sign out").click()
-
-
-def test_all_of_it_goes_by_keyboard_alone(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit(reduced_motion="reduce")
-    page = visitor.page
-    page.goto(f"{visitor.url}/app")
-    page.get_by_label("Identity").wait_for()
-    keys = page.keyboard
-
-    def go_to(name: str) -> None:
-        for _ in range(60):
-            keys.press("Tab")
-            focused = page.evaluate(FOCUSED)
-            if str(focused).split("\n")[0] == name:
-                outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
-                assert outline != "none" or name == "Import"
-                return
-        raise AssertionError(f"{name} is not reached by the keyboard")
-
-    for field, text in (("Identity", me), ("Organization", "acme")):
-        go_to(field)
-        keys.type(text)
-    keys.press("Enter")
-    expect(page.get_by_label("Message"), "what had the focus is gone").to_be_focused()
-    keys.type(METRIC)
-    keys.press("Enter")
-    visitor.button("Undo").wait_for()
-    visitor.button("Send").wait_for()
-    for name in ("Undo", "Files", "New file"):
-        go_to(name)
-        keys.press("Enter")
-        page.wait_for_timeout(300)
-    keys.type("keys.md")
-    go_to("Content")
-    keys.type("typed")
-    go_to("Save")
-    keys.press("Space")
-    visitor.button("/memories/keys.md").wait_for()
-    assert elsewhere.read("/memories/keys.md") == "typed"
-    keys.press("Escape")
-    expect(visitor.button("Files")).to_be_focused()
-    go_to("Forget me")
-    keys.press("Enter")
-    page.get_by_role("dialog").wait_for()
-    for _ in range(6):  # the keyboard stays in the dialog
-        keys.press("Tab")
-        assert page.evaluate("() => document.activeElement === document.body || !!document.activeElement.closest('dialog')")
-    keys.press("Escape")
-    expect(visitor.button("Forget me")).to_be_focused()
-    go_to("New conversation")
-    keys.press("Enter")
-    expect(page.get_by_text("What should it remember?")).to_be_visible()
-
-
-@pytest.mark.parametrize(("scheme", "width"), [pytest.param("light", 1280, marks=pytest.mark.proof), ("dark", 360)])
-def test_nothing_serious_is_in_the_way_of_people_with_a_disability(
-    visit: Visit, me: str, elsewhere: Elsewhere, scheme: str, width: int
-) -> None:
-    visitor = visit(color_scheme=scheme, viewport={"width": width, "height": 740}, reduced_motion="reduce")
-    page = visitor.page
-    page.goto(f"{visitor.url}/app")
-    page.get_by_label("Identity").wait_for()
-    problems = visitor.inaccessible()
-    elsewhere.write("/memories/a/rather/long/path/for/a/telephone/and-a-name-without-any-space-in-it.md", "x" * 300)
-    visitor.sign_in(me)
-    visitor.say("Remember that I prefer metric units, **really**.")
-    problems += visitor.inaccessible()
-    places = page.get_by_role("navigation", name="Places")
-    if width < 900:
-        assert places.get_by_role("button", name="Conversation", exact=True).get_attribute("aria-current") == "page"
-        places.get_by_role("button", name="Conversations").click()
-        expect(visitor.button("New conversation")).to_be_visible()
-        problems += visitor.inaccessible()
-        places.get_by_role("button", name="Memory").click()
-        expect(page.get_by_label("Message")).to_be_hidden()
-    page.get_by_role("list", name="Preferences").get_by_role("button", name="Why").last.click()
-    expect(page.locator(".why")).to_contain_text("really")
-    visitor.button("Edit profile").or_(visitor.button("Say who you are")).click()
-    problems += visitor.inaccessible()
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    visitor.file(PREFERENCES)
-    visitor.button("History").click()
-    visitor.button("Revision 1").click()
-    problems += visitor.inaccessible()
-    page.keyboard.press("Escape")
-    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
-    for name in ("Trash", "Consolidation", "Policies", "What the model sees", "Forget me"):
-        visitor.button(name).click()
-        page.get_by_role("dialog").wait_for()
-        problems += visitor.inaccessible()
-        page.keyboard.press("Escape")
-    assert problems == []
-    moving = "() => document.getAnimations().filter((animation) => animation.playState === 'running').length"
-    assert page.evaluate(moving) == 0

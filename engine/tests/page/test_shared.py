@@ -1,9 +1,10 @@
-"""The page of deployments unlike the shipped one: memory that is everybody's, a group's folder, a second agent."""
+"""The page of deployments unlike the shipped one: shared memory, a group's folder, a second agent, operators."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -77,3 +78,13 @@ def test_one_chooses_whom_a_conversation_is_with_and_finds_all_of_them_again(bro
     expect(page.get_by_label("Agent", exact=True)).to_have_value("support")
     assert visitor.inaccessible() == []
     visitor.leave()
+
+
+def test_operators_see_what_is_due(browser: Browser, tmp_path: Path) -> None:
+    with DevServer(tmp_path, env={"CONSOLIDATE_AFTER_SECONDS": "0", "OPERATORS": "root"}) as server:
+        visitor = Visitor.arrive(browser, server.url)
+        page = visitor.sign_in("root")
+        visitor.say("hello")
+        visitor.button("Operations").click()
+        expect(page.get_by_role("region", name="Due")).to_contain_text("1 conversation of 1 person, the oldest since")
+        visitor.leave()

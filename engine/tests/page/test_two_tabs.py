@@ -6,12 +6,14 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.page.conftest import Elsewhere, Visit
+from tests.page.test_person import PREFERENCES
 
-pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
+pytestmark = [pytest.mark.server, pytest.mark.browser]
 
 NOTES = "/memories/notes.md"
 
 
+@pytest.mark.proof
 def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     visitor = visit()
     page, content = visitor.page, visitor.page.get_by_label("Content")
@@ -36,6 +38,7 @@ def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: V
     expect(visitor.button(NOTES)).to_have_count(0)
 
 
+@pytest.mark.proof
 def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
     visitor = visit()
     page, message = visitor.sign_in(me), visitor.page.get_by_role("textbox", name="Message")
@@ -52,3 +55,40 @@ def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(visit: 
     expect(page.get_by_text("There is no such conversation; this is a new one.")).to_be_visible()
     visitor.say("hello again")
     expect(page.get_by_role("article")).to_have_count(2)
+
+
+def test_no_other_line_is_taken_for_one_that_changed_meanwhile(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    drinks = "/memories/topics/drinks.md"
+    elsewhere.write(drinks, "# Drinks\n- I like tea\n- <!-- a note --> I like pie\n")
+    visitor = visit()
+    page = visitor.sign_in(me)
+    lines = page.get_by_role("list", name="Drinks").get_by_role("listitem")
+    expect(lines).to_have_count(2)
+    changed = "# Drinks\n- I like coffee\n- I like tea (only in winter)\n- <!-- a note --> I like pie\n"
+    elsewhere.write(drinks, changed)
+    lines.first.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else changed this line")
+    assert elsewhere.read(drinks) == changed
+    expect(lines).to_have_count(3)
+    lines.filter(has_text="pie").get_by_role("button", name="Delete").click()
+    expect(lines).to_have_count(2)
+    assert elsewhere.read(drinks) == "# Drinks\n- I like coffee\n- I like tea (only in winter)\n"
+
+
+def test_when_somebody_else_wrote_meanwhile_both_versions_are_there(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    elsewhere.write(PREFERENCES, "- Tea\n")
+    page = visitor.sign_in(me)
+    visitor.file(PREFERENCES)
+    visitor.button("Edit").click()
+    page.get_by_label("Content").fill("- Tea with milk\n")
+    elsewhere.write(PREFERENCES, "- Coffee\n")
+    visitor.button("Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Both versions are here")
+    expect(page.locator(".editor .text")).to_have_text("- Coffee\n")
+    expect(page.get_by_label("Content")).to_have_value("- Tea with milk\n")
+    assert elsewhere.read(PREFERENCES) == "- Coffee\n"
+    page.get_by_label("Content").fill("- Coffee\n- Tea with milk\n")
+    visitor.button("Save").click()
+    expect(visitor.button("Edit")).to_be_visible()
+    assert elsewhere.read(PREFERENCES) == "- Coffee\n- Tea with milk\n"
