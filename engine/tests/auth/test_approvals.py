@@ -86,11 +86,6 @@ async def fork(it: Paused) -> httpx.Response:
     return await it.run(input=None, checkpoint_id=checkpoint["checkpoint_id"])
 
 
-async def copied(it: Paused) -> httpx.Response:
-    copy = (await it.post("/threads/<thread>/copy", {})).json()["thread_id"]
-    return await it.post(f"/threads/{copy}/runs/wait", {"assistant_id": "agent", "command": {"resume": APPROVE}})
-
-
 async def on_a_copy(it: Paused, **body: Any) -> httpx.Response:
     """A run on a copy of the thread, which has the same pending write and is not known to wait."""
     copy = (await it.post("/threads/<thread>/copy", {})).json()["thread_id"]
@@ -134,10 +129,11 @@ Attempt = Callable[[Paused], Awaitable[httpx.Response]]
 # fmt: off
 ATTEMPTS: dict[str, tuple[int, Attempt]] = {
     "wait": (403, lambda it: it.run(command={"resume": APPROVE})),
+    "as a stranger": (403, lambda it: resumed(it, APPROVE, "mallory")),
     "event-stream command": (200, lambda it: it.post("/threads/<thread>/commands", respond(it))),
     "resume as if an operator": (403, lambda it: it.run(
         command={"resume": APPROVE}, config={"configurable": internals(it)})),
-    "approve a copy": (403, copied),
+    "approve a copy": (403, lambda it: on_a_copy(it, command={"resume": APPROVE})),
     "jump to the tools": (403, lambda it: it.run(command={"goto": "tools"})),
     "update by a command": (403, lambda it: it.run(command={"update": {"messages": [it.forged]}})),
     "state as the model": (403, lambda it: forged_state(it, "model")),
@@ -170,17 +166,6 @@ async def test_what_is_shared_waits_and_nothing_its_owner_does_is_an_approval(pa
     assert REFUSED_INSIDE in answers[list(ATTEMPTS).index("event-stream command")].text
     written = [name for name, it in zip(ATTEMPTS, paused, strict=True) if await it.written()]
     assert written == []
-
-
-@pytest.mark.server
-async def test_a_stranger_can_neither_approve_nor_tell_that_there_is_something(pause: Pause) -> None:
-    it = await pause()
-    body = {"assistant_id": "agent", "command": {"resume": APPROVE}}
-    answer = await it.post("/threads/<thread>/runs/wait", body, caller="mallory")
-    nothing = await it.post(f"/threads/{uuid.uuid4()}/runs/wait", body, caller="mallory")
-    assert (answer.status_code, answer.text) == (nothing.status_code, nothing.text)
-    assert answer.status_code == 403
-    assert not await it.written()
 
 
 @pytest.mark.server
@@ -298,9 +283,9 @@ async def by_a2a(it: Paused, resume: Any, how: str) -> httpx.Response:
     return await it.post(f"/a2a/{AGENT}", a2a(it, parts, task, **more), caller="root")
 
 
-async def resumed(it: Paused, resume: Any) -> httpx.Response:
+async def resumed(it: Paused, resume: Any, caller: str = "root") -> httpx.Response:
     body = {"assistant_id": "agent", "command": {"resume": resume}}
-    return await it.post("/threads/<thread>/runs/wait", body, caller="root")
+    return await it.post("/threads/<thread>/runs/wait", body, caller)
 
 
 async def started_with(it: Paused, given: Any) -> httpx.Response:
@@ -310,7 +295,8 @@ async def started_with(it: Paused, given: Any) -> httpx.Response:
 
 
 OTHER_ID = "0123456789abcdef" * 2
-# What an operator may send that names no pending interrupt, and the status of the answer. A 200 has the refusal inside.
+# What an operator may send that names no pending interrupt, or the one that waits, and the status of the answer. A 200 has the
+# refusal inside.
 # fmt: off
 UNNAMED: dict[str, tuple[int, Attempt]] = {
     "wait": (422, lambda it: resumed(it, APPROVE)),
@@ -320,37 +306,30 @@ UNNAMED: dict[str, tuple[int, Attempt]] = {
     "A2A command": (200, lambda it: by_a2a(it, APPROVE, "command")),
     "A2A text": (200, lambda it: by_a2a(it, None, "text")),
 }
-NAMED: dict[str, Attempt] = {
-    "wait": lambda it: resumed(it, it.approval),
-    "event-stream command": lambda it: it.post("/threads/<thread>/commands", respond(it), caller="root"),
-    "event-stream run": lambda it: started_with(it, it.approval),
-    "A2A command": lambda it: by_a2a(it, it.approval, "command"),
+NAMED: dict[str, tuple[int, Attempt]] = {
+    "named: wait": (200, lambda it: resumed(it, it.approval)),
+    "named: event-stream command": (200, lambda it: it.post("/threads/<thread>/commands", respond(it), caller="root")),
+    "named: event-stream run": (200, lambda it: started_with(it, it.approval)),
+    "named: A2A command": (200, lambda it: by_a2a(it, it.approval, "command")),
 }
 # fmt: on
 
 
 @pytest.mark.server
-async def test_a_resume_that_names_no_pending_interrupt_is_refused(pause: Pause) -> None:
-    paused = await asyncio.gather(*(pause() for _ in UNNAMED))
-    answers = await asyncio.gather(*(send(it) for it, (_, send) in zip(paused, UNNAMED.values(), strict=True)))
-    got = {name: answer.status_code for name, answer in zip(UNNAMED, answers, strict=True)}
-    assert got == {name: status for name, (status, _) in UNNAMED.items()}
-    assert "UnknownInterruptError" in answers[[*UNNAMED].index("another interrupt")].text
-    assert [name for name, it in zip(UNNAMED, paused, strict=True) if await it.written()] == []
-
-
-@pytest.mark.server
-async def test_every_way_to_resume_approves_what_it_names(pause: Pause) -> None:
-    paused = await asyncio.gather(*(pause() for _ in NAMED))
-    answers = await asyncio.gather(*(send(it) for it, send in zip(paused, NAMED.values(), strict=True)))
-    assert {name: answer.status_code for name, answer in zip(NAMED, answers, strict=True)} == dict.fromkeys(NAMED, 200)
-    missing = list(NAMED)
+async def test_every_way_to_resume_approves_what_it_names_and_nothing_else(pause: Pause) -> None:
+    ways = UNNAMED | NAMED
+    paused = dict(zip(ways, await asyncio.gather(*(pause() for _ in ways)), strict=True))
+    answers = dict(zip(ways, await asyncio.gather(*(ways[name][1](it) for name, it in paused.items())), strict=True))
+    assert {name: answer.status_code for name, answer in answers.items()} == {
+        name: status for name, (status, _) in ways.items()
+    }
+    assert "UnknownInterruptError" in answers["another interrupt"].text
     for _ in range(300):
-        missing = [name for name, it in zip(NAMED, paused, strict=True) if not await it.written()]
-        if not missing:
+        written = {name for name, it in paused.items() if await it.written()}
+        if len(written) >= len(NAMED):
             break
         await asyncio.sleep(0.1)
-    assert missing == [], [answer.text for answer in answers]
+    assert written == set(NAMED), [answer.text for answer in answers.values()]
 
 
 @pytest.mark.server

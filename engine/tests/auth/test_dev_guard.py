@@ -11,8 +11,8 @@ import pytest
 import websockets
 
 from lasting_memory.http.dev_guard import DevGuard
-from lasting_memory.settings import load_settings
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.settings import load_settings, project_config
+from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
@@ -22,10 +22,10 @@ LOCAL = "http://127.0.0.1:2024"
 STUDIO_ORIGINS = (STUDIO, "https://eu.smith.langchain.com")
 AS_STUDIO = {"x-auth-scheme": "langsmith"}
 FOREIGN_HOSTS = (
-    *("rebound.example", "rebound.example:{port}", "127.0.0.1.rebound.example:{port}", "localhost@rebound.example", ""),
-    *("192.168.1.5:{port}", "0.0.0.0:{port}", "[2001:db8::1]:{port}", "127.0.0.1:{port}, rebound.example", "127.0.0.1:port"),
+    *("rebound.example", "rebound.example:2024", "127.0.0.1.rebound.example:2024", "localhost@rebound.example", ""),
+    *("192.168.1.5:2024", "0.0.0.0:2024", "[2001:db8::1]:2024", "127.0.0.1:2024, rebound.example", "127.0.0.1:port"),
 )
-OWN_HOSTS = ("127.0.0.1:{port}", "localhost", "LOCALHOST:{port}", "127.1.2.3:80", "[::1]:{port}", "[::1]")
+OWN_HOSTS = ("127.0.0.1:2024", "localhost", "LOCALHOST:2024", "127.1.2.3:80", "[::1]:2024", "[::1]")
 FOREIGN_ORIGINS = (
     *("https://attacker.example", "null", "*", "", "http://192.168.1.5:8000", "http://smith.langchain.com"),
     *("https://smith.langchain.com.attacker.example", "https://attackersmith.langchain.com"),
@@ -73,45 +73,26 @@ async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(server: DevSer
 
 
 @pytest.mark.server
-def test_only_the_names_of_this_machine_are_answered(server: DevServer) -> None:
-    """Another host, none, or several, are refused before anybody is signed in."""
+def test_other_names_and_other_websites_are_refused_before_anybody_is_signed_in(server: DevServer) -> None:
     token, studio = ("Authorization", f"Bearer {dev_token('acme', 'alice')}"), tuple(AS_STUDIO.items())
-    for host in FOREIGN_HOSTS:
-        named = ("Host", host.format(port=server.port))
+    rebound, attacker = ("Host", "rebound.example"), ("Origin", "https://attacker.example")
+    for method, target in (("POST", "/threads/search"), ("GET", "/ok"), ("GET", "/deploy"), ("OPTIONS", "/threads")):
         for headers in ((), studio, (token,)):
-            for method, target in (("POST", "/threads/search"), ("GET", "/ok"), ("GET", "/deploy"), ("OPTIONS", "/threads")):
-                assert raw(server.port, method, target, named, *headers) == 403, (host, method, target)
-    for host in OWN_HOSTS:
-        assert raw(server.port, "GET", "/ok", ("Host", host.format(port=server.port))) == 200, host
+            assert raw(server.port, method, target, rebound, *headers) == 403, (method, target)
+            assert raw(server.port, method, target, own(server), attacker, *headers) == 403, (method, target)
     assert raw(server.port, "GET", "/ok", version="1.0") == 403
     assert raw(server.port, "GET", "/ok", own(server), version="1.0") == 200
     # The server's own parser may be the one that refuses it.
-    assert raw(server.port, "GET", "/ok", own(server), ("Host", "rebound.example")) in (400, 403)
-    assert raw(server.port, "GET", "/ok", ("Host", "rebound.example"), own(server)) in (400, 403)
-
-
-@pytest.mark.server
-def test_no_other_website_sends_it_anything(server: DevServer) -> None:
-    token, studio = ("Authorization", f"Bearer {dev_token('acme', 'alice')}"), tuple(AS_STUDIO.items())
-    preflight = (("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "x-auth-scheme"))
-    for sender in (("Origin", origin) for origin in FOREIGN_ORIGINS):
-        for method, target in (("POST", "/deploy"), ("GET", "/deploy"), ("GET", "/deploy/x/stream"), ("POST", "/threads")):
-            for headers in ((), (token,), studio):
-                assert raw(server.port, method, target, own(server), sender, *headers) == 403, (sender, method, target)
-        assert raw(server.port, "OPTIONS", "/threads/search", own(server), sender, *preflight) == 403, sender
-        assert raw(server.port, "POST", "/threads/search", own(server), ("Origin", STUDIO), sender, *studio) == 403, sender
+    assert raw(server.port, "GET", "/ok", own(server), rebound) in (400, 403)
 
 
 @pytest.mark.server
 def test_deploying_takes_the_origin_of_studio_or_of_this_machine(server: DevServer) -> None:
     for target in ("/deploy", "/deploy%0A", "//deploy", "/Deploy"):
-        assert raw(server.port, "POST", target, own(server)) == 403
         assert raw(server.port, "POST", target, own(server), *AS_STUDIO.items()) == 403
-    for origin in (*STUDIO_ORIGINS, "http://localhost:3000", server.url):
+    for origin in (STUDIO, server.url):
         answer = httpx.get(f"{server.url}/deploy", headers={"origin": origin}, trust_env=False)
         assert (answer.status_code, "has_api_key" in answer.text) == (200, True)
-    stream = httpx.get(f"{server.url}/deploy/x/stream", headers={"origin": STUDIO}, trust_env=False)
-    assert stream.status_code == 404
 
 
 @pytest.mark.server
@@ -153,14 +134,12 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server:
 def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(shared_model: ScriptedAnthropic, tmp_path: Path) -> None:
     options = ("--host", "0.0.0.0")  # noqa: S104  # that is the test
     with DevServer(tmp_path, env=model_env(shared_model), options=options) as server:
-        for host in (f"127.0.0.1:{server.port}", f"192.168.1.5:{server.port}"):
-            named = ("Host", host)
-            for sender in ((), (("Origin", STUDIO),)):
-                assert raw(server.port, "GET", "/ok", named, *sender) == 200
-                assert raw(server.port, "POST", "/threads/search", named, *sender, *AS_STUDIO.items()) == 403
-                assert raw(server.port, "POST", "/internal/truncate", named, *sender) == 403
-                assert raw(server.port, "GET", "/deploy", named, *sender) == 403
-                assert raw(server.port, "POST", "/deploy", named, *sender) == 403
+        named = ("Host", f"192.168.1.5:{server.port}")
+        for sender in ((), (("Origin", STUDIO),)):
+            assert raw(server.port, "GET", "/ok", named, *sender) == 200
+            assert raw(server.port, "POST", "/threads/search", named, *sender, *AS_STUDIO.items()) == 403
+            assert raw(server.port, "POST", "/internal/truncate", named, *sender) == 403
+            assert raw(server.port, "POST", "/deploy", named, *sender) == 403
         assert raw(server.port, "GET", "/ok", ("Host", "rebound.example")) == 403
         person = ("Authorization", "Bearer dev:acme:alice")
         assert raw(server.port, "POST", "/threads/search", own(server), person) == 401
@@ -179,41 +158,48 @@ def guarded(root_path: str = "", **environ: str) -> httpx.AsyncClient:
 
 
 WORDS = "some-words.trycloudflare.com"
-ELSEWHERE = "http://192.168.1.5:2024"
-CORS = json.dumps({"cors": {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https://.*\.app\.example"}})
+TUNNEL, ELSEWHERE = f"https://{WORDS}", "http://192.168.1.5:2024"
+SHIPPED = project_config(PROJECT)["http"]
+CORS = {"cors": {"allow_origins": ["https://app.example"], "allow_origin_regex": r"https://.*\.app\.example"}}
 
 
 @pytest.mark.parametrize(
-    ("address", "host", "origin", "status"),
+    ("address", "host", "status"),
     [
-        # A server that others reach answers to IP addresses and to the name it was started with, and to pages of its own.
-        (f"https://{WORDS}", WORDS, "", 200),
-        (f"https://{WORDS}", "other-words.trycloudflare.com", "", 403),
-        (f"https://{WORDS}", WORDS, f"https://{WORDS}", 200),
-        (f"https://{WORDS}", WORDS, "https://other-words.trycloudflare.com", 403),
-        (ELSEWHERE, "workstation.lan:2024", "", 403),
-        (ELSEWHERE, "192.168.1.5:2024", "", 200),
-        ("", "rebound.example", "", 403),
-        (LOCAL, WORDS, "", 403),  # a tunnel that came up too late to be known
-        # The websites that may call are those that CORS names.
-        (LOCAL, "127.0.0.1", "https://app.example", 200),
-        (LOCAL, "127.0.0.1", "https://a.app.example", 200),
-        (LOCAL, "127.0.0.1", "https://a.app.example.attacker.example", 403),
-        (LOCAL, "127.0.0.1", "http://127.0.0.1", 200),
+        *((LOCAL, host, 403) for host in (*FOREIGN_HOSTS, WORDS)),  # also of a tunnel that came up too late to be known
+        *((LOCAL, host, 200) for host in OWN_HOSTS),
+        # A server that others reach answers to IP addresses and to the name it was started with.
+        *((TUNNEL, WORDS, 200), (TUNNEL, "other-words.trycloudflare.com", 403)),
+        *((ELSEWHERE, "192.168.1.5:2024", 200), (ELSEWHERE, "workstation.lan:2024", 403), ("", "rebound.example", 403)),
     ],
 )
-async def test_it_answers_to_its_names_and_to_the_websites_that_cors_names(
-    address: str, host: str, origin: str, status: int
+async def test_it_answers_to_its_names(address: str, host: str, status: int) -> None:
+    async with guarded(LANGGRAPH_API_URL=address) as http:
+        assert (await http.post("/threads", headers={"host": host})).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("config", "host", "origins", "status"),
+    [
+        (SHIPPED, "127.0.0.1", FOREIGN_ORIGINS, 403),
+        (SHIPPED, "127.0.0.1", (*STUDIO_ORIGINS, "http://localhost:3000", "http://127.0.0.1"), 200),
+        (CORS, "127.0.0.1", ("https://app.example", "https://a.app.example", "http://127.0.0.1"), 200),
+        (CORS, "127.0.0.1", (STUDIO, "https://a.app.example.attacker.example"), 403),
+        ({"cors": {"allow_origins": ["*"]}}, "127.0.0.1", (STUDIO,), 403),
+        (SHIPPED, WORDS, (TUNNEL,), 200),
+        (SHIPPED, WORDS, ("https://other-words.trycloudflare.com",), 403),
+    ],
+)
+async def test_its_own_pages_call_it_and_those_that_cors_names(
+    config: dict[str, Any], host: str, origins: tuple[str, ...], status: int
 ) -> None:
-    async with guarded(LANGGRAPH_API_URL=address, LANGGRAPH_HTTP=CORS) as http:
-        headers = {"host": host, **({"origin": origin} if origin else {})}
-        assert (await http.post("/threads", headers=headers)).status_code == status
+    async with guarded(LANGGRAPH_API_URL=LOCAL if host == "127.0.0.1" else TUNNEL, LANGGRAPH_HTTP=json.dumps(config)) as http:
+        for origin in origins:
+            assert (await http.post("/threads", headers={"host": host, "origin": origin})).status_code == status, origin
+        assert (await http.post("/threads", headers=[("host", host), *[("origin", host)] * 2])).status_code == 403
 
 
-async def test_an_asterisk_names_no_website_and_studio_comes_from_elsewhere_only_where_anybody_may() -> None:
-    every = json.dumps({"cors": {"allow_origins": ["*"]}})
-    async with guarded(LANGGRAPH_API_URL=LOCAL, LANGGRAPH_HTTP=every) as http:
-        assert (await http.post("/threads", headers={"origin": STUDIO})).status_code == 403
+async def test_studio_comes_from_elsewhere_only_where_anybody_may() -> None:
     for anybody, status in (("anywhere", 200), ("", 403)):
         async with guarded(LANGGRAPH_API_URL=ELSEWHERE, DEV_TOKENS=anybody) as http:
             assert (await http.post("/threads", headers={"host": "192.168.1.5:2024", **AS_STUDIO})).status_code == status
