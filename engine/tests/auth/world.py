@@ -111,8 +111,8 @@ class World:
             assistant = (await self.api("studio", "POST", "/assistants", body))["assistant_id"]
             self.names["assistant"] = assistant
             self.names["skill file"] = f"---\nname: hers\ndescription: {self.names['skill']}\n---\n"
-            for content, key in (("skill", "/preferences.md"), ("skill file", "/hers/SKILL.md")):
-                await self.put("skills", namespaces.skills(assistant), content, key)
+            for named, key in (("skill", "/preferences.md"), ("skill file", "/hers/SKILL.md")):
+                await self.put("skills", namespaces.skills(assistant), named, key)
         elif kind == "revised":
             content = {"content": f"revised {self.names['kept']}"}
             await self.api("owner", "PUT", "/memory/file?path=/memories/kept.md", content)
