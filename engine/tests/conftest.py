@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import httpx
 import hypothesis
 import pytest
+from deepagents.backends.utils import create_file_data
 from langchain_anthropic import ChatAnthropic
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
@@ -31,7 +32,7 @@ from lasting_memory.people.identity import Context
 from lasting_memory.testing import dev_server, postgres
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
 BUILDERS: dict[str, Callable[..., Any]] = {"agent": build_agent, "consolidation_agent": build_consolidation_agent}
@@ -271,16 +272,45 @@ class Graph:
         return [str(message.text) for message in result["messages"]]
 
 
+class Scripted(Graph):
+    """One on the scripted model."""
+
+    def __init__(self, graph: Any, store: BaseStore, model: ScriptedAnthropic) -> None:
+        super().__init__(graph, store)
+        self.store, self.model = store, model
+
+    def put(self, namespace: tuple[str, ...], key: str, text: str, **fields: Any) -> None:
+        """A file in the store."""
+        self.store.put(namespace, key, {**create_file_data(text), **fields})
+
+    async def called(self, *calls: ToolCall, **turn: Any) -> list[str]:
+        """What the model's calls are answered, made one after the other in one turn."""
+        self.model.requests.clear()
+        self.model.script(said := f"call {uuid.uuid4()}", *([call] for call in calls), [Text("done")])
+        await self.turn(said, **turn)
+        return [results[-1] for body in self.model.requests if (results := tool_results(body))]
+
+    async def shown(self, **turn: Any) -> str:
+        """The system prompt of a new turn."""
+        await self.turn("go on", **turn)
+        return system_text(self.model.requests[-1])
+
+
 class BuildGraph(Protocol):
-    def __call__(self, settings: Deployment = ..., *, build: Callable[..., Any] = ...) -> Graph: ...
+    def __call__(self, settings: Deployment = ..., *, build: Callable[..., Any] = ...) -> Scripted: ...
 
 
 @pytest.fixture
 def graph(model: ScriptedAnthropic, store: BaseStore) -> BuildGraph:
     """Builds a graph on the scripted model and `store`."""
 
-    def build_graph(settings: Deployment = deployed(), *, build: Callable[..., Any] = build_agent) -> Graph:  # noqa: B008  # frozen
+    def build_graph(settings: Deployment = deployed(), *, build: Callable[..., Any] = build_agent) -> Scripted:  # noqa: B008  # frozen
         is_agent = build is build_agent
-        return Graph(built_agent(settings, model.url) if is_agent else build(settings, chat_on(model.url)), store)
+        return Scripted(built_agent(settings, model.url) if is_agent else build(settings, chat_on(model.url)), store, model)
 
     return build_graph
+
+
+@pytest.fixture
+def agent(graph: BuildGraph) -> Scripted:
+    return graph()

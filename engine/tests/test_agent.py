@@ -17,15 +17,13 @@ from lasting_memory.people.identity import Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.people import AGENT
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
-from tests.conftest import BuildGraph, Graph, built_agent
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
+from tests.conftest import BuildGraph, Scripted, built_agent
 
 MEMORIES = ("memories", "acme:alice")
 
 
-async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
-) -> None:
+async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(graph: BuildGraph, model: ScriptedAnthropic) -> None:
     said = {"append_memory": "Remember what readers like.", "save_profile": "Note who they are."}
 
     def build(d: Deployment, model: BaseChatModel) -> Any:
@@ -44,58 +42,48 @@ def content(store: BaseStore, key: str) -> str:
     return str(item.value["content"])
 
 
-class Agent:
-    """Makes one tool call through the scripted model and gives back what the model was told."""
-
-    def __init__(self, agent: Graph, model: ScriptedAnthropic) -> None:
-        self.agent = agent
-        self.model = model
-        self.calls = 0
-
-    async def call(self, tool: str, **args: Any) -> str:
-        self.calls += 1
-        text = f"call number {self.calls}"
-        self.model.script(text, [ToolCall(tool, args)], [Text("done")])
-        await self.agent.turn(text, thread=text)
-        return tool_results(self.model.requests[-1])[0]
+def append(path: str, text: str) -> ToolCall:
+    return ToolCall("append_memory", {"path": f"/memories{path}", "text": text})
 
 
-@pytest.fixture
-def agent(graph: BuildGraph, model: ScriptedAnthropic) -> Agent:
-    return Agent(graph(deployed()), model)
+def save(**profile: Any) -> ToolCall:
+    return ToolCall("save_profile", {"profile": profile})
 
 
-async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Agent, store: BaseStore) -> None:
-    store.put(MEMORIES, "/topics/a.md", {**create_file_data("first")})
-    await agent.call("append_memory", path="/memories/topics/a.md", text="second\n\n")
-    await agent.call("append_memory", path="/memories/topics/a.md", text="third")
-    await agent.call("append_memory", path="/memories/topics/b.md", text="new")
-    assert content(store, "/topics/a.md") == "first\nsecond\nthird\n"
-    assert content(store, "/topics/b.md") == "new\n"
+async def search(agent: Scripted, query: str) -> str:
+    (answer,) = await agent.called(ToolCall("search_memories", {"query": query}))
+    return answer
 
 
-async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Agent, store: BaseStore) -> None:
-    await agent.call("save_profile", profile={"name": "Alice", "units": "metric"})
-    await agent.call("save_profile", profile={"role": "pilot"})
-    assert Profile.model_validate_json(content(store, "/profile.json")) == Profile(name="Alice", units="metric", role="pilot")
+async def test_append_adds_a_line_creates_the_file_and_changes_nothing_else(agent: Scripted) -> None:
+    agent.put(MEMORIES, "/topics/a.md", "first")
+    await agent.called(append("/topics/a.md", "second\n\n"), append("/topics/a.md", "third"), append("/topics/b.md", "new"))
+    assert content(agent.store, "/topics/a.md") == "first\nsecond\nthird\n"
+    assert content(agent.store, "/topics/b.md") == "new\n"
 
 
-async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Agent, store: BaseStore) -> None:
-    store.put(MEMORIES, "/profile.json", {**create_file_data("not json")})
-    store.put(MEMORIES, "/pixel.png", {**create_file_data("iVBORw==", encoding="base64")})
-    assert "holds no profile" in await agent.call("save_profile", profile={"name": "Alice"})
-    assert "extra" in (await agent.call("save_profile", profile={"shoe_size": 44})).lower()
-    assert "is not text" in await agent.call("append_memory", path="/memories/pixel.png", text="x")
-    assert (content(store, "/profile.json"), content(store, "/pixel.png")) == ("not json", "iVBORw==")
+async def test_a_profile_is_saved_typed_and_fields_left_out_stay(agent: Scripted) -> None:
+    await agent.called(save(name="Alice", units="metric"), save(role="pilot"))
+    saved = Profile.model_validate_json(content(agent.store, "/profile.json"))
+    assert saved == Profile(name="Alice", units="metric", role="pilot")
 
 
-async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Agent, store: BaseStore) -> None:
-    store.put(MEMORIES, "/topics/food.md", {**create_file_data("Likes fennel.\n\nHates the taste of coriander.")})
-    store.put(MEMORIES, "/topics/work.md", {**create_file_data("Flies cargo planes.")})
-    store.put(("memories", "acme:bob"), "/topics/food.md", {**create_file_data("Bob tasted coriander.")})
-    answer = await agent.call("search_memories", query="which tastes does she hate?")
-    assert answer == "/memories/topics/food.md\nHates the taste of coriander."
-    assert "Nothing" in await agent.call("search_memories", query="submarines")
+async def test_an_invalid_profile_is_refused_and_what_is_there_is_kept(agent: Scripted) -> None:
+    agent.put(MEMORIES, "/profile.json", "not json")
+    agent.put(MEMORIES, "/pixel.png", "iVBORw==", encoding="base64")
+    told = await agent.called(save(name="Alice"), save(shoe_size=44), append("/pixel.png", "x"))
+    wrong = ("holds no profile", "xtra", "is not text")
+    assert [part in answer for part, answer in zip(wrong, told, strict=True)] == [True] * 3
+    assert (content(agent.store, "/profile.json"), content(agent.store, "/pixel.png")) == ("not json", "iVBORw==")
+
+
+async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Scripted) -> None:
+    agent.put(MEMORIES, "/topics/food.md", "Likes fennel.\n\nHates the taste of coriander.")
+    agent.put(MEMORIES, "/topics/work.md", "Flies cargo planes.")
+    agent.put(("memories", "acme:bob"), "/topics/food.md", "Bob tasted coriander.")
+    answer = "/memories/topics/food.md\nHates the taste of coriander."
+    assert await search(agent, "which tastes does she hate?") == answer
+    assert "Nothing" in await search(agent, "submarines")
 
 
 async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_index(model: ScriptedAnthropic) -> None:
@@ -103,12 +91,12 @@ async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_i
     said = {"/a.md": "Has a puppy.", "/b.md": "Sold the vehicle.\n\nThe pump is in the shed.", "/c.md": "Bakes bread."}
     for key, text in said.items():
         await store.aput(MEMORIES, key, {**create_file_data(text)})
-    indexed = Agent(Graph(built_agent(deployed(), model.url), store), model)
+    indexed = Scripted(built_agent(deployed(), model.url), store, model)
     puppy, pump = "/memories/a.md\nHas a puppy.", "/memories/b.md\nThe pump is in the shed."
-    assert await indexed.call("search_memories", query="any pet?") == puppy
-    assert await indexed.call("search_memories", query="which pump?") == pump
-    assert await indexed.call("search_memories", query="a pet and a pump") == f"{pump}\n\n{puppy}"
-    assert "Nothing" in await indexed.call("search_memories", query="submarines")
+    assert await search(indexed, "any pet?") == puppy
+    assert await search(indexed, "which pump?") == pump
+    assert await search(indexed, "a pet and a pump") == f"{pump}\n\n{puppy}"
+    assert "Nothing" in await search(indexed, "submarines")
 
 
 BOTH = {"append_memory", "save_profile"}
@@ -133,21 +121,22 @@ async def test_tools_that_write_are_offered_where_they_may_and_the_prompt_says_s
     assert [part for part in (READ_ONLY, SHARED) if part in text] == [said] * bool(said)
 
 
-async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
-    store.put(("memories", f"{AGENT}:acme"), "/profile.json", {**create_file_data('{"name": "Alice"}')})
-    await graph(deployed(memory_scope="assistant")).turn("hello")
-    assert "Alice" not in system_text(model.requests[0])
+async def test_shared_memory_shows_nobody_s_profile(graph: BuildGraph) -> None:
+    shared = graph(deployed(memory_scope="assistant"))
+    shared.put(("memories", f"{AGENT}:acme"), "/profile.json", '{"name": "Alice"}')
+    assert "Alice" not in await shared.shown()
 
 
-async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(graph: BuildGraph, model: ScriptedAnthropic) -> None:
+async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(agent: Scripted) -> None:
     class Traced(AsyncCallbackHandler):
         scopes: list[object] = []  # noqa: RUF012
 
         async def on_chat_model_start(self, *_: Any, metadata: dict[str, Any] | None = None, **__: Any) -> None:
             self.scopes.append((metadata or {}).get("memory_scope"))
 
-    model.script("delegate", [ToolCall("task", {"description": "write a letter", "subagent_type": "writer"})], [Text("done")])
+    task = ToolCall("task", {"description": "write a letter", "subagent_type": "writer"})
+    agent.model.script("delegate", [task], [Text("done")])
     config: RunnableConfig = {"configurable": {"thread_id": "1"}, "callbacks": [Traced()]}
     said = {"messages": [{"role": "user", "content": "delegate"}]}
-    await graph().graph.ainvoke(said, config, context=Context(user_id="alice", org_id="acme"))
+    await agent.graph.ainvoke(said, config, context=Context(user_id="alice", org_id="acme"))
     assert Traced.scopes == ["user"] * 3

@@ -122,6 +122,7 @@ async def test_the_command_for_another_model_has_everybody_s_conversations_embed
     assert (await operator.store.get_item(where, recall.MODEL))["value"] == {"model": f"embed, {len(SUBJECTS)} dimensions"}
     await operator.store.put_item(where, recall.MODEL, {"model": "another"}, index=False)
     assert (await client.http.get("/memory/search", **pet))["conversations"] == []
+    assert "python -m seeds embeddings" in indexed.log
     lines = await seeding.seed(operator, [seeding.EMBEDDINGS], deployed(), prune=False)
     assert f"{where[1]}: embedded anew" in lines
     assert [talk["thread_id"] for talk in (await client.http.get("/memory/search", **pet))["conversations"]] == [thread]

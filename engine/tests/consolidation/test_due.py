@@ -17,17 +17,15 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
-from lasting_memory.consolidation.due import Due, Owner, Position, batch, find_due, put_positions
-from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, IdleTrigger, delete_old
+from lasting_memory.consolidation.due import Due, Owner, find_due, put_positions
+from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, IdleTrigger, consolidated, delete_old
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
-from lasting_memory.recall import Conversation, Turn
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.platform import Platform
-from tests.conftest import BuildGraph
 from tests.consolidation.runs import ALICE
 
 MONTHLY = replace(deployed(), limits=Limits(conversation_days=30))
@@ -40,11 +38,6 @@ def said(*texts: str) -> list[dict[str, Any]]:
     return [{"type": "human", "id": str(number), "content": text} for number, text in enumerate(texts)]
 
 
-def talk(thread_id: str, *texts: str, updated_at: str = "1") -> Conversation:
-    turns = tuple(Turn("user", text, f"{thread_id}-{n}") for n, text in enumerate(texts))
-    return Conversation(thread_id, "2026-01-01", turns, updated_at=updated_at)
-
-
 async def due(store: BaseStore, platform: Platform, actor: Actor = ALICE) -> list[Due]:
     return await find_due(deployed(), platform, store, Owner(actor))  # type: ignore[arg-type]
 
@@ -54,19 +47,6 @@ async def read(store: BaseStore, platform: Platform, actor: Actor = ALICE) -> li
     found = await due(store, platform, actor)
     await put_positions(store, actor, {item.conversation.thread_id: item.advanced() for item in found})
     return [turn.text for item in found for turn in item.conversation.turns]
-
-
-def test_a_batch_takes_the_oldest_and_no_more_than_fits() -> None:
-    many = [Due(talk("new", "y" * 400, updated_at="2")), Due(talk("old", "x" * 400))]
-    assert [item.conversation.thread_id for item in batch(many, 150)] == ["old"]
-    assert [item.conversation.thread_id for item in batch(many, 300)] == ["old", "new"]
-    undone = [replace(many[0], position=Position(undone=1)), Due(talk("other", "z"))]
-    assert [item.conversation.thread_id for item in batch(undone, 10_000)] == ["other"], "one that was refused comes alone"
-
-
-def test_a_conversation_over_the_budget_is_read_in_parts_and_stays_due() -> None:
-    (item,) = batch([Due(talk("t", "a" * 400, "b" * 400, "c" * 400))], 250)
-    assert (item.advanced().updated_at, len(item.advanced().seen)) == ("", 2)
 
 
 async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(store: BaseStore, platform: Platform) -> None:
@@ -223,64 +203,36 @@ async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(pla
 
 # --- A turn's end plans a run, and neither waits for that nor fails with it
 
-ON_SERVER: Runtime[Any] = Runtime(
-    store=InMemoryStore(),
-    server_info=ServerInfo(assistant_id="a", graph_id="agent", user=cast("Any", SignedIn(identity="alice", org_id="acme"))),
-)
-
-
-async def answer(*calls: str) -> None:
-    """The model's answer, with calls of these tools, and what is planned after it."""
-    made = [{"name": name, "args": {}, "id": name} for name in calls]
-
-    async def model(_: Any) -> ModelResponse[Any]:
-        return ModelResponse([AIMessage("ok", tool_calls=made)])
-
-    trigger = IdleTrigger(deployed(), delay=0)
-    tools = [tool(name, return_direct=name == "last")(answer) for name in ("more", "last")]
-    request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=ON_SERVER)
-    await trigger.awrap_model_call(request, model)
-    await asyncio.gather(*trigger._planning)
-
-
-@pytest.mark.parametrize(("calls", "ends"), [((), True), (("more",), False), (("more", "last"), False), (("last",), True)])
-async def test_a_turn_ends_with_an_answer_that_no_other_follows(
-    monkeypatch: pytest.MonkeyPatch, calls: tuple[str, ...], ends: bool
-) -> None:
-    planned = AsyncMock()
-    monkeypatch.setattr(planning, "start", planned)
-    await answer(*calls)
-    assert [each.args[0::2] for each in planned.call_args_list] == [(Owner(ALICE), "idle")] * ends
-
 
 async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """A turn ends with an answer that calls no tool, or only one whose result is the last word."""
+    user: Any = SignedIn(identity="alice", org_id="acme")
+    server = ServerInfo(assistant_id="a", graph_id="agent", user=user)
     monkeypatch.setattr(planning, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full")))
-    await answer()
-    (record,) = [record for record in caplog.records if record.name == "lasting_memory.consolidation.planning"]
-    assert record.levelname == "WARNING"
-    assert "ConnectError('the queue is full')" in record.message
+    trigger, tools = (
+        IdleTrigger(deployed(), delay=0),
+        [tool(name, description="x", return_direct=name == "last")(said) for name in ("more", "last")],
+    )
+
+    async def answered(*calls: str) -> int:
+        """How often nothing could be planned after the model called these tools."""
+        made = [{"name": name, "args": {}, "id": name} for name in calls]
+        runtime: Runtime[Any] = Runtime(store=InMemoryStore(), server_info=server)
+        request = ModelRequest(model=cast("Any", None), messages=[], tools=[*tools, {"type": "web_search"}], runtime=runtime)
+        caplog.clear()
+        await trigger.awrap_model_call(request, AsyncMock(return_value=ModelResponse([AIMessage("ok", tool_calls=made)])))
+        await asyncio.gather(*trigger._planning)
+        said_so = "ConnectError('the queue is full')"
+        return sum(record.levelname == "WARNING" and said_so in record.message for record in caplog.records)
+
+    assert [await answered(*calls) for calls in ((), ("more",), ("more", "last"), ("last",))] == [1, 0, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("changes", "planning"),
-    [
-        ({}, True),
-        ({"memory_scope": "user+assistant"}, True),
-        ({"consolidate_after_seconds": 0}, False),
-        ({"memory_scope": "assistant"}, False),
-    ],
-)
-async def test_turns_plan_a_consolidation_where_there_is_one(
-    graph: BuildGraph, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], planning: bool
-) -> None:
-    """Turns plan a consolidation, unless it is turned off or memory is shared."""
-    ended: list[Runtime[Any]] = []
-
-    async def note(_: IdleTrigger, runtime: Runtime[Any]) -> None:
-        ended.append(runtime)
-
-    monkeypatch.setattr(IdleTrigger, "_plan", note)
-    await graph(deployed(**changes)).turn("hello")
-    assert len(ended) == planning
+@pytest.mark.parametrize(("changes", "plans"), [
+    ({}, True), ({"memory_scope": "user+assistant"}, True), ({"consolidate_after_seconds": 0}, False),
+    ({"memory_scope": "assistant"}, False),
+])  # fmt: skip
+def test_turns_plan_a_consolidation_unless_it_is_off_or_memory_is_shared(changes: dict[str, Any], plans: bool) -> None:
+    assert bool(consolidated(deployed(**changes))) is plans

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from lasting_memory.testing.evals.cases import Case, Thread, load_cases, message
 from lasting_memory.testing.evals.harness import run_case
 from lasting_memory.testing.evals.server import NO_MODEL
 from lasting_memory.testing.evals.summary import Result, table
-from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import model_env
 from tests.consolidation.runs import READY, append
@@ -67,8 +67,13 @@ def test_every_expectation_fails_where_all_is_kept_or_all_is_lost(case: Case) ->
 
 # --- The harness -----------------------------------------------------------------------------------------------------
 
-GOOD = BY_NAME["a decision with its reason, its date and its thread"]
-BAD = BY_NAME["a password"]
+HOME, PREFERENCES = "/memories/topics/home.md", "/memories/preferences.md"
+DECISION, OTHER_WORDS = "a decision with its reason, its date and its thread", "one fact in other words"
+TWICE = "what stands twice, in the wrong place, or is over"
+
+
+def written(files: Mapping[str, str]) -> list[ToolCall]:
+    return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
 
 
 def keep_everything(body: Body) -> Reply:
@@ -77,49 +82,45 @@ def keep_everything(body: Body) -> Reply:
     return [append(text, "/memories/topics/all.md")] if "password" in text else READY
 
 
-def answer_well(body: Body) -> Reply:
-    """A model that writes the files of a good answer to `GOOD`."""
+def decide_well(body: Body) -> Reply:
     match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", tool_results(body)[0])
-    if not match:
-        return READY
-    files = GOOD.answer([Thread(match[0], datetime.now(UTC).date().isoformat())])
-    return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
+    today = datetime.now(UTC).date().isoformat()
+    return written(BY_NAME[DECISION].answer([Thread(match[0], today)])) if match else READY
+
+
+def quote(body: Body) -> Reply:
+    return [Text("At the harbour office.")] if "harbour office" in tool_results(body)[0] else [Text("I do not know.")]
+
+
+def drop(path: str, line: str, because: str) -> ToolCall:
+    return ToolCall("forget_lines", {"path": path, "reason": "outdated", "because": because, "lines": [line]})
+
+
+# A case, a model's answers, and how many of its expectations these do not meet.
+MODELS: list[tuple[str, Sequence[Answer], int]] = [
+    (DECISION, [decide_well] * 5, 0),
+    ("a password", [keep_everything] * 5, 1),
+    (OTHER_WORDS, [[ToolCall("search_past_conversations", {"query": "Mira", "alternatives": ["hired", "office"]})], quote], 0),
+    (OTHER_WORDS, [[Text("At the harbour office, I guess.")]], 2),
+    (TWICE, [[
+        drop(HOME, "- The viewing of the flat is on 3 March 2021", "2021 is over"),
+        drop(PREFERENCES, "- Keep answers short", "said above"), *written(BY_NAME[TWICE].right),
+    ], READY], 0),
+]  # fmt: skip
 
 
 @pytest.mark.server
-async def test_a_model_that_does_right_passes_and_one_that_keeps_everything_fails(
-    server: DevServer, model: ScriptedAnthropic
+@pytest.mark.parametrize(("name", "answers", "problems"), MODELS, ids=lambda value: value if isinstance(value, str) else "")
+async def test_a_case_is_passed_by_a_model_that_does_right_and_by_no_other(
+    server: DevServer, model: ScriptedAnthropic, name: str, answers: Sequence[Answer], problems: int
 ) -> None:
-    model.script(lambda _: True, *[answer_well] * 5)
-    outcome = await run_case(server, GOOD)
-    assert GOOD.problems(outcome.files, outcome.threads) == []
-    assert outcome.cost["model_calls"] == len(model.requests)
-    assert min(outcome.cost.values()) > 0
-
-    model.clear()
-    model.script(lambda _: True, *[keep_everything] * 5)
-    outcome = await run_case(server, BAD)
-    (problem,) = BAD.problems(outcome.files, outcome.threads)
-    assert "Tiger-hunter2-Moon" in problem
-
-
-@pytest.mark.server
-async def test_a_question_is_asked_of_the_agent_and_what_it_searched_is_judged(
-    server: DevServer, model: ScriptedAnthropic
-) -> None:
-    case = BY_NAME["one fact in other words"]
-    search = ToolCall("search_past_conversations", {"query": "Mira", "alternatives": ["hired", "office"]})
-
-    def quote(body: Body) -> Reply:
-        return [Text("At the harbour office.")] if "harbour office" in tool_results(body)[0] else [Text("I do not know.")]
-
-    model.script(lambda body: case.question in str(body), [search], quote)
+    case = BY_NAME[name]
+    model.script(lambda _: True, *answers)
     outcome = await run_case(server, case)
-    assert case.problems(outcome.files, outcome.threads) == []
-    model.clear()
-    model.script(lambda body: case.question in str(body), [Text("At the harbour office, I guess.")])
-    outcome = await run_case(server, case)
-    assert len(case.problems(outcome.files, outcome.threads)) == 2
+    assert len(found := case.problems(outcome.files, outcome.threads)) == problems, found
+    if not case.question:
+        assert outcome.cost["model_calls"] == len(model.requests)
+        assert min(outcome.cost.values()) > 0
 
 
 # --- The summary -----------------------------------------------------------------------------------------------------
@@ -150,19 +151,6 @@ def test_the_summary_says_what_passed_by_kind_what_it_cost_and_what_is_different
         ["last", "run:", "2026-11-02,", "two"],
     ]
     assert [line[0] for line in map(str.split, table(now, {}))] == ["kind", "update", "drop", "all"]
-
-
-@pytest.mark.server
-async def test_memory_is_tidied_and_judged(server: DevServer, model: ScriptedAnthropic) -> None:
-    case = BY_NAME["what stands twice, in the wrong place, or is over"]
-    over = ToolCall("forget_lines", {"path": "/memories/topics/home.md", "reason": "outdated", "because": "2021 is over",
-        "lines": ["- The viewing of the flat is on 3 March 2021"]})  # fmt: skip
-    double = ToolCall("forget_lines", {"path": "/memories/preferences.md", "reason": "outdated", "because": "said above",
-        "lines": ["- Keep answers short"]})  # fmt: skip
-    files = [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in case.right.items()]
-    model.script("Tidy this person's memory", [over, double, *files], READY)
-    outcome = await run_case(server, case)
-    assert case.problems(outcome.files, outcome.threads) == []
 
 
 # --- `make eval` ------------------------------------------------------------------------------------------------------
@@ -200,10 +188,7 @@ def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(model: 
         assert ["drop", "1", "of", "1", "-"] in [line[:5] for line in table]
         kept = json.loads((tmp_path / "project" / "evals" / ".last_run.json").read_text())
         assert {each["name"]: each["passed"] for each in kept} == {"small talk": True, "a preference in Japanese": False}
-        assert sorted(example["inputs"]["name"] for example in langsmith.posted["examples"]) == [
-            "a preference in Japanese",
-            "small talk",
-        ]
+        assert {example["inputs"]["name"] for example in langsmith.posted["examples"]} == {each["name"] for each in kept}
         scores = {(feedback["key"], feedback["score"]) for feedback in langsmith.posted["feedback"]}
         assert scores == {("keep", 0), ("drop", 1), ("pass", 0), ("pass", 1)}
         (experiment,) = langsmith.posted["sessions"]

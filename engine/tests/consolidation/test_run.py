@@ -32,6 +32,7 @@ from tests.consolidation.runs import (
     READY,
     TASK,
     Runs,
+    Talk,
     append,
     consolidated,
     decided,
@@ -178,9 +179,14 @@ async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(
     assert (await text(store), await text(store, "/topics/other.md")) == ("- short\n", "")
 
 
-async def test_a_backlog_is_a_run_for_each_batch(run: Runs, store: BaseStore, model: ScriptedAnthropic) -> None:
+LONG = "x" * 40_000  # a batch has no room for two such
+
+
+@pytest.mark.parametrize("due", [[talk(f"t{number}", LONG) for number in range(3)], [talk("one in parts", LONG, LONG, LONG)]])
+async def test_a_backlog_is_a_run_for_each_batch(
+    run: Runs, store: BaseStore, model: ScriptedAnthropic, due: list[Talk]
+) -> None:
     model.script(TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)])
-    due = [talk(f"t{number}", "x" * 40_000) for number in range(3)]  # a batch has no room for two such
     for number in range(3):
         await run(f"r{number}", due if number == 0 else [])
         planned = [made for made in run.platform.runs.all("pending") if made["context"]["user_id"] == "alice"]

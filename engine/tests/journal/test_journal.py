@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from deepagents.backends.utils import create_file_data
@@ -17,10 +16,10 @@ from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
-from tests.conftest import BuildGraph
+from tests.conftest import Scripted
 from tests.journal.world import AUTHOR, FILES, PATH, append, replace
 
 ALICE = Actor("alice", "acme")
@@ -170,20 +169,6 @@ async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch
     assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{DEFAULTS.revisions_kept + 19}"
 
 
-async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(*_: Any) -> None:
-        raise OSError
-
-    monkeypatch.setattr(writing, "_TRIMS", 10**6)
-    monkeypatch.setattr(writing, "all_items", fail)
-    store = InMemoryStore()
-    await journal.change(store, FILES, PATH, to("made"), AUTHOR)
-    assert await content(store) == "made"
-
-
-# --- What it costs, and where it works --------------------------------------------------------------------------------
-
-
 def ours(store: BaseStore) -> ScopedFiles:
     return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AUTHOR, store=store)
 
@@ -197,23 +182,19 @@ async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, pa
     assert [each.content for each in await journal.history(store, FILES, path)] == ["small", large]
 
 
-async def test_history_says_who_wrote_and_in_which_thread(
-    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic
-) -> None:
+async def test_history_says_who_wrote_and_in_which_thread(agent: Scripted) -> None:
     """Every writing tool leaves one revision, which says which graph or subagent wrote, and in which thread."""
     path = {"file_path": "/memories/a.md"}
-    model.script("note it yourself", *([call] for call in (
+    await agent.called(
         ToolCall("write_file", {**path, "content": "one"}),
         ToolCall("edit_file", {**path, "old_string": "one", "new_string": "two"}),
         ToolCall("append_memory", {"path": "/memories/a.md", "text": "three"}),
         ToolCall("delete", path),
-    )), [Text("done")])  # fmt: skip
-    await graph().turn("note it yourself", thread="t1")
-    task = ToolCall("task", {"description": "helper, note it", "subagent_type": "general-purpose"})
-    model.script("let somebody note it", [task], [Text("done")])
-    model.script("helper, note it", [ToolCall("write_file", {**path, "content": "2"})], [Text("noted")])
-    await graph().turn("let somebody note it", thread="t2")
-    revisions: list[Revision] = await journal.history(store, FILES, "/a.md")
+        thread="t1",
+    )
+    agent.model.script("helper, note it", [ToolCall("write_file", {**path, "content": "2"})], [Text("noted")])
+    await agent.called(ToolCall("task", {"description": "helper, note it", "subagent_type": "general-purpose"}), thread="t2")
+    revisions: list[Revision] = await journal.history(agent.store, FILES, "/a.md")
     assert [each.content for each in revisions] == ["2", None, "two\nthree\n", "two", "one"]
     assert [(each.author.kind, each.author.thread_id) for each in revisions] == [("subagent", "t2"), *[("agent", "t1")] * 4]
     assert {each.author.user_id for each in revisions} == {"alice"}

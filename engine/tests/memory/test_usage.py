@@ -9,15 +9,15 @@ import pytest
 from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.agent.usage import budget_refusal, next_day
+from lasting_memory.agent.usage import next_day
 from lasting_memory.controls import NEARLY_FULL, usage_of
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import BuildGraph, served
+from lasting_memory.testing.scripted_anthropic import ToolCall
+from tests.conftest import BuildGraph, Scripted, served
 
 ALICE = Actor("alice", "acme")
 
@@ -34,39 +34,28 @@ async def used(store: BaseStore, actor: Actor) -> int:
     return sum(item.value["tokens"] for item in await store.asearch(namespaces.usage(actor)))
 
 
-async def test_a_turn_beyond_the_budget_is_answered_with_when_there_is_more(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
+async def test_a_turn_beyond_the_budget_is_answered_with_when_there_is_more(graph: BuildGraph) -> None:
     agent = graph(deployed(daily_tokens=1))
     await agent.turn("hello")
-    assert await used(store, ALICE) > 1
+    assert await used(agent.store, ALICE) > 1
     said = await agent.turn("and again")
     assert said[-1].startswith("Today's 1 tokens are used up")
-    assert len(model.requests) == 1
+    assert len(agent.model.requests) == 1
     assert (await agent.turn("hello", thread="2", user="bob"))[-1] == "ok"
 
 
-async def test_a_subagents_calls_count_too(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
+async def test_a_subagents_calls_count_too_and_earlier_days_do_not(graph: BuildGraph) -> None:
     agent = graph(deployed(daily_tokens=10**9))
-    model.script("delegate", [ToolCall("task", {"description": "the subtask", "subagent_type": "writer"})], [Text("done")])
-    await agent.turn("delegate this")
-    asked = [len(str(body)) // 5 for body in model.requests]
+    agent.store.put(namespaces.usage(ALICE), "2026-01-01/run", {"tokens": 10**10})
+    await agent.called(ToolCall("task", {"description": "the subtask", "subagent_type": "writer"}))
+    asked = [len(str(body)) // 5 for body in agent.model.requests]
     assert len(asked) == 3
-    assert await used(store, ALICE) > sum(asked)
+    assert sum(asked) < await used(agent.store, ALICE) < 10**9, "those of earlier days are gone"
 
 
-async def test_without_a_budget_nothing_is_counted(graph: BuildGraph, store: BaseStore) -> None:
-    await graph().turn("hello")
-    assert await used(store, ALICE) == 0
-
-
-async def test_the_tokens_of_earlier_days_do_not_count_and_go(graph: BuildGraph, store: BaseStore) -> None:
-    store.put(namespaces.usage(ALICE), "2026-01-01/run", {"tokens": 10**9})
-    settings = deployed(daily_tokens=10**6)
-    assert await budget_refusal(store, ALICE, settings) is None
-    await graph(settings).turn("hello")
-    assert 0 < await used(store, ALICE) < 10**6
-    assert next_day(datetime(2026, 12, 31, 23, 59, tzinfo=UTC)) == datetime(2027, 1, 1, tzinfo=UTC)
+async def test_without_a_budget_nothing_is_counted(agent: Scripted) -> None:
+    await agent.turn("hello")
+    assert await used(agent.store, ALICE) == 0
 
 
 bounded = served(DAILY_TOKENS="1")
@@ -91,9 +80,6 @@ async def test_a_run_beyond_the_budget_is_refused_with_the_time_of_more(bounded:
     other = bounded.as_user(f"other-{alice}")
     async with asyncio.timeout(30):
         await run_turn(other, str((await other.threads.create())["thread_id"]), "hello")
-
-
-# --- Several in one --------------------------------------------------------------------------------------------------
 
 
 # --- Room ------------------------------------------------------------------------------------------------------------

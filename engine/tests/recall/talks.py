@@ -24,7 +24,8 @@ def human(text: str) -> dict[str, Any]:
 
 def say(threads: Platform, thread_id: str, *texts: str, actor: Actor = ALICE, days: float = 1) -> None:
     """A conversation that ended so many days ago."""
-    threads.put(actor, thread_id, (NOW - timedelta(days)).isoformat(), [human(text) for text in texts])
+    messages = [{**human(text), "id": str(number)} for number, text in enumerate(texts)]
+    threads.put(actor, thread_id, (NOW - timedelta(days)).isoformat(), messages)
 
 
 async def hits(store: BaseStore, threads: Platform, query: str, actor: Actor = ALICE, **kwargs: Any) -> list[str]:

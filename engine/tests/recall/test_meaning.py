@@ -12,7 +12,7 @@ from langgraph.store.base import BaseStore, IndexConfig
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.people import namespaces
-from lasting_memory.recall import MODEL, results_text, retrieval, search
+from lasting_memory.recall import results_text, retrieval, search
 from lasting_memory.recall.index import forget
 from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.platform import Platform
@@ -130,35 +130,8 @@ async def test_a_semantic_index_that_is_switched_on_later_has_every_conversation
     assert await hits(embedding.store, threads, "pet") == ["dog"]
 
 
-async def test_another_model_is_noticed_and_the_command_it_names_embeds_everything_anew(
-    threads: Platform, caplog: pytest.LogCaptureFixture
-) -> None:
-    embedding = Embedding()
-    assert await hits(embedding.store, threads, "pet") == ["dog"]
-    where = namespaces.recall(ALICE, "texts"), MODEL
-    assert (await embedding.store.aget(*where)).value == {"model": "embed, 303 dimensions"}  # type: ignore[union-attr]
-    await embedding.store.aput(*where, {"model": "older, 303 dimensions"}, index=False)
-    embedding.texts.clear()
-    say(threads, "new", "The oven is hot", days=0)
-    assert await hits(embedding.store, threads, "pet") == []  # vectors of two models mean nothing to each other
-    assert await hits(embedding.store, threads, "oven") == ["new"]
-    assert embedding.texts == []
-    said = "The store has vectors of older, 303 dimensions, and store.index says embed, 303 dimensions"
-    assert caplog.text.count(said) == 1, "once, not with each search"
-    assert "python -m seeds embeddings" in caplog.text
-    await embedding.store.adelete(*where)  # what the command does
-    assert await hits(embedding.store, threads, "pet") == ["dog"]
-    assert len(embedding.texts) == 4
-
-
 async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
     store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
     for name in ("again", "once more"):
         say(threads, name, *["the oven is hot"] * 60, days=0)
     assert set(await hits(store, threads, "baking", limit=2)) == {"again", "once more"}
-
-
-def test_in_the_fusion_a_clear_hit_of_words_stays_first() -> None:
-    words, meaning = {1: 10.0, 2: 7.0, 3: 1.0}, {2: 0.9, 4: 0.9, 3: 0.1}
-    ranked = retrieval.fused(words, meaning)
-    assert sorted(ranked, key=lambda key: -ranked[key]) == [1, 2, 4, 3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -17,28 +16,7 @@ from lasting_memory.recall.retrieval import page_text, results_text, search
 from lasting_memory.testing.platform import Platform
 from tests.recall.talks import ALICE, NOW, hits, human, say, threads_of
 
-
-@pytest.mark.parametrize(
-    ("query", "thread_id"), [("How many puppies were there?", "dog"), ("noisy engines", "car"), ("flying to lisbon", "trip")]
-)
-async def test_the_conversation_in_which_it_was_said_comes_first(
-    store: BaseStore, threads: Platform, query: str, thread_id: str
-) -> None:
-    assert (await hits(store, threads, query))[0] == thread_id
-
-
-HOSTILE = [
-    "",
-    "the of and",
-    "quantum",
-    "%_.*['\"",
-    "'; DROP TABLE store; --",
-    "(a+)+$",
-    "\x00",
-    "\ud800",
-    "{}" * 50_000,
-    "@acme:bob",
-]
+HOSTILE = ["", "the of and", "quantum", "%_.*['\"", "'; DROP TABLE store; --", "(a+)+$", "\x00", "\ud800", "{}" * 50_000]
 
 
 async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads: Platform) -> None:
@@ -109,7 +87,7 @@ async def test_long_messages_are_found_by_what_is_at_their_end(store: BaseStore,
     say(threads, "paste", "filler " * 7_000 + "the zebra is striped", "ok", *["lorem ipsum " * 4_000] * 3)
     results = await search(store, threads, ALICE, "zebra", 5, agents=["agent"])
     assert [item.conversation.thread_id for item in results.matches] == ["paste"]
-    assert results.matches[0].turns[0][0] == 0
+    assert "zebra is striped" in results_text("zebra", results)
     item = await store.aget(namespaces.recall(ALICE, "documents"), f"{key_of('paste'):016x}")
     assert item is not None
     assert len(str(item.value)) < 300_000
@@ -157,22 +135,14 @@ async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store:
     assert await hits(store, threads, "marathon") == ["told", "asked"]
 
 
-def past(*talks: tuple[str, list[str]]) -> Platform:
-    threads = Platform()
-    for thread_id, texts in talks:
-        threads.put(ALICE, thread_id, NOW.isoformat(), [{**human(text), "id": str(n)} for n, text in enumerate(texts)])
-    return threads
-
-
 async def answered(threads: Platform, query: str, limit: int = 5) -> str:
     return results_text(query, await search(InMemoryStore(), threads, ALICE, query, limit, agents=["agent"]))
 
 
-DOG = ("dog", ["Our dog Rex had puppies", "How many?", "Seven, all brown"])
-
-
 async def test_a_result_is_bounded_whatever_was_said() -> None:
-    threads = past(*((f"{number:036}", ["brown puppies " * 500] * 10) for number in range(30)))
+    threads = Platform()
+    for number in range(30):
+        say(threads, f"{number:036}", *["brown puppies " * 500] * 10)
     text = await answered(threads, "puppies " * 10_000, 5)
     assert (text.count("thread_id="), len(text) <= DEFAULTS.search_result_chars) == (5, True)
 
@@ -180,24 +150,20 @@ async def test_a_result_is_bounded_whatever_was_said() -> None:
 async def test_twenty_conversations_are_named_and_still_the_best_turns_are_quoted() -> None:
     filler = "We talked about the weather and the news for a long time. " * 4
     needle = "My zebra is called Zoe, and she sleeps in the garden behind the old mill when the summer is warm. " * 2
-    talks = [(f"{n:036}", [filler, f"A zebra, number {n}", filler]) for n in range(19)]
-    text = await answered(
-        past(*talks, ("found", [filler, needle.strip(), filler])), "What is my zebra in the garden called?", 20
-    )
+    threads = Platform()
+    for number in range(19):
+        say(threads, f"{number:036}", filler, f"A zebra, number {number}", filler)
+    say(threads, "found", filler, needle.strip(), filler)
+    text = await answered(threads, "What is my zebra in the garden called?", 20)
     assert text.count("thread_id=") == 20
     assert f"2. user: {needle.strip()}" in text
     assert len(text) <= DEFAULTS.search_result_chars
 
 
-async def test_the_turn_that_matches_is_quoted_whatever_is_around_it() -> None:
+async def test_the_turn_that_matches_is_quoted_whatever_is_around_it(threads: Platform) -> None:
     long, short = "We talked about the weather for a long time. " * 30, "ok"
-    chat = ("zoo", [long, long, "My zebra is called Zoe", short, "thanks", "bye", short, short])
-    assert "3. user: My zebra is called Zoe" in await answered(past(chat, DOG), "zebra")
-
-
-async def test_what_is_said_at_the_end_of_a_long_turn_is_quoted() -> None:
-    chat = ("paste", ["filler " * 5_000 + "the password of the zebra is stripes", "ok"])
-    assert "zebra is stripes" in await answered(past(chat, DOG), "zebra")
+    say(threads, "zoo", long, long, "My zebra is called Zoe", short, "thanks", "bye", short, short)
+    assert "3. user: My zebra is called Zoe" in await answered(threads, "zebra")
 
 
 def talk(thread_id: str, *texts: str) -> Conversation:
