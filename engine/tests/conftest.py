@@ -33,6 +33,7 @@ from lasting_memory.testing import dev_server, postgres
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from tests.turns import Somebody, people
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
 BUILDERS: dict[str, Callable[..., Any]] = {"agent": build_agent, "consolidation_agent": build_consolidation_agent}
@@ -213,6 +214,18 @@ def served(**settings: str) -> Any:
 def alice() -> str:
     """An identity like real ones, new in every test."""
     return f"alice+{uuid.uuid4().hex[:8]}@example.com"
+
+
+@pytest.fixture
+def ada(server: DevServer, model: ScriptedAnthropic, alice: str) -> Somebody:
+    """Alice on the session's server."""
+    return people(server, model, alice)[0]
+
+
+@pytest.fixture
+def bob(server: DevServer, model: ScriptedAnthropic, alice: str) -> Somebody:
+    """Somebody else there."""
+    return people(server, model, f"bob-{alice}")[0]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
-from tests.turns import called, note, say
+from tests.turns import note, people
 
 GRAPHS = ("agent", "support")
 ORG = "acme"
@@ -67,11 +67,11 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
     two: Server, model: ScriptedAnthropic, alice: str, tmp_path: Path
 ) -> None:
     (server, scope), actor = two, Actor(alice, ORG)
-    client, operator = server.as_user(alice), server.as_operator()
+    person, operator = people(server, model, alice)[0], server.as_operator()
     settings = deployed(memory_scope=scope)
     for graph, animal in (("agent", "zebras"), ("support", "okapis")):
         model.script(f"I keep {animal}", [note(f"keeps {animal}")], [Text("noted")])
-        await say(client, f"Remember that I keep {animal}.", graph)
+        await person.say(f"Remember that I keep {animal}.", graph)
 
     apart = {"agent": ("zebras", "okapis"), "support": ("okapis", "zebras")}
     for graph in GRAPHS:
@@ -83,9 +83,9 @@ async def test_two_agents_remember_recall_consolidate_and_export_as_the_scope_sa
 
     # Past conversations are the person's, whichever agent they were with.
     for graph, other in (("agent", "okapis"), ("support", "zebras")):
-        (found,) = await called(client, model, ToolCall("search_past_conversations", {"query": other}), assistant=graph)
+        (found,) = await person.called(ToolCall("search_past_conversations", {"query": other}), assistant=graph)
         assert f"keep {other}" in found
-    response = await client.http.client.get("/memory/export", timeout=60)
+    response = await person.http.client.get("/memory/export", timeout=60)
     exported = json.dumps(response.json()["conversations"])
     assert all(f"Remember that I keep {animal}." in exported for animal in ("zebras", "okapis"))
 

@@ -13,11 +13,11 @@ from langgraph.store.base import BaseStore
 from langsmith import Client, tracing_context
 
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import BuildGraph, model_env
-from tests.turns import called, new_thread, note
+from tests.turns import note, people
 
 # As the client sends a run: its own fields, and those beside them.
 _RUN = re.compile(rb'name="(?:post|patch)\.([0-9a-f-]+)(?:\.(\w+))?"\r\n.*?\r\n\r\n(.*?)\r\n--', re.DOTALL)
@@ -69,10 +69,10 @@ async def test_hidden_inputs_and_outputs_send_no_memory(model: ScriptedAnthropic
         env |= {"LANGSMITH_HIDE_INPUTS": "true", "LANGSMITH_HIDE_OUTPUTS": "true"}
         env |= {"LANGSMITH_DISABLE_RUN_COMPRESSION": "true", **model_env(model)}
         with DevServer(tmp_path, env=env) as server:
-            client = server.as_user("alice")
-            await called(client, model, note("likes fennel"))
-            await run_turn(client, await new_thread(client, {}), "hello")
-            kept = await client.http.client.delete("/memory", timeout=60)
+            (alice,) = people(server, model, "alice")
+            await alice.called(note("likes fennel"))
+            await alice.say("hello")
+            kept = await alice.http.client.delete("/memory", timeout=60)
             assert 'eq(metadata_key, "user_id"), eq(metadata_value, "alice")' in " ".join(kept.json()["kept"])
             await server.close_clients()  # when it stops, it sends the rest
         sent = b"".join(langsmith.traces)

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import journal
 from lasting_memory.consolidation.proposals import decide
@@ -20,12 +19,11 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from tests.conftest import BuildGraph
-from tests.turns import say
+from tests.turns import Somebody
 
 ALICE = identity.Actor("alice", "acme")
 FILES = deployed().memory.namespace(ALICE, AGENT)
@@ -129,41 +127,41 @@ async def soon(ask: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:
     return answer
 
 
-async def go(client: LangGraphClient, **kwargs: Any) -> str:
+async def go(who: Somebody, **kwargs: Any) -> str:
     """A consolidation that the person begins; its last message."""
-    values = await say(client, "store X as a policy", "consolidation_agent", **kwargs)
+    values = await who.say("store X as a policy", "consolidation_agent", **kwargs)
     return str(values["messages"][-1]["content"])
 
 
-async def consolidation_thread(server: DevServer, user: str) -> str:
+async def consolidation_thread(who: Somebody) -> str:
     """The thread of a person's planned runs, once it has one."""
-    wanted = {"user_id": user, "consolidates": "all"}
-    (found,) = await soon(lambda: server.as_operator().threads.search(metadata=wanted, limit=1))
+    (found,) = await soon(lambda: who.client.threads.search(metadata={"consolidates": "all"}, limit=1))
     return str(found["thread_id"])
 
 
-async def ended(client: LangGraphClient, thread: str, runs: int = 1) -> list[str]:
-    """The states of the thread's runs once there are so many and all have ended, newest first."""
+async def ended(who: Somebody, runs: int = 1) -> list[str]:
+    """The states of the person's planned runs once there are so many and all have ended, newest first."""
+    thread = await consolidation_thread(who)
 
     async def states() -> list[str]:
-        found = [str(run["status"]) for run in await client.runs.list(thread)]
+        found = [str(run["status"]) for run in await who.client.runs.list(thread)]
         return found if len(found) >= runs and not {"pending", "running"} & {*found} else []
 
     return list(await soon(states))
 
 
-async def records(client: LangGraphClient) -> list[dict[str, Any]]:
+async def records(who: Somebody) -> list[dict[str, Any]]:
     """The person's records, once there is one that has ended."""
 
     async def kept() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (await client.http.get("/memory/consolidations"))["consolidations"]
+        found = await who.listed("consolidations")
         return found if found and found[0]["ended_at"] else []
 
     return list(await soon(kept))
 
 
-async def consolidate(client: LangGraphClient, model: ScriptedAnthropic, *calls: ToolCall, **context: Any) -> str:
+async def consolidate(who: Somebody, *calls: ToolCall, **context: Any) -> str:
     """A consolidation whose model makes these calls, also when it is told that they were refused. Its last message."""
     for words in (AGAIN, TASK):
-        model.script(words, list(calls), READY)
-    return await go(client, context=context or None)
+        who.model.script(words, list(calls), READY)
+    return await go(who, context=context or None)

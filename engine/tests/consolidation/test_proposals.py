@@ -1,7 +1,6 @@
 """Review: what consolidation, or the agent in a conversation, would change waits for the person, who decides each file once."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from deepagents.backends.protocol import FileData
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory import journal
 from lasting_memory.consolidation.proposals import DecidedError
@@ -21,7 +19,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.validation import RefusedWrite
 from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided, saved, text
-from tests.turns import called, control, note, say, status
+from tests.turns import Somebody, note, people, status
 
 AUTHOR = Author("consolidation", "alice", "run", "thread")
 FOOD, TEA = "/topics/food.md", "/tea.md"
@@ -138,36 +136,30 @@ async def test_a_write_that_changes_nothing_any_more_waits_no_more(store: BaseSt
 # --- On the server ---------------------------------------------------------------------------------------------------
 
 
-async def listed(client: LangGraphClient) -> list[dict[str, Any]]:
-    waiting: list[dict[str, Any]] = (await client.http.get("/memory/proposals"))["proposals"]
-    return waiting
-
-
 @pytest.mark.server
 async def test_with_review_nothing_changes_before_the_person_accepts_it(
     own_server: DevServer, model: ScriptedAnthropic
 ) -> None:
-    client, bob = own_server.as_user("alice"), own_server.as_user("bob")
-    await control(client, review=True)
-    for who in (client, bob):
-        await say(who, "I like leek")
-        await consolidate(who, model, append("- leek"), note("x"))
-    food = {"path": MY_FOOD}
-    assert await status(client.http.get("/memory/file", params=food)) == 404
-    assert "leek" in str(await bob.http.get("/memory/file", params=food)), "who has not asked for review has none"
-    assert await listed(bob) == []
-    (first,) = await listed(client)
+    alice, bob = people(own_server, model, "alice", "bob")
+    await alice.control(review=True)
+    for who in (alice, bob):
+        await who.say("I like leek")
+        await consolidate(who, append("- leek"), note("x"))
+    assert await status(alice.file(MY_FOOD)) == 404
+    assert "leek" in await bob.file(MY_FOOD), "who has not asked for review has none"
+    assert await bob.listed("proposals") == []
+    (first,) = await alice.listed("proposals")
     assert "+- leek" in first["files"][MY_FOOD]
-    assert (await client.http.get("/memory/consolidations"))["consolidations"][0]["status"] == "proposed"
-    assert await consolidate(client, model, append("- never")) == "Nothing is new since the last consolidation."
+    assert (await alice.listed("consolidations"))[0]["status"] == "proposed"
+    assert await consolidate(alice, append("- never")) == "Nothing is new since the last consolidation."
     own_server.restart()
-    assert await listed(client) == [first]
+    assert await alice.listed("proposals") == [first]
 
     model.clear()
-    await say(client, "and dill")
-    await consolidate(client, model, append("- dill"))
+    await alice.say("and dill")
+    await consolidate(alice, append("- dill"))
     assert any("- x" in system_text(body) for body in model.requests), "a newer one is made on what the older would change"
-    _, second = await listed(client)
+    _, second = await alice.listed("proposals")
     assert second["files"] == {MY_FOOD: "@@ -1,1 +1,2 @@\n - leek\n+- dill"}
 
     named, path = {"user_id": "alice", "org_id": "acme"}, f"/memory/proposals/{first['id']}"
@@ -176,37 +168,31 @@ async def test_with_review_nothing_changes_before_the_person_accepts_it(
     assert await status(operator.http.post(path, params=named, json={"accept": True})) == 403
     assert await status(bob.http.post(path, params=named, json={"accept": True})) == 403
     assert await status(bob.http.post(path, json={"accept": True})) == 404
-    assert await status(client.http.post(path, json={"accept": True, "files": ["/memories/other.md"]})) == 404
+    assert await status(alice.http.post(path, json={"accept": True, "files": ["/memories/other.md"]})) == 404
 
-    await control(client, paused=True)
-    await client.http.put("/memory/file", params=food, json={"content": "- kale\n"})
+    await alice.control(paused=True)
+    await alice.write(MY_FOOD, "- kale\n")
     accepted = {"accept": True, "files": [MY_FOOD]}
-    assert await client.http.post(path, json=accepted) == {"id": first["id"], "accepted": True, "refused": {}}
-    assert await status(client.http.post(path, json=accepted)) == 409
-    await client.http.post(path, json={"accept": False})
-    assert await status(client.http.post(path, json={"accept": True})) == 409
-    content = (await client.http.get("/memory/file", params=food))["content"]
-    assert sorted(content.splitlines()) == ["- kale", "- leek"], "what was written meanwhile stays"
-    assert (await client.http.get("/memory/export"))["proposals"] == [second]
-    await client.http.delete("/memory")
-    assert await listed(client) == []
+    assert await alice.http.post(path, json=accepted) == {"id": first["id"], "accepted": True, "refused": {}}
+    assert await status(alice.http.post(path, json=accepted)) == 409
+    await alice.http.post(path, json={"accept": False})
+    assert await status(alice.http.post(path, json={"accept": True})) == 409
+    assert sorted((await alice.file(MY_FOOD)).splitlines()) == ["- kale", "- leek"], "what was written meanwhile stays"
+    assert (await alice.http.get("/memory/export"))["proposals"] == [second]
+    await alice.http.delete("/memory")
+    assert await alice.listed("proposals") == []
 
 
-async def memory(client: LangGraphClient) -> dict[str, str]:
-    return {file["path"]: file["content"] for file in (await client.http.get("/memory/export"))["files"]}
+async def memory(who: Somebody) -> dict[str, str]:
+    return {file["path"]: file["content"] for file in (await who.http.get("/memory/export"))["files"]}
 
 
 @pytest.mark.server
-async def test_whatever_tool_writes_nothing_is_there_before_it_is_accepted(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client = server.as_user(alice)
-    await called(client, model, append("- dill"), append("- old", NOTES))
-    before = await memory(client)
-    assert await control(client, review_agent=True) == {"paused": False, "review": False, "review_agent": True}
-    results = await called(
-        client,
-        model,
+async def test_whatever_tool_writes_nothing_is_there_before_it_is_accepted(ada: Somebody) -> None:
+    await ada.called(append("- dill"), append("- old", NOTES))
+    before = await memory(ada)
+    assert await ada.control(review_agent=True) == {"paused": False, "review": False, "review_agent": True}
+    results = await ada.called(
         append("- leek"),
         ToolCall("edit_file", {"file_path": MY_FOOD, "old_string": "- leek", "new_string": "- fennel"}),
         ToolCall("save_profile", {"profile": {"name": "Alice"}}),
@@ -215,43 +201,39 @@ async def test_whatever_tool_writes_nothing_is_there_before_it_is_accepted(
     )
     assert len(results) == 5
     assert all("waits among their proposed changes" in result for result in results), results
-    assert await memory(client) == before
-    assert "sees changes of their memory first" in system_text(model.requests[-1])
-    (proposal,) = await listed(client)
+    assert await memory(ada) == before
+    assert "sees changes of their memory first" in system_text(ada.model.requests[-1])
+    (proposal,) = await ada.listed("proposals")
     assert proposal["kind"] == "agent"
     assert set(proposal["files"]) == {MY_FOOD, PROFILE, NOTES, "/memories/new.md"}
     assert [(each["sign"], each["text"]) for each in proposal["lines"][MY_FOOD]] == [("+", "- fennel")]
-    await client.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": False, "files": [NOTES]})
-    await client.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": True})
-    after = await memory(client)
+    await ada.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": False, "files": [NOTES]})
+    await ada.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": True})
+    after = await memory(ada)
     assert after[MY_FOOD] == "- dill\n- fennel\n"
     assert '"name": "Alice"' in after[PROFILE]
     assert after[NOTES] == before[NOTES]
     assert after["/memories/new.md"] == "- new"
-    assert await listed(client) == []
-    newest = (await client.http.get("/memory/history", params={"path": MY_FOOD}))["revisions"][0]
+    assert await ada.listed("proposals") == []
+    newest = (await ada.http.get("/memory/history", params={"path": MY_FOOD}))["revisions"][0]
     assert newest["author"]["kind"] == "agent"
 
 
 @pytest.mark.server
-async def test_a_subagent_waits_too_another_person_does_not_and_a_pause_wins(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
-    await control(client, review_agent=True)
+async def test_a_subagent_waits_too_another_person_does_not_and_a_pause_wins(ada: Somebody, bob: Somebody) -> None:
+    await ada.control(review_agent=True)
     assert "review_agent" not in await bob.http.get("/memory/controls")
-    model.script(f"delegated by {alice}", [append("- from below")], [Text("done")])
-    task = ToolCall("task", {"description": f"delegated by {alice}", "subagent_type": "general-purpose"})
-    await called(client, model, task)
-    assert [list(each["files"]) for each in await listed(client)] == [[MY_FOOD]]
-    assert MY_FOOD not in await memory(client)
-    await called(bob, model, append("- bob's"))
+    ada.model.script("delegated", [append("- from below")], [Text("done")])
+    await ada.called(ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}))
+    assert [list(each["files"]) for each in await ada.listed("proposals")] == [[MY_FOOD]]
+    assert MY_FOOD not in await memory(ada)
+    await bob.called(append("- bob's"))
     assert (await memory(bob))[MY_FOOD] == "- bob's\n"
-    assert await listed(bob) == []
-    await control(client, paused=True)
-    (result,) = await called(client, model, append("- later"))
+    assert await bob.listed("proposals") == []
+    await ada.control(paused=True)
+    (result,) = await ada.called(append("- later"))
     assert "Memory is paused" in result
-    assert len(await listed(client)) == 1
-    assert "review_agent" not in await control(client, paused=False, review_agent=False)
-    await called(client, model, append("- at once"))
-    assert (await memory(client))[MY_FOOD] == "- at once\n"
+    assert len(await ada.listed("proposals")) == 1
+    assert "review_agent" not in await ada.control(paused=False, review_agent=False)
+    await ada.called(append("- at once"))
+    assert (await memory(ada))[MY_FOOD] == "- at once\n"

@@ -8,113 +8,103 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.guard import returning, taken_back, without
 from lasting_memory.files.proposals import Changed, Dated
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
-from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
 from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, consolidate, saved, talk, text
-from tests.turns import called, control, new_thread, say, status
+from tests.turns import Somebody, status
 
 FACT = "My train leaves at nine"
 FOOD = "/memories/topics/food.md"
-TRIPS = {"path": "/memories/topics/trips.md"}
+TRIPS = "/memories/topics/trips.md"
 
 
 # --- At the door -----------------------------------------------------------------------------------------------------
 
-Takes = Callable[[LangGraphClient, ScriptedAnthropic], Awaitable[None]]
+Takes = Callable[[Somebody], Awaitable[None]]
 
 
-async def undo(client: LangGraphClient, _: ScriptedAnthropic) -> None:
-    await client.http.post("/memory/undo", json={"path": TRIPS["path"], "revision": 1})
+async def undo(who: Somebody) -> None:
+    await who.http.post("/memory/undo", json={"path": TRIPS, "revision": 1})
 
 
-async def delete(client: LangGraphClient, _: ScriptedAnthropic) -> None:
-    await client.http.delete("/memory/file", params=TRIPS)
+async def delete(who: Somebody) -> None:
+    await who.http.delete("/memory/file", params={"path": TRIPS})
 
 
-async def forget_in_conversation(client: LangGraphClient, model: ScriptedAnthropic) -> None:
-    change = {"file_path": TRIPS["path"], "old_string": f"- {FACT}\n", "new_string": ""}
-    await called(client, model, ToolCall("edit_file", change))
+async def forget_in_conversation(who: Somebody) -> None:
+    await who.called(ToolCall("edit_file", {"file_path": TRIPS, "old_string": f"- {FACT}\n", "new_string": ""}))
 
 
-async def decline(client: LangGraphClient, model: ScriptedAnthropic) -> None:
-    await control(client, review=True)
-    await consolidate(client, model, append(f"- {FACT}", TRIPS["path"]))
-    (proposal,) = (await client.http.get("/memory/proposals"))["proposals"]
-    await client.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": False})
-    await control(client, review=False)
+async def decline(who: Somebody) -> None:
+    await who.control(review=True)
+    await consolidate(who, append(f"- {FACT}", TRIPS))
+    (proposal,) = await who.listed("proposals")
+    await who.http.post(f"/memory/proposals/{proposal['id']}", json={"accept": False})
+    await who.control(review=False)
 
 
-async def everything(client: LangGraphClient) -> str:
+async def everything(who: Somebody) -> str:
     """All that is remembered, and all that is proposed."""
-    listed = (await client.http.get("/memory"))["files"]
-    files = [await client.http.get("/memory/file", params={"path": file["path"]}) for file in listed]
-    return str([file["content"] for file in files]) + str(await client.http.get("/memory/proposals"))
+    return str([await who.file(file["path"]) for file in await who.listed("files")]) + str(await who.listed("proposals"))
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("take_back", [undo, delete, forget_in_conversation, decline])
-async def test_what_was_taken_back_returns_only_if_it_is_said_again(
-    server: DevServer, model: ScriptedAnthropic, alice: str, take_back: Takes
-) -> None:
-    client = server.as_user(alice)
-    await client.http.put("/memory/file", params=TRIPS, json={"content": "- Likes maps\n"})
-    said_in = await new_thread(client)
-    saved_at_once = [append(f"- {FACT}", TRIPS["path"])] if take_back is not decline else READY
-    model.script(FACT, saved_at_once, READY)
-    await run_turn(client, said_in, FACT)
-    await take_back(client, model)
-    model.clear()
-    assert FACT not in await everything(client)
-    await run_turn(client, said_in, "And it rains in Lyon")
+async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Somebody, take_back: Takes) -> None:
+    await ada.write(TRIPS, "- Likes maps\n")
+    said_in = await ada.thread()
+    saved_at_once = [append(f"- {FACT}", TRIPS)] if take_back is not decline else READY
+    ada.model.script(FACT, saved_at_once, READY)
+    await ada.turn(said_in, FACT)
+    await take_back(ada)
+    ada.model.clear()
+    assert FACT not in await everything(ada)
+    await ada.turn(said_in, "And it rains in Lyon")
 
-    kept = append("- It rains in Lyon", TRIPS["path"])
+    kept = append("- It rains in Lyon", TRIPS)
     reworded = append("- The train leaves at nine (2026-11-23)", "/memories/topics/travel.md")
     if take_back is undo:
-        rehearsed = json.loads(await consolidate(client, model, reworded, kept, dry_run=True))
+        rehearsed = json.loads(await consolidate(ada, reworded, kept, dry_run=True))
         assert "leaves at nine" not in str([*rehearsed["files"].values()])
-        assert "+- It rains in Lyon" in rehearsed["files"][TRIPS["path"]]
-        model.clear()
-    assert str(await consolidate(client, model, reworded, kept)).endswith("conversations were consolidated.")
-    first, again = (next(body for body in model.requests if words in last_user_text(body)) for words in (TASK, AGAIN))
+        assert "+- It rains in Lyon" in rehearsed["files"][TRIPS]
+        ada.model.clear()
+    assert str(await consolidate(ada, reworded, kept)).endswith("conversations were consolidated.")
+    first, again = (next(body for body in ada.model.requests if words in last_user_text(body)) for words in (TASK, AGAIN))
     assert "# Taken back" in tool_results(first)[0]
     assert FACT in tool_results(first)[0].partition("# Taken back")[2]
     assert "The person took this back" in last_user_text(again)
-    now = await everything(client)
+    now = await everything(ada)
     assert "leaves at nine" not in now
     assert "It rains in Lyon" in now, "the rest of the batch stays"
-    (record,) = (await client.http.get("/memory/consolidations"))["consolidations"][:1]
-    assert "took this back" in record["reason"]
+    assert "took this back" in (await ada.listed("consolidations"))[0]["reason"]
 
-    model.clear()
-    await say(client, "By the way, my train leaves at nine now.")
-    await consolidate(client, model, reworded)
-    assert "The train leaves at nine" in await everything(client), "it was said again later"
-    assert all(AGAIN not in last_user_text(body) for body in model.requests)
+    ada.model.clear()
+    await ada.say("By the way, my train leaves at nine now.")
+    await consolidate(ada, reworded)
+    assert "The train leaves at nine" in await everything(ada), "it was said again later"
+    assert all(AGAIN not in last_user_text(body) for body in ada.model.requests)
 
 
 @pytest.mark.server
-async def test_a_client_that_sends_old_messages_again_says_nothing_again(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: Somebody) -> None:
     """Some front ends send the whole conversation with each turn; a copy of a thread is younger than what was said in it."""
-    client = server.as_user(alice)
     old: Any = {"role": "user", "content": FACT, "id": "old"}
-    thread = await new_thread(client)
-    model.script(FACT, [append(f"- {FACT}", TRIPS["path"])], [Text("noted")])
-    await client.runs.wait(thread, "agent", input={"messages": [old]})
-    await delete(client, model)
-    model.clear()
-    await client.runs.wait(thread, "agent", input={"messages": [old, {"role": "user", "content": "What else?", "id": "new"}]})
-    await client.threads.copy(thread)
-    await consolidate(client, model, append(f"- {FACT}", TRIPS["path"]))
-    assert await status(client.http.get("/memory/file", params=TRIPS)) == 404
+    thread = await ada.thread()
+    ada.model.script(FACT, [append(f"- {FACT}", TRIPS)], [Text("noted")])
+    await ada.client.runs.wait(thread, "agent", input={"messages": [old]})
+    await delete(ada)
+    ada.model.clear()
+    await ada.client.runs.wait(
+        thread, "agent", input={"messages": [old, {"role": "user", "content": "What else?", "id": "new"}]}
+    )
+    await ada.client.threads.copy(thread)
+    await consolidate(ada, append(f"- {FACT}", TRIPS))
+    assert await status(ada.file(TRIPS)) == 404
 
 
 # --- On both stores --------------------------------------------------------------------------------------------------

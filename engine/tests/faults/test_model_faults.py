@@ -17,7 +17,6 @@ from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
 from tests.faults.graphs import LIMITS
-from tests.turns import new_thread
 
 pytestmark = pytest.mark.server
 
@@ -78,7 +77,7 @@ async def test_a_fault_is_an_error_of_the_run_and_nothing_is_kept(faulty: DevSer
 async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
     fault, who = FAULTS[name], f"{uuid.uuid4().hex}@example.com"
     client, text = server.as_user(who), f"fault for {who}"
-    thread = await new_thread(client, {})
+    thread = str((await client.threads.create())["thread_id"])
     if "subagent" in name:
         model.script("note it", *[fault.answer] * (fault.requests - 1))
         model.script(text, DELEGATE)
@@ -107,7 +106,7 @@ async def test_an_answer_that_broke_off_once_is_asked_for_again(
 ) -> None:
     model.script(alice, Changed(WRITE, until(HALF)), WRITE, Changed(SAY, until(HALF)), [Text("Noted.")])
     client = faulty.as_user(alice)
-    thread = await new_thread(client, {})
+    thread = str((await client.threads.create())["thread_id"])
     streamed: dict[str, str] = {}
     message: Any = {"messages": [{"role": "user", "content": alice}]}
     async for event in client.runs.stream(thread, "agent", input=message, stream_mode="messages-tuple"):
@@ -134,10 +133,12 @@ async def test_while_the_model_hangs_for_two_people_somebody_else_gets_through(
         client = server.as_user(person)
         message: Any = {"messages": [{"role": "user", "content": f"hang {alice}"}]}
         for _ in range(DEFAULTS.busy_threads):
-            thread = await new_thread(client, {})
+            thread = str((await client.threads.create())["thread_id"])
             going.append((client, thread, (await client.runs.create(thread, "agent", input=message))["run_id"]))
     await model.asked(f"hang {alice}", len(going))
     third = server.as_user(f"third-{alice}")
     async with asyncio.timeout(40):
-        assert (await run_turn(third, await new_thread(third, {}), "hello"))["messages"][-1]["content"] == "ok"
+        assert (await run_turn(third, str((await third.threads.create())["thread_id"]), "hello"))["messages"][-1][
+            "content"
+        ] == "ok"
     await asyncio.gather(*(client.runs.cancel(thread, run, wait=True) for client, thread, run in going))

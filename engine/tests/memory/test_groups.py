@@ -1,7 +1,7 @@
 """A folder of a group: the people whose verified claim has one value share it, and nobody else comes in."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.deployment import Deployment
@@ -18,12 +17,12 @@ from lasting_memory.people.identity import Actor
 from lasting_memory.people.scopes import ROUTES, Scope, assistant, group, organization, person
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, with_routes
-from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
+from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
 from tests.dev.test_smoke import CLAIMS, claims, searching, smoke
 from tests.memory.identities import ALICE, identities, quickly, within_limit
-from tests.turns import called, control, new_thread, status
+from tests.turns import Somebody, status
 
 TEAM, NOTE = group("team_id"), "/team/plan.md"
 SECRET = "AUTH" + "x" * 40  # of a test
@@ -137,61 +136,51 @@ async def teams(served_project: DevServer, model: ScriptedAnthropic) -> AsyncIte
     await served_project.close_clients()
 
 
-def member(server: DevServer, name: str, org: str = "acme", **claims: str) -> LangGraphClient:
-    query = "&".join(f"{key}={quote(value, safe='')}" for key, value in claims.items())
-    return server.client(f"{dev_token(org, name)}?{query}" if claims else dev_token(org, name))
-
-
-Asked = Callable[..., Awaitable[str]]
+Member = Callable[..., Somebody]
 
 
 @pytest.fixture
-def asked(model: ScriptedAnthropic) -> Asked:
-    """What a person's agent is answered that calls a tool."""
+def member(teams: DevServer, model: ScriptedAnthropic) -> Member:
+    """Gives somebody with these claims."""
 
-    async def ask(client: LangGraphClient, tool: str, /, **args: Any) -> str:
-        return "\n".join(await called(client, model, ToolCall(tool, args)))
+    def sign_in(name: str, org: str = "acme", **claims: str) -> Somebody:
+        query = "&".join(f"{key}={quote(value, safe='')}" for key, value in claims.items())
+        return Somebody(teams.client(f"{dev_token(org, name)}?{query}" if claims else dev_token(org, name)), model)
 
-    return ask
+    return sign_in
 
 
-async def write(asked: Asked, client: LangGraphClient, content: str, path: str = NOTE) -> str:
-    return await asked(client, "write_file", file_path=path, content=content)
+READ, FIND = ToolCall("read_file", {"file_path": NOTE}), ToolCall("grep", {"pattern": "Monday"})
+
+
+def write(content: str, path: str = NOTE) -> ToolCall:
+    return ToolCall("write_file", {"file_path": path, "content": content})
 
 
 @pytest.mark.server
-async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: DevServer, asked: Asked) -> None:
-    alice, bob = (member(teams, name, team_id="red & blue.1") for name in ("alice", "bob"))
-    others = {
-        "of another team": member(teams, "carol", team_id="blue"),
-        "of the team of that name in another organization": member(teams, "alice", "globex", team_id="red & blue.1"),
-    }
-    stranger, place = member(teams, "dave"), ["groups", "acme:team_id:red~20~26~20blue~2E1"]
-    assert "Error" not in await write(asked, alice, "Ship on Friday.")
-    assert "Friday" in await asked(bob, "read_file", file_path=NOTE)
-    assert "Error" not in await asked(bob, "edit_file", file_path=NOTE, old_string="Friday", new_string="Monday")
-    assert "Monday" in await asked(alice, "read_file", file_path=NOTE)
-    assert NOTE in await asked(bob, "ls", path="/team/")
-    for whose, other in others.items():
-        assert "not found" in await asked(other, "read_file", file_path=NOTE), whose
-        assert NOTE not in await asked(other, "grep", pattern="Monday"), whose
+async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: DevServer, member: Member) -> None:
+    alice, bob = (member(name, team_id="red & blue.1") for name in ("alice", "bob"))
+    # Of another team, and of the team of that name in another organization.
+    others = [member("carol", team_id="blue"), member("alice", "globex", team_id="red & blue.1")]
+    stranger, place = member("dave"), ["groups", "acme:team_id:red~20~26~20blue~2E1"]
+    edit = ToolCall("edit_file", {"file_path": NOTE, "old_string": "Friday", "new_string": "Monday"})
+    assert "Error" not in str(await alice.called(write("Ship on Friday.")))
+    friday, edited, listed = await bob.called(READ, edit, ToolCall("ls", {"path": "/team/"}))
+    assert ("Friday" in friday, "Error" in edited, NOTE in listed) == (True, False, True)
+    assert "Monday" in str(await alice.called(READ))
+    for other in others:
+        unread, unfound = await other.called(READ, FIND)
+        assert ("not found" in unread, NOTE in unfound) == (True, False)
     # Who has no team has no such folder, and the rest works.
-    for tool, args in {
-        "read_file": {"file_path": NOTE},
-        "write_file": {"file_path": NOTE, "content": "Mine."},
-        "edit_file": {"file_path": NOTE, "old_string": "Monday", "new_string": "never"},
-        "ls": {"path": "/team/"},
-    }.items():
-        answer = await asked(stranger, tool, **args)
+    for answer in await stranger.called(READ, write("Mine."), edit, ToolCall("ls", {"path": "/team/"})):
         assert "/team/ is not available" in answer, answer
         assert "'team_id'" in answer
-    assert NOTE not in await asked(stranger, "grep", pattern="Monday")
-    assert NOTE not in await asked(stranger, "glob", pattern="**/*.md")
+    assert NOTE not in str(await stranger.called(FIND, ToolCall("glob", {"pattern": "**/*.md"})))
     # Over the store API its members read it; for others, and for writing, see the authorization matrix.
-    for client in (alice, bob):
-        item = await client.store.get_item(place, NOTE.removeprefix("/team"))
+    for one in (alice, bob):
+        item = await one.client.store.get_item(place, NOTE.removeprefix("/team"))
         assert item["value"]["content"] == "Ship on Monday."
-        own = (await client.http.get("/memory/me"))["routes"]["/team/"]
+        own = (await one.http.get("/memory/me"))["routes"]["/team/"]
         assert own == {"shared": True, "writes": "allow", "namespace": place}
     # On a person's own view: beside their memory, with its authors, whose conversations are their own.
     (shared,) = (await bob.http.get("/memory"))["shared"]
@@ -206,16 +195,16 @@ async def test_people_of_one_team_share_a_folder_and_nobody_else_sees_it(teams: 
     assert (read["content"], read["path"], read["lines"][0]["threads"]) == ("Ship on Monday.", NOTE, [])
     revisions = (await alice.http.get("/memory/history", params={"path": NOTE}))["revisions"]
     assert [(each["author"]["user_id"], each["author"]["thread_id"]) for each in revisions] == [("bob", ""), ("alice", "")]
-    for client in (*others.values(), stranger):
-        assert [of["files"] for of in (await client.http.get("/memory"))["shared"]] == [[]] * (client is not stranger)
-        asking = client.http.get("/memory/history", params={"path": NOTE})
-        assert await status(asking) == (422 if client is stranger else 404)
-    assert await status(bob.http.put("/memory/file", json={"content": "x"}, params={"path": NOTE})) == 422
+    for one in (*others, stranger):
+        assert [of["files"] for of in (await one.http.get("/memory"))["shared"]] == [[]] * (one is not stranger)
+        asking = one.http.get("/memory/history", params={"path": NOTE})
+        assert await status(asking) == (422 if one is stranger else 404)
+    assert await status(bob.write(NOTE, "x")) == 422
     # The files are the group's: they stay when a person is forgotten, and the journal has both authors.
     kept = (await alice.http.client.delete("/memory")).raise_for_status().json()
     assert any("/team/" in line for line in kept["kept"])
     assert [file["path"] for of in (await alice.http.get("/memory"))["shared"] for file in of["files"]] == [NOTE]
-    assert "Monday" in await asked(bob, "read_file", file_path=NOTE)
+    assert "Monday" in str(await bob.called(READ))
     history = await teams.as_operator().store.search_items(["journal", *place], limit=10)
     assert {each["value"]["revision"]["author"]["user_id"] for each in history["items"]} == {"alice", "bob"}
 
@@ -227,13 +216,10 @@ async def test_make_smoke_tries_the_folder_too(teams: DevServer, model: Scripted
     assert (claims(done.stdout), done.stderr) == ([*CLAIMS[:3], "group", *CLAIMS[3:]], "")
 
 
-READ = ToolCall("read_file", {"file_path": NOTE})
-
-
 @pytest.mark.server
-async def test_a_claim_cannot_be_forged(teams: DevServer, asked: Asked, model: ScriptedAnthropic) -> None:
-    assert "Error" not in await write(asked, member(teams, "erin", team_id="green"), "Green's.")
-    stranger, forged = member(teams, "mallory"), {"team_id": "green"}
+async def test_a_claim_cannot_be_forged(member: Member) -> None:
+    assert "Error" not in str(await member("erin", team_id="green").called(write("Green's.")))
+    stranger, forged = member("mallory"), {"team_id": "green"}
     user = {"identity": "erin", "org_id": "acme", "permissions": [], "claims": forged}
     requests: list[dict[str, Any]] = [
         {"metadata": {"group_claims": forged, "claims": json.dumps(forged), "team_id": "green"}},
@@ -244,53 +230,43 @@ async def test_a_claim_cannot_be_forged(teams: DevServer, asked: Asked, model: S
         {"config": {"metadata": {"group_claims": forged}}},
     ]
     for request in requests:
-        thread = await new_thread(stranger, {"group_claims": forged})
-        (answer,) = await called(stranger, model, READ, thread=thread, **request)
+        (answer,) = await stranger.called(READ, thread=await stranger.thread({"group_claims": forged}), **request)
         assert "is not available" in answer, request
         assert "Green's" not in answer, request
     for context in ({"claims": forged}, {"team_id": "green"}):
-        assert await status(called(stranger, model, READ, context=context)) == 422
+        assert await status(stranger.called(READ, context=context)) == 422
 
 
 @pytest.mark.server
-async def test_an_operator_has_the_groups_of_its_own_token_alone(
-    teams: DevServer, asked: Asked, model: ScriptedAnthropic
-) -> None:
-    assert "Error" not in await write(asked, member(teams, "fay", team_id="grey"), "Grey's.")
-    context = {"user_id": "fay", "org_id": "acme"}
-    for root, shown in ((member(teams, "root"), "is not available"), (member(teams, "root", team_id="grey"), "Grey's")):
-        (answer,) = await called(root, model, READ, context=context)
-        assert shown in answer
+async def test_an_operator_has_the_groups_of_its_own_token_alone(member: Member) -> None:
+    assert "Error" not in str(await member("fay", team_id="grey").called(write("Grey's.")))
+    for root, shown in ((member("root"), "is not available"), (member("root", team_id="grey"), "Grey's")):
+        assert shown in str(await root.called(READ, context={"user_id": "fay", "org_id": "acme"}))
 
 
 @pytest.mark.server
-async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(
-    teams: DevServer, asked: Asked, model: ScriptedAnthropic
-) -> None:
-    gus, root = member(teams, "gus", board_id="b1"), member(teams, "root")
-    thread = await new_thread(gus)
-    model.script("vote", [ToolCall("write_file", {"file_path": "/board/vote.md", "content": "Yes."})])
-    (interrupt,) = (await run_turn(gus, thread, "vote"))["__interrupt__"]
+async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(member: Member) -> None:
+    gus, root = member("gus", board_id="b1"), member("root")
+    thread, vote = await gus.thread(), "/board/vote.md"
+    gus.model.script("vote", [write("Yes.", vote)])
+    (interrupt,) = (await gus.turn(thread, "vote"))["__interrupt__"]
     command: Any = {"resume": {interrupt["id"]: {"decisions": [{"type": "approve"}]}}}
-    assert await status(gus.runs.wait(thread, "agent", command=command)) == 403
-    await root.runs.wait(thread, "agent", command=command)
-    assert (await gus.store.get_item(["groups", "acme:board_id:b1"], "/vote.md"))["value"]["content"] == "Yes."
-    assert "Yes." in await asked(member(teams, "hal", board_id="b1"), "read_file", file_path="/board/vote.md")
+    assert await status(gus.client.runs.wait(thread, "agent", command=command)) == 403
+    await root.client.runs.wait(thread, "agent", command=command)
+    assert (await gus.client.store.get_item(["groups", "acme:board_id:b1"], "/vote.md"))["value"]["content"] == "Yes."
+    assert "Yes." in str(await member("hal", board_id="b1").called(ToolCall("read_file", {"file_path": vote})))
 
 
 @pytest.mark.server
-async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(
-    teams: DevServer, asked: Asked, model: ScriptedAnthropic
-) -> None:
-    ida = member(teams, "ida", team_id="white", notice_id="n1")
-    assert "denied" in await write(asked, ida, "x", "/notices/a.md")
-    temporary = await new_thread(ida, {"temporary": True})
-    write_it = ToolCall("write_file", {"file_path": NOTE, "content": "x"})
-    assert "temporary conversation" in str(await called(ida, model, write_it, thread=temporary))
-    await control(ida, paused=True)
-    assert "paused" in await write(asked, ida, "x")
-    assert "not found" in await asked(ida, "read_file", file_path=NOTE)
-    await control(ida, paused=False)
-    assert "Error" not in await write(asked, ida, "Now.")
+async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(member: Member) -> None:
+    ida = member("ida", team_id="white", notice_id="n1")
+    assert "denied" in str(await ida.called(write("x", "/notices/a.md")))
+    temporary = await ida.thread({"temporary": True})
+    assert "temporary conversation" in str(await ida.called(write("x"), thread=temporary))
+    await ida.control(paused=True)
+    paused, unread = await ida.called(write("x"), READ)
+    assert ("paused" in paused, "not found" in unread) == (True, True)
+    await ida.control(paused=False)
+    assert "Error" not in str(await ida.called(write("Now.")))
     # `over_http=False`: the agent alone reads it.
-    assert await status(ida.store.search_items(["groups", "acme:notice_id:n1"])) == 403
+    assert await status(ida.client.store.search_items(["groups", "acme:notice_id:n1"])) == 403

@@ -8,15 +8,14 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import UnprocessableEntityError
 
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.conftest import BUILDERS, model_env
 from tests.consolidation.runs import READ, TASK, go, soon
-from tests.turns import called, chat, new_thread, note
+from tests.turns import Somebody, note
 
 pytestmark = pytest.mark.server
 
@@ -25,26 +24,22 @@ TEMPORARY: Any = {"temporary": True}
 HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
 
 
-async def is_temporary(client: LangGraphClient, thread_id: str) -> bool:
-    return bool(((await client.threads.get(thread_id))["metadata"] or {}).get("temporary"))
+async def is_temporary(who: Somebody, thread_id: str) -> bool:
+    return bool(((await who.client.threads.get(thread_id))["metadata"] or {}).get("temporary"))
 
 
-async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client, preferences = server.as_user(alice), {"file_path": "/memories/preferences.md"}
-    past = await new_thread(client)
-    await called(client, model, note("likes fennel"), thread=past)
+async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(server: DevServer, ada: Somebody) -> None:
+    preferences = {"file_path": "/memories/preferences.md"}
+    past = await ada.thread()
+    await ada.called(note("likes fennel"), thread=past)
     policy: Any = {"content": "Speak plainly.", "encoding": "utf-8"}
     await server.as_operator().store.put_item(["policies", "acme"], "/plain.md", policy)
     skill: Any = {"content": "---\nname: mine\ndescription: my skill\n---\n"}
-    await client.http.put("/memory/file", params={"path": "/memories/skills/mine/SKILL.md"}, json=skill)
-    before = await client.http.get("/memory")
-    model.requests.clear()
-    model.script("delegated", [note("x")], [Text("done")])
-    results = await called(
-        client,
-        model,
+    await ada.http.put("/memory/file", params={"path": "/memories/skills/mine/SKILL.md"}, json=skill)
+    before = await ada.http.get("/memory")
+    ada.model.requests.clear()
+    ada.model.script("delegated", [note("x")], [Text("done")])
+    results = await ada.called(
         note("hidden"),
         ToolCall("search_memories", {"query": "fennel"}),
         ToolCall("search_past_conversations", {"query": "fennel"}),
@@ -55,46 +50,43 @@ async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
         ToolCall("edit_file", {**preferences, "old_string": "fennel", "new_string": "hidden"}),
         ToolCall("write_file", {"file_path": "/scratch.md", "content": "only here"}),
         ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}),
-        thread=await new_thread(client, TEMPORARY),
+        thread=await ada.thread(TEMPORARY),
     )
-    for body in model.requests:
+    for body in ada.model.requests:
         assert "Speak plainly." in system_text(body)
         assert "fennel" not in str(body["system"])
         assert "my skill" not in str(body["system"])
         assert REMEMBERING.isdisjoint(tool["name"] for tool in body["tools"])
     assert "fennel" not in str(results[:8])
     assert all("temporary conversation" in result for result in results[:5]), results
-    delegated = [body for body in model.requests if "delegated" in str(body["messages"][0])]
+    delegated = [body for body in ada.model.requests if "delegated" in str(body["messages"][0])]
     assert "temporary conversation" in str(delegated[-1]["messages"])
-    assert await client.http.get("/memory") == before
+    assert await ada.http.get("/memory") == before
 
 
-async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client = server.as_user(alice)
-    thread = await new_thread(client, TEMPORARY)
-    await run_turn(client, thread, "the zebra is called Zoe")
-    copy: Any = await client.http.post(f"/threads/{thread}/copy", json={})
+async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(ada: Somebody) -> None:
+    thread = await ada.thread(TEMPORARY)
+    await ada.turn(thread, "the zebra is called Zoe")
+    copy: Any = await ada.http.post(f"/threads/{thread}/copy", json={})
     calls = [ToolCall("read_conversation", {"thread_id": one}) for one in (thread, copy["thread_id"])]
-    assert "Zoe" not in str(await called(client, model, ToolCall("search_past_conversations", {"query": "zebra"}), *calls))
-    await chat(client, "what of the animal")
-    model.clear()
-    model.script(TASK, [READ], [Text("done")])
-    await go(client)
-    assert "the animal" in str(model.requests)
-    assert "Zoe" not in str(model.requests)
-    assert "temporary" in str(await run_turn(client, thread, "go", assistant="consolidation_agent"))
-    document = await client.http.get("/memory/export")
+    assert "Zoe" not in str(await ada.called(ToolCall("search_past_conversations", {"query": "zebra"}), *calls))
+    await ada.chat("what of the animal")
+    ada.model.clear()
+    ada.model.script(TASK, [READ], [Text("done")])
+    await go(ada)
+    assert "the animal" in str(ada.model.requests)
+    assert "Zoe" not in str(ada.model.requests)
+    assert "temporary" in str(await ada.turn(thread, "go", assistant="consolidation_agent"))
+    document = await ada.http.get("/memory/export")
     assert "Zoe" not in str(document)
     assert "the animal" in str(document)
     assert document["left_out"] == ["temporary conversations"]
 
 
-async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServer, alice: str) -> None:
-    client, operator = server.as_user(alice), server.as_operator()
-    temporary, ordinary = await new_thread(client, TEMPORARY), await new_thread(client)
-    for who in (client, operator):
+async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServer, ada: Somebody) -> None:
+    operator = server.as_operator()
+    temporary, ordinary = await ada.thread(TEMPORARY), await ada.thread()
+    for who in (ada.client, operator):
         for said in ({"temporary": False}, {"temporary": None}, {"title": "x"}):
             await who.threads.update(temporary, metadata=said)
         await who.threads.update(ordinary, metadata=TEMPORARY)
@@ -102,43 +94,41 @@ async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServ
         config: Any = {"metadata": TEMPORARY}
         await who.runs.wait(ordinary, "agent", input=HELLO, metadata=TEMPORARY, config=config, if_not_exists="create")
         await who.runs.wait(temporary, "agent", input=HELLO, metadata={"temporary": False})
-        assert await is_temporary(client, temporary)
-        assert not await is_temporary(client, ordinary)
+        assert await is_temporary(ada, temporary)
+        assert not await is_temporary(ada, ordinary)
         copies: list[Any] = [await who.http.post(f"/threads/{thread}/copy", json={}) for thread in (temporary, ordinary)]
         assert [bool(copy["metadata"].get("temporary")) for copy in copies] == [True, False]
-    run = (await client.runs.list(ordinary, limit=1))[0]
+    run = (await ada.client.runs.list(ordinary, limit=1))[0]
     assert "temporary" not in (run["metadata"] or {})
 
 
-async def test_a_run_that_creates_its_thread_may_make_it_temporary(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    client, thread = server.as_user(alice), str(uuid4())
-    await called(client, model, note("likes fennel"))
-    model.requests.clear()
-    await client.runs.wait(thread, "agent", input=HELLO, metadata=TEMPORARY, if_not_exists="create")
-    await client.runs.wait(thread, "agent", input=HELLO)
-    await client.runs.wait(None, "agent", input=HELLO, metadata=TEMPORARY)
+async def test_a_run_that_creates_its_thread_may_make_it_temporary(ada: Somebody) -> None:
+    thread = str(uuid4())
+    await ada.called(note("likes fennel"))
+    ada.model.requests.clear()
+    await ada.client.runs.wait(thread, "agent", input=HELLO, metadata=TEMPORARY, if_not_exists="create")
+    await ada.client.runs.wait(thread, "agent", input=HELLO)
+    await ada.client.runs.wait(None, "agent", input=HELLO, metadata=TEMPORARY)
     payloads: Any = [{"assistant_id": "agent", "input": HELLO, "metadata": TEMPORARY, "on_completion": "keep"}]
-    (batched,) = await client.runs.create_batch(payloads)
-    await client.runs.join(batched["thread_id"], batched["run_id"])
+    (batched,) = await ada.client.runs.create_batch(payloads)
+    await ada.client.runs.join(batched["thread_id"], batched["run_id"])
     another, config = str(uuid4()), cast("Any", {"metadata": TEMPORARY})
-    await client.runs.wait(another, "agent", input=HELLO, config=config, if_not_exists="create")
-    assert [await is_temporary(client, each) for each in (thread, batched["thread_id"], another)] == [True] * 3
-    assert not any("fennel" in system_text(body) for body in model.requests)
-    await client.runs.wait(None, "agent", input=HELLO)
-    assert "fennel" in system_text(model.requests[-1])
+    await ada.client.runs.wait(another, "agent", input=HELLO, config=config, if_not_exists="create")
+    assert [await is_temporary(ada, each) for each in (thread, batched["thread_id"], another)] == [True] * 3
+    assert not any("fennel" in system_text(body) for body in ada.model.requests)
+    await ada.client.runs.wait(None, "agent", input=HELLO)
+    assert "fennel" in system_text(ada.model.requests[-1])
 
 
-async def test_temporary_is_said_with_true_or_not_at_all(server: DevServer, alice: str) -> None:
-    client, said = server.as_user(alice), {"temporary": "yes"}
+async def test_temporary_is_said_with_true_or_not_at_all(ada: Somebody) -> None:
+    said = {"temporary": "yes"}
     for value in ("yes", 1, [True], {"temporary": True}):
         with pytest.raises(UnprocessableEntityError, match="send true"):
-            await new_thread(client, {"temporary": value})
+            await ada.thread({"temporary": value})
     asked: list[Any] = [{"metadata": said}, {"config": {"metadata": said}}]
     for each in asked:
         with pytest.raises(UnprocessableEntityError, match="send true"):
-            await client.runs.create(None, "agent", input=HELLO, **each)
+            await ada.client.runs.create(None, "agent", input=HELLO, **each)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
-from tests.turns import called, chat, new_thread
+from lasting_memory.testing.scripted_anthropic import ToolCall
+from tests.turns import Somebody
 
 pytestmark = pytest.mark.server
 
@@ -23,16 +23,13 @@ def read(thread: str) -> ToolCall:
 
 
 async def test_own_conversations_are_found_and_nobody_else_s_nor_this_one(
-    server: DevServer, model: ScriptedAnthropic, alice: str
+    server: DevServer, ada: Somebody, bob: Somebody
 ) -> None:
-    client = server.as_user(alice)
-    own = await chat(client, "my zebra is called Zoe")
-    other = await chat(server.as_user(f"other-{alice}"), "the zebra of somebody else")
-    elsewhere = await chat(server.as_user(alice, org="globex"), "the zebra of the other organization")
-    here = await new_thread(client)
-    found, otherwise, bad = await called(
-        client,
-        model,
+    own = await ada.chat("my zebra is called Zoe")
+    other = await bob.chat("the zebra of somebody else")
+    elsewhere = await Somebody(server.as_user(ada.name, org="globex"), ada.model).chat("the zebra of the other organization")
+    here = await ada.thread()
+    found, otherwise, bad = await ada.called(
         search("zebra"),
         search("animals", alternatives=["zebra", "x" * 10_000]),
         search("zebra", since="last May"),
@@ -43,12 +40,12 @@ async def test_own_conversations_are_found_and_nobody_else_s_nor_this_one(
     assert not [thread for thread in (other, elsewhere, here) if thread in found]
     assert own in otherwise
     assert "2023-05-01" in bad, "a day that is none is answered with one"
-    told = {tool["name"]: tool["description"] for tool in model.requests[-1]["tools"]}["search_past_conversations"]
+    told = {tool["name"]: tool["description"] for tool in ada.model.requests[-1]["tools"]}["search_past_conversations"]
     assert told == (ENGINE / "prompts" / "search_past_conversations.md").read_text("utf-8").strip()
     topic: Any = {"params": {"path": "/memories/topics/zebra.md"}, "json": {"content": "- Her zebra was born in Kenya\n"}}
-    await client.http.put("/memory/file", **topic)
+    await ada.http.put("/memory/file", **topic)
     reads = [read(thread) for thread in (own, other, elsewhere, "../x")]
-    found, mine, *refused = await called(client, model, search("zebra born in Kenya"), *reads)
+    found, mine, *refused = await ada.called(search("zebra born in Kenya"), *reads)
     assert found.endswith("[/memories/topics/zebra.md may say more; read it]")
     assert "1. user: my zebra is called Zoe" in mine
     assert ["There is no conversation" in each for each in refused] == [True, True, False]
@@ -56,12 +53,12 @@ async def test_own_conversations_are_found_and_nobody_else_s_nor_this_one(
 
 
 async def test_an_operator_s_run_finds_the_conversations_of_its_person_only(
-    server: DevServer, model: ScriptedAnthropic, alice: str
+    server: DevServer, ada: Somebody, bob: Somebody
 ) -> None:
-    own = await chat(server.as_user(alice), "my zebra is called Zoe")
-    other = await chat(server.as_user(f"other-{alice}"), "the zebra of somebody else")
-    context = {"user_id": alice, "org_id": "acme"}
-    found, refused = await called(server.as_operator(), model, search("zebra"), read(other), context=context)
+    own = await ada.chat("my zebra is called Zoe")
+    other = await bob.chat("the zebra of somebody else")
+    context = {"user_id": ada.name, "org_id": "acme"}
+    found, refused = await Somebody(server.as_operator(), ada.model).called(search("zebra"), read(other), context=context)
     assert own in found
     assert other not in found
     assert "There is no conversation" in refused
