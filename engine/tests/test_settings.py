@@ -194,6 +194,12 @@ def test_named_providers_give_their_own_client(provider: str, kind: str, monkeyp
     assert type(build_model(deployed(agent_model=f"{provider}:some-model"))).__name__ == kind
 
 
+def test_without_a_model_nothing_starts_but_on_langgraph_dev() -> None:
+    for consolidating in (False, True):
+        with pytest.raises(SettingsError, match="AGENT_MODEL is empty; use provider:model"):
+            build_model(deployed(), consolidating=consolidating)
+
+
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
 def test_a_provider_that_is_not_installed_is_an_error_naming_the_extra(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, f"langchain_{provider}", None)

