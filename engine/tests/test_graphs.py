@@ -32,7 +32,6 @@ def two_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_agents_are_what_is_registered_but_consolidation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the platform, or without one in langgraph.json. A deployment without an agent says so."""
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"consolidation_agent": "c.py:c"}))
     with pytest.raises(SettingsError, match=r"langgraph\.json"):
         agent_graphs(tmp_path)

@@ -111,7 +111,6 @@ async def test_named_people_get_first_memories_and_keep_their_own(server: DevSer
 
 @pytest.mark.server
 async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: DevServer) -> None:
-    """The cron is made once, follows the schedule, goes with it, and acts as an operator, whoever's key made it."""
     client = server.as_operator()  # a LangSmith key; OPERATORS is empty
     ids = list[str]()
     for schedule, zone in (("0 3 * * *", "UTC"), ("0 3 * * *", "UTC"), ("0 * * * *", "UTC"), ("0 * * * *", "Asia/Tokyo")):

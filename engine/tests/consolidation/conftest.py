@@ -7,15 +7,18 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.testing.platform import Platform
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import BuildGraph
 from tests.consolidation.runs import Runs
 
 
 @pytest.fixture
-def run(graph: BuildGraph, store: BaseStore, platform: Platform, monkeypatch: pytest.MonkeyPatch) -> Runs:
+def run(
+    graph: BuildGraph, store: BaseStore, model: ScriptedAnthropic, platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> Runs:
     """Runs consolidation for Alice."""
     monkeypatch.setattr(run_module, "get_client", lambda: platform)
-    return Runs(graph, store, platform)
+    return Runs(graph, store, model, platform)
 
 
 @pytest.fixture

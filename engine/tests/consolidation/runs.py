@@ -21,7 +21,7 @@ from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import Text, ToolCall
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import BuildGraph
 from tests.turns import Somebody
 
@@ -54,6 +54,7 @@ class Runs:
 
     graph: BuildGraph
     store: BaseStore
+    model: ScriptedAnthropic
     platform: Platform
     said: list[Dated] = field(default_factory=list)  # when she said what, where it matters
     built: Any = None
@@ -114,9 +115,6 @@ def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READ
         return reply
 
     return answer
-
-
-# --- On a server
 
 
 async def soon(ask: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:

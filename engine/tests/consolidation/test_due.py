@@ -1,7 +1,7 @@
 """What is due, for whom a sweep starts a run, when a turn's run begins, and what goes with its age."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 from unittest.mock import AsyncMock
@@ -19,7 +19,6 @@ from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
 from lasting_memory.consolidation.due import Due, Owner, find_due, put_positions
 from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, IdleTrigger, consolidated, delete_old
-from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
@@ -38,135 +37,136 @@ def said(*texts: str) -> list[dict[str, Any]]:
     return [{"type": "human", "id": str(number), "content": text} for number, text in enumerate(texts)]
 
 
-async def due(store: BaseStore, platform: Platform, actor: Actor = ALICE) -> list[Due]:
-    return await find_due(deployed(), platform, store, Owner(actor))  # type: ignore[arg-type]
+@dataclass
+class World:
+    """The conversations and runs of a platform, and what the store knows of them."""
+
+    store: BaseStore
+    platform: Any
+
+    async def due(self, actor: Actor = ALICE) -> list[Due]:
+        return await find_due(deployed(), self.platform, self.store, Owner(actor))
+
+    async def read(self, actor: Actor = ALICE) -> list[str]:
+        """Consolidate what is due; the texts of the new turns."""
+        found = await self.due(actor)
+        await put_positions(self.store, actor, {item.conversation.thread_id: item.advanced() for item in found})
+        return [turn.text for item in found for turn in item.conversation.turns]
+
+    async def swept(self) -> list[str]:
+        """The people for whom a sweep queued runs. What waited before has ended."""
+        self.platform.runs.kept.clear()
+        assert await sweep(deployed(), self.platform, self.store) == len(self.platform.runs.all())
+        return sorted(run["context"]["user_id"] for run in self.platform.runs.all())
 
 
-async def read(store: BaseStore, platform: Platform, actor: Actor = ALICE) -> list[str]:
-    """Consolidate what is due; the texts of the new turns."""
-    found = await due(store, platform, actor)
-    await put_positions(store, actor, {item.conversation.thread_id: item.advanced() for item in found})
-    return [turn.text for item in found for turn in item.conversation.turns]
+@pytest.fixture
+def world(store: BaseStore, platform: Platform) -> World:
+    return World(store, platform)
 
 
-async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(store: BaseStore, platform: Platform) -> None:
-    platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a", "b"))
-    assert await read(store, platform) == ["a", "b"]
-    assert await read(store, platform) == []
-    platform.put(ALICE, "t", "2026-01-01T00:00:01+00:00", said("a", "B", "c"))
-    assert await read(store, platform) == ["B", "c"]
-    platform.put(ALICE, "t", "2026-01-01T00:00:02+00:00", said("a"))
-    assert await read(store, platform) == []
+async def test_only_what_is_new_is_due_whatever_was_edited_or_deleted(world: World) -> None:
+    world.platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a", "b"))
+    assert await world.read() == ["a", "b"]
+    assert await world.read() == []
+    world.platform.put(ALICE, "t", "2026-01-01T00:00:01+00:00", said("a", "B", "c"))
+    assert await world.read() == ["B", "c"]
+    world.platform.put(ALICE, "t", "2026-01-01T00:00:02+00:00", said("a"))
+    assert await world.read() == []
 
 
-async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_needed(
-    store: BaseStore, platform: Platform
-) -> None:
+async def test_a_person_s_own_conversations_are_read_and_no_further_back_than_needed(world: World) -> None:
     day = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
     for number in range(250):
-        platform.put(ALICE, f"old-{number:03}", (day + timedelta(hours=number)).isoformat(), said(f"old {number}"))
-    platform.put(BOB, "bob", day.isoformat(), said("a secret"))
+        world.platform.put(ALICE, f"old-{number:03}", (day + timedelta(hours=number)).isoformat(), said(f"old {number}"))
+    world.platform.put(BOB, "bob", day.isoformat(), said("a secret"))
     texts: list[str] = []
-    while new := await read(store, platform):
+    while new := await world.read():
         texts += new
     assert sorted(texts) == sorted(f"old {number}" for number in range(250))
-    await due(store, platform)
-    platform.calls.clear()
-    platform.put(ALICE, "new", (day + timedelta(days=30)).isoformat(), said("new"))
-    assert await read(store, platform) == ["new"]
-    assert platform.calls["threads.search"] <= 4, "one page of threads, and one conversation"
+    await world.due()
+    world.platform.calls.clear()
+    world.platform.put(ALICE, "new", (day + timedelta(days=30)).isoformat(), said("new"))
+    assert await world.read() == ["new"]
+    assert world.platform.calls["threads.search"] <= 4, "one page of threads, and one conversation"
 
 
-async def test_damaged_notes_hide_nothing(store: BaseStore, platform: Platform) -> None:
-    platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a"))
-    await store.aput(namespaces.reading(ALICE), "all", {"read_to": "soon"})
-    await store.aput(namespaces.positions(ALICE), "t", {"seen": 7, "undone": "x"})
-    assert await read(store, platform) == ["a"]
-
-
-# --- Sweeps ----------------------------------------------------------------------------------------------------------
-
-
-async def swept(store: BaseStore, platform: Platform, settings: Deployment | None = None) -> list[str]:
-    """The people for whom a sweep queued runs. What waited before has ended."""
-    platform.runs.kept.clear()
-    assert await sweep(settings or deployed(), platform, store) == len(platform.runs.all())  # type: ignore[arg-type]
-    return sorted(run["context"]["user_id"] for run in platform.runs.all())
+async def test_damaged_notes_hide_nothing(world: World) -> None:
+    world.platform.put(ALICE, "t", "2026-01-01T00:00:00+00:00", said("a"))
+    await world.store.aput(namespaces.reading(ALICE), "all", {"read_to": "soon"})
+    await world.store.aput(namespaces.positions(ALICE), "t", {"seen": 7, "undone": "x"})
+    assert await world.read() == ["a"]
 
 
 async def test_everybody_with_something_new_gets_one_run_and_who_is_idle_gets_none(
-    store: BaseStore, platform: Platform, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for user in ("alice", "alice", "bob", "carol"):
-        thread = platform.talk(user)
+        thread = world.platform.talk(user)
         thread["values"] = {"messages": said("x")}
-    await read(store, platform, Actor("carol", "acme"))
+    await world.read(Actor("carol", "acme"))
     for page in (1_000, 2):
         monkeypatch.setattr(planning, "_PAGE", page)
-        assert await swept(store, platform) == ["alice", "bob"], "who was not consolidated stays due"
-    begins = sorted(run["after_seconds"] for run in platform.runs.all())
+        assert await world.swept() == ["alice", "bob"], "who was not consolidated stays due"
+    begins = sorted(run["after_seconds"] for run in world.platform.runs.all())
     assert begins == [0, APART_SECONDS]
 
 
-async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(store: BaseStore, platform: Platform) -> None:
+async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(world: World) -> None:
     for user in ("alice", "bob"):
-        platform.talk(user)
+        world.platform.talk(user)
 
     async def full(name: str, options: Any) -> None:
         if name == "runs.create" and options["context"]["user_id"] == "bob":
             raise httpx.ConnectError("the queue is full")
 
-    platform.before = full
-    assert await swept(store, platform) == ["alice"]
-    platform.before = None
-    assert await swept(store, platform) == ["alice", "bob"]
+    world.platform.before = full
+    assert await world.swept() == ["alice"]
+    world.platform.before = None
+    assert await world.swept() == ["alice", "bob"]
 
 
-async def test_a_sweep_plans_nothing_for_who_was_forgotten_since_it_began(store: BaseStore, platform: Platform) -> None:
+async def test_a_sweep_plans_nothing_for_who_was_forgotten_since_it_began(world: World) -> None:
     for user in ("alice", "bob"):
-        platform.talk(user)
+        world.platform.talk(user)
 
     async def forget_others(name: str, options: Any) -> None:
         if name == "runs.create":
-            await journal.forget(store, Actor({"alice": "bob", "bob": "alice"}[options["context"]["user_id"]], "acme"))
+            await journal.forget(world.store, Actor({"alice": "bob", "bob": "alice"}[options["context"]["user_id"]], "acme"))
 
-    platform.before = forget_others
-    assert len(await swept(store, platform)) == 1
+    world.platform.before = forget_others
+    assert len(await world.swept()) == 1
 
 
-async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(store: BaseStore, platform: Platform) -> None:
-    now = platform.now
-    platform.now = now - 2 * _BACK
-    platform.talk("alice")
-    assert await swept(store, platform) == ["alice"], "the first sweep reads all"
+async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(world: World) -> None:
+    now = world.platform.now
+    world.platform.now = now - 2 * _BACK
+    world.platform.talk("alice")
+    assert await world.swept() == ["alice"], "the first sweep reads all"
     mark = {"began": (now + timedelta(days=900)).isoformat()}
-    platform.now = now
-    platform.talk("bob")
-    await store.aput(*namespaces.LAST_SWEEP, mark)
-    assert await swept(store, platform) == ["bob"]
+    world.platform.now = now
+    world.platform.talk("bob")
+    await world.store.aput(*namespaces.LAST_SWEEP, mark)
+    assert await world.swept() == ["bob"]
     for began in ((now - 2 * _BACK).isoformat(), "soon"):
-        await store.aput(*namespaces.LAST_SWEEP, {"began": began})
-        assert await swept(store, platform) == ["alice", "bob"], "since the last sweep that ended, or all"
+        await world.store.aput(*namespaces.LAST_SWEEP, {"began": began})
+        assert await world.swept() == ["alice", "bob"], "since the last sweep that ended, or all"
 
 
-async def test_old_conversations_go_with_their_positions_once_they_are_consolidated(
-    store: BaseStore, platform: Platform
-) -> None:
-    now = platform.now
-    platform.now = now - timedelta(days=31)
-    mine, late = platform.talk("alice"), platform.talk("bob")
+async def test_old_conversations_go_with_their_positions_once_they_are_consolidated(world: World) -> None:
+    now = world.platform.now
+    world.platform.now = now - timedelta(days=31)
+    mine, late = world.platform.talk("alice"), world.platform.talk("bob")
     mine["values"] = late["values"] = {"messages": said("x")}
-    await read(store, platform)
-    platform.now = now
-    platform.talk("alice")
-    assert await delete_old(MONTHLY, platform, store) == 1  # type: ignore[arg-type]
-    assert late["thread_id"] in platform.kept, "what is due is consolidated first"
-    assert mine["thread_id"] not in platform.kept
-    assert await store.asearch(namespaces.positions(ALICE)) == []
-    assert await delete_old(MONTHLY, platform, store, now + _BACK) == 1, "but not for ever"  # type: ignore[arg-type]
+    await world.read()
+    world.platform.now = now
+    world.platform.talk("alice")
+    assert await delete_old(MONTHLY, world.platform, world.store) == 1
+    assert late["thread_id"] in world.platform.kept, "what is due is consolidated first"
+    assert mine["thread_id"] not in world.platform.kept
+    assert await world.store.asearch(namespaces.positions(ALICE)) == []
+    assert await delete_old(MONTHLY, world.platform, world.store, now + _BACK) == 1, "but not for ever"
 
-
-# --- Turns -----------------------------------------------------------------------------------------------------------
 
 MINE = Owner(ALICE)
 
@@ -201,9 +201,6 @@ async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(pla
     assert begins(platform) == [0]
 
 
-# --- A turn's end plans a run, and neither waits for that nor fails with it
-
-
 async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -211,10 +208,8 @@ async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
     user: Any = SignedIn(identity="alice", org_id="acme")
     server = ServerInfo(assistant_id="a", graph_id="agent", user=user)
     monkeypatch.setattr(planning, "start", AsyncMock(side_effect=httpx.ConnectError("the queue is full")))
-    trigger, tools = (
-        IdleTrigger(deployed(), delay=0),
-        [tool(name, description="x", return_direct=name == "last")(said) for name in ("more", "last")],
-    )
+    tools = [tool(name, description="x", return_direct=name == "last")(said) for name in ("more", "last")]
+    trigger = IdleTrigger(deployed(), delay=0)
 
     async def answered(*calls: str) -> int:
         """How often nothing could be planned after the model called these tools."""

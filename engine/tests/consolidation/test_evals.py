@@ -59,13 +59,10 @@ def test_a_good_answer_meets_every_expectation(case: Case) -> None:
 
 @each_case
 def test_every_expectation_fails_where_all_is_kept_or_all_is_lost(case: Case) -> None:
-    """Every expectation fails where nothing is done, or everything kept, or everything lost."""
     threads = threads_of(case)
     naive: list[dict[str, str]] = [case.start(), everything(case), {}]
     assert [check for check in case.expect if not any(check.problem(case.start(), now, threads) for now in naive)] == []
 
-
-# --- The harness -----------------------------------------------------------------------------------------------------
 
 HOME, PREFERENCES = "/memories/topics/home.md", "/memories/preferences.md"
 DECISION, OTHER_WORDS = "a decision with its reason, its date and its thread", "one fact in other words"
@@ -123,9 +120,6 @@ async def test_a_case_is_passed_by_a_model_that_does_right_and_by_no_other(
         assert min(outcome.cost.values()) > 0
 
 
-# --- The summary -----------------------------------------------------------------------------------------------------
-
-
 def result(name: str, category: str, **how: Any) -> Result:
     return Result.model_validate({"name": name, "category": category, **how})
 
@@ -151,9 +145,6 @@ def test_the_summary_says_what_passed_by_kind_what_it_cost_and_what_is_different
         ["last", "run:", "2026-11-02,", "two"],
     ]
     assert [line[0] for line in map(str.split, table(now, {}))] == ["kind", "update", "drop", "all"]
-
-
-# --- `make eval` ------------------------------------------------------------------------------------------------------
 
 
 def run_evals(folder: Path, env: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:

@@ -193,9 +193,6 @@ def test_no_text_takes_long() -> None:
         assert time.process_time() - started < 20, before[:40]
 
 
-# --- On small files --------------------------------------------------------------------------------------------------
-
-
 def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
     photo, note = create_file_data("AP8=", encoding="base64"), create_file_data("note")
     assert changes({"/x": photo}, {}) == changes({"/x": photo}, {"/x": note}) == changes({"/x": note}, {"/x": photo}) == []

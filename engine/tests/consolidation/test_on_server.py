@@ -78,9 +78,6 @@ async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada
     assert (await rehearsal).status_code == 409, (await rehearsal).text
 
 
-# --- Planned runs ----------------------------------------------------------------------------------------------------
-
-
 async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
     idle: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -112,7 +109,6 @@ async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone
 
 
 async def test_planned_consolidations_do_not_count_as_busy_conversations(ada: Somebody) -> None:
-    """Planned consolidations and busy conversations do not keep each other from starting."""
     for _ in range(DEFAULTS.busy_threads):
         await ada.client.runs.create(await ada.thread(), "consolidation_agent", input=NOTHING, after_seconds=600)
     with pytest.raises(RateLimitError):
@@ -120,11 +116,7 @@ async def test_planned_consolidations_do_not_count_as_busy_conversations(ada: So
     await ada.say("hello")
 
 
-# --- However a run ends, it stops nobody else's
-
-
 async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(own_server: DevServer, model: ScriptedAnthropic) -> None:
-    """A sweep starts a run of their own for each who is due, and the next for the one whose run failed."""
     operator, (fine, failing, idle) = own_server.as_operator(), people(own_server, model, "fine", "failing", "idle")
     await words_of(fine, failing, idle)
 
@@ -180,7 +172,6 @@ async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(serv
 
 
 async def test_a_click_and_a_rehearsal_do_not_wait_for_a_sweep(own_server: DevServer, model: ScriptedAnthropic) -> None:
-    """A click ends while the runs of a sweep that have begun are still at work, and the others wait."""
     clicked = threading.Event()
     me, *swept = people(own_server, model, "me", *map(str, range(2 * DEFAULT_CONSOLIDATION.at_once)))
     await words_of(me)  # a sweep takes the newest first

@@ -84,9 +84,6 @@ async def test_the_setting_is_the_default_of_who_has_not_decided(setting: str) -
     assert (await controls(InMemoryStore(), ALICE, deployed(consolidation_review=setting))).review == (setting == "on")
 
 
-# --- Of the agent's writes
-
-
 async def wait_for(store: BaseStore, run: str, line: str | None) -> None:
     """A run of the agent's appends a line, or deletes the file."""
 
@@ -131,9 +128,6 @@ async def test_a_write_that_changes_nothing_any_more_waits_no_more(store: BaseSt
     await wait_for(store, "run", "- dill")
     await wait_for(store, "run", None)
     assert await waiting(store) == []
-
-
-# --- On the server ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.server

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.guard import returning, taken_back, without
 from lasting_memory.files.proposals import Changed, Dated
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, last_user_text, tool_results
+from lasting_memory.testing.scripted_anthropic import Text, ToolCall, last_user_text, tool_results
 from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, consolidate, saved, talk, text
 from tests.turns import Somebody, status
 
@@ -22,8 +21,6 @@ FACT = "My train leaves at nine"
 FOOD = "/memories/topics/food.md"
 TRIPS = "/memories/topics/trips.md"
 
-
-# --- At the door -----------------------------------------------------------------------------------------------------
 
 Takes = Callable[[Somebody], Awaitable[None]]
 
@@ -107,26 +104,18 @@ async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: So
     assert await status(ada.file(TRIPS)) == 404
 
 
-# --- On both stores --------------------------------------------------------------------------------------------------
-
-
-async def test_a_refused_batch_is_told_why_and_a_second_refusal_drops_only_that_line(
-    run: Runs, store: BaseStore, model: ScriptedAnthropic
-) -> None:
-    await saved(store, "- Likes tea\n- Likes dogs\n")
-    await saved(store, "- Likes green tea\n- Likes dogs\n")
+async def test_a_refused_batch_is_told_why_and_a_second_refusal_drops_only_that_line(run: Runs) -> None:
+    await saved(run.store, "- Likes tea\n- Likes dogs\n")
+    await saved(run.store, "- Likes green tea\n- Likes dogs\n")
     wrong = ToolCall("write_file", {"file_path": FOOD, "content": "- Likes tea\n- Likes dogs\n- Likes rain\n"})
-    model.script(AGAIN, [wrong, append("- Lives in Lyon", "/memories/topics/home.md")], READY)
-    model.script(TASK, [wrong], READY)
+    run.model.script(AGAIN, [wrong, append("- Lives in Lyon", "/memories/topics/home.md")], READY)
+    run.model.script(TASK, [wrong], READY)
     await run("r1", [talk("t", "I like tea", "I like rain and live in Lyon")])
-    assert await text(store) == "- Likes green tea\n- Likes dogs\n- Likes rain\n"
-    assert await text(store, "/topics/home.md") == "- Lives in Lyon\n"
-    (record,) = await records(store, ALICE)
+    assert await text(run.store) == "- Likes green tea\n- Likes dogs\n- Likes rain\n"
+    assert await text(run.store, "/topics/home.md") == "- Lives in Lyon\n"
+    (record,) = await records(run.store, ALICE)
     assert (record["status"], record["conversations"]) == ("done", 1)
     assert "Likes tea" in record["reason"]
-
-
-# --- The measure -----------------------------------------------------------------------------------------------------
 
 
 def history(*contents: str | None, kind: str = "person", key: str = "/topics/food.md") -> tuple[str, list[Revision]]:

@@ -1,7 +1,5 @@
 """Tidying memory, and bringing along what another assistant knows: proposals that invent nothing, decided line by line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -26,9 +24,6 @@ FOOD, HOME = "/memories/topics/food.md", "/memories/topics/home.md"
 CHANGE = Changed(
     "/topics/food.md", "# Food\n\n- likes leek\n- hates kale\n", "# Food\n\n- likes leek soup\n- hates kale\n\n- drinks tea\n"
 )
-
-
-# --- Lines of a change -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("chosen", "expected"), [
@@ -56,8 +51,6 @@ async def test_an_edited_line_is_the_person_s_own_and_the_rest_is_declined(store
     assert proposal.changes == []
     assert [line.text for line in proposal.declined] == ["- likes leek soup", "- drinks tea"]
 
-
-# --- What is new must be in the old files ----------------------------------------------------------------------------
 
 OLD = [
     (FOOD, "# Food\n\n- Likes fennel in soup\n- Hates kale\n- Likes strong tea\n"),
@@ -88,9 +81,6 @@ def test_a_profile_may_name_its_fields() -> None:
     assert invented([Changed("/profile.json", "", '{"name": "Berta"}')], told)
 
 
-# --- When ------------------------------------------------------------------------------------------------------------
-
-
 async def test_a_tidy_is_queued_beside_other_runs_and_once(platform: Platform) -> None:
     client: Any = platform
     assert await start(Owner(ALICE), client, "idle", 300)
@@ -114,9 +104,6 @@ async def test_the_sweep_tidies_after_so_many_days(platform: Platform, store: Ba
     assert await swept(base) == ["sweep"]
     assert await swept(monthly) == ["sweep"], "the days are counted from the first sweep"
     assert await swept(monthly) == ["sweep", "tidy"]
-
-
-# --- On the server ---------------------------------------------------------------------------------------------------
 
 
 def write(path: str, content: str) -> ToolCall:

@@ -183,7 +183,6 @@ async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, pa
 
 
 async def test_history_says_who_wrote_and_in_which_thread(agent: Scripted) -> None:
-    """Every writing tool leaves one revision, which says which graph or subagent wrote, and in which thread."""
     path = {"file_path": "/memories/a.md"}
     await agent.called(
         ToolCall("write_file", {**path, "content": "one"}),

@@ -102,7 +102,6 @@ async def test_any_path_under_memories_lasts_and_others_go_with_their_thread(age
 
 
 async def test_a_tool_given_what_no_store_could_keep_answers_so(agent: Scripted) -> None:
-    """And the run goes on."""
     part = "a\x00b"
     path = f"/memories/{part}"
     told = await agent.called(

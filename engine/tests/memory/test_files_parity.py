@@ -104,9 +104,6 @@ def test_any_calls_have_the_same_results_and_leave_the_same_files(calls: list[Ca
     asyncio.run(compared())
 
 
-# --- Different on purpose ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("value", [
     {"content": 7}, {"content": None}, {}, {"content": ["a", 1]}, {"content": "x", "encoding": "?"},
     {"content": "x", "encoding": {}},

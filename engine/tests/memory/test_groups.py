@@ -27,8 +27,6 @@ from tests.turns import Somebody, status
 TEAM, NOTE = group("team_id"), "/team/plan.md"
 SECRET = "AUTH" + "x" * 40  # of a test
 
-# --- Whose namespace
-
 
 @quickly
 @given(st.lists(st.tuples(identities, identities, identities), min_size=2, max_size=2, unique=True))
@@ -45,9 +43,6 @@ def test_no_two_groups_claims_or_organizations_share_a_namespace(of: list[tuple[
     assert [[item.value["of"] for item in store.search(place)] for place in places] == [[place] for place in places]
     own = {person().namespace(ALICE, ""), organization().namespace(ALICE, ""), assistant().namespace(ALICE, "x")}
     assert not own & {*places}
-
-
-# --- Routes that would lose or mix files
 
 
 @pytest.mark.parametrize(
@@ -68,9 +63,6 @@ def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix:
         Deployment(PROJECT, Settings(), routes=routes)
     assert fix in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-# --- The claim in a token
 
 
 async def claims_in(token: str, **settings: Any) -> Any:
@@ -112,8 +104,6 @@ async def test_a_claim_that_names_no_group_is_an_error_and_no_other_group(value:
     with pytest.raises(Exception, match="401"):
         await claims_in(token, auth_jwt_secret=SECRET)
 
-
-# --- At the door
 
 ADDED = """
     "/team/": group("team_id", writes="members"),

@@ -35,8 +35,6 @@ def on_server(graph_id: str, assistant_id: str, context: Context | None = None) 
     return Runtime(context=context, server_info=ServerInfo(assistant_id=assistant_id, graph_id=graph_id))
 
 
-# --- Who is acting
-
 SOMEONE_ELSE, NAMED = Context(user_id="bob", org_id="globex"), Context(user_id="bob")
 PERMITTED = ["memory:operate", "threads:read"]
 OWN, BOB = Actor("alice", "acme"), Actor("bob", "globex")
@@ -87,9 +85,6 @@ def test_without_a_server_a_context_that_names_no_user_is_an_error(context: Cont
         acting(None, context, SETTINGS, on_server=False)
 
 
-# --- Labels ----------------------------------------------------------------------------------------------------------
-
-
 @quickly
 @given(identities)
 def test_a_label_is_bounded_safe_for_stores_and_gives_the_identity_back(identity: str) -> None:
@@ -128,8 +123,6 @@ def test_an_identity_that_no_store_should_hold_is_refused_in_a_short_sentence(id
             check_person(person)
         assert len(str(refused.value).encode()) < 200
 
-
-# --- Which assistant -------------------------------------------------------------------------------------------------
 
 OTHERS = Context(assistant_id=OTHER_ASSISTANT)
 ASSISTANTS = {

@@ -78,9 +78,6 @@ def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace_or_
         assert [other for other in owners.values() if (".".join(other) + ".").startswith(joined)] == [namespace]
 
 
-# --- What the store API shows ----------------------------------------------------------------------------------------
-
-
 @quickly
 @given(two_people(), st.sampled_from(SCOPES))
 def test_people_may_read_their_own_memory_and_policies_alone(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
@@ -107,8 +104,6 @@ def test_people_may_read_their_own_memory_and_policies_alone(people: tuple[Actor
     ours = [skills(ASSISTANT), namespaces.controls(me), namespaces.usage(me)]
     assert [one for one in (others, *spelled, *around, *ours) if deployment.may_read(one, me, {})] == []
 
-
-# --- Through the platform --------------------------------------------------------------------------------------------
 
 # fmt: off
 ON_THE_SERVER = (

@@ -24,7 +24,6 @@ async def consolidate(who: Somebody) -> tuple[str, str]:
 
 
 async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Somebody, bob: Somebody) -> None:
-    """What is known is used, and nothing new is written, also in a run that is going."""
     await ada.called(note("likes fennel"))
     before = await ada.http.get("/memory")
     hidden: Reply = [note("hidden")]

@@ -39,7 +39,6 @@ async def test_skills_of_the_user_win_and_an_invalid_one_is_named_in_the_prompt(
 
 @pytest.mark.parametrize("text", HOSTILE_SKILLS.values(), ids=HOSTILE_SKILLS)
 async def test_an_invalid_skill_is_refused_in_a_moment_and_left_out_where_it_is(agent: Scripted, text: str) -> None:
-    """An invalid skill is refused when written; one put around that is left out with the reason, and others are listed."""
     began = time.thread_time()
     with pytest.raises(RefusedWrite) as refusal:
         before_write(deployed(), "/skills/letters/SKILL.md", text, Author("person"))

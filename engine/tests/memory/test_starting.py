@@ -45,7 +45,6 @@ async def test_who_deletes_all_files_does_not_get_the_starting_files_back(
 
 
 async def test_while_memory_is_paused_none_begins(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    """While memory is paused none begins, whatever one does; once it is resumed, it starts as any other."""
     person, operator = server.person(alice), server.as_operator()
     files = deployed().memory.namespace(identity.Actor(alice, "acme"), "")
     await person.made("PUT", "/memory/controls", {"paused": True})

@@ -27,9 +27,6 @@ def store() -> BaseStore:
     return InMemoryStore()
 
 
-# --- Tokens ----------------------------------------------------------------------------------------------------------
-
-
 async def used(store: BaseStore, actor: Actor) -> int:
     return sum(item.value["tokens"] for item in await store.asearch(namespaces.usage(actor)))
 
@@ -80,9 +77,6 @@ async def test_a_run_beyond_the_budget_is_refused_with_the_time_of_more(bounded:
     other = bounded.as_user(f"other-{alice}")
     async with asyncio.timeout(30):
         await run_turn(other, str((await other.threads.create())["thread_id"]), "hello")
-
-
-# --- Room ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("files", "size", "nearly_full"), [

@@ -88,9 +88,6 @@ def refusal(path: str, content: str) -> str:
     return str(refused.value)
 
 
-# --- Credentials -----------------------------------------------------------------------------------------------------
-
-
 def test_every_shape_is_tested() -> None:
     assert {kind for kind, _ in SECRETS} == set(CREDENTIALS)
 
@@ -115,9 +112,6 @@ def test_ordinary_text_holds_no_credential(text: str) -> None:
 def test_no_text_takes_the_shapes_longer_than_its_length(text: str) -> None:
     """Shapes that look again from every beginning in such a text take minutes, and this test with them."""
     before_write(deployed(), NOTE, text[:MAX_FILE_BYTES], AGENT)
-
-
-# --- Text, size and room ---------------------------------------------------------------------------------------------
 
 
 def test_text_is_written_if_it_is_unicode_without_nul_and_has_room() -> None:

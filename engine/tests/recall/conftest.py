@@ -1,7 +1,5 @@
 """Three conversations of Alice's."""
 
-from __future__ import annotations
-
 import pytest
 
 from lasting_memory.testing.platform import Platform

@@ -1,7 +1,5 @@
 """Conversations of Alice's that tests of recall have in common, and what a search of them finds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What `benchmarks.recall` reads and prints, by a small made-up file in the public format of LoCoMo."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

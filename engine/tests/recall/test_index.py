@@ -1,7 +1,5 @@
 """The recall index: nothing is missed, nothing is lost, and it can be made again at any time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

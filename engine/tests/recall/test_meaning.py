@@ -1,7 +1,5 @@
 """Meaning beside words, where the store has a semantic index: it finds more, and never less."""
 
-from __future__ import annotations
-
 import asyncio
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Search of past conversations: what was said is found, and nobody else's, in a result small enough to read."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from langgraph.store.base import BaseStore

@@ -1,7 +1,5 @@
 """The blocks of docs/semantic-search.md are what the platform loads, whichever model embeds."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

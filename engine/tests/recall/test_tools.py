@@ -1,7 +1,5 @@
 """The tools of past conversations, through the server: one's own only, never this one, nobody else's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Words, languages and times: what a question has in common with what was said."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
