@@ -73,7 +73,6 @@ _ON_ONE_STORE = {
         "consolidation/test_trigger.py",
         "memory/test_files.py",
         "memory/test_prompt.py",
-        "memory/test_skills.py",
     )
 }
 
@@ -110,9 +109,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 _LONGEST = [
     Path(__file__).parent / f"{name}.py"
     for name in (
-        *("auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_temporary", "dev/test_saving"),
+        *("auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_controls", "dev/test_saving"),
         *("postgres/test_servers", "consolidation/test_ends", "auth/test_approvals"),
-        *("faults/test_answers", "memory/test_paused", "page/test_controls", "auth/test_bounds", "auth/test_foreign_ids"),
+        *("faults/test_answers", "page/test_controls", "auth/test_bounds", "auth/test_foreign_ids"),
     )
 ]
 
