@@ -5,6 +5,7 @@ what attackers are answered, what the model is shown, and what the victim has be
 """
 
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -23,11 +24,11 @@ from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
-from lasting_memory.testing.scripted_anthropic import Body, Reply, ScriptedAnthropic, Text
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.auth.bodies import LATER
 from tests.auth.matrix import ROWS
 from tests.auth.rules import Row
-from tests.auth.world import World, _call, filled
+from tests.auth.world import World, _call, echo, filled
 
 pytestmark = pytest.mark.server
 
@@ -62,7 +63,22 @@ KEYS = {
     "__pregel_task_id", "__pregel_checkpointer", "__pregel_store",
 }  # fmt: skip
 # Objects of a request that starts a run, or of any other, into which such keys are put.
-INTO = ["", "config", "config.configurable", "config.metadata", "context", "metadata", "command", "checkpoint", "input"]
+INTO = [
+    "",
+    "config",
+    "config.configurable",
+    "config.metadata",
+    "context",
+    "metadata",
+    "command",
+    "command.update",
+    "checkpoint",
+]
+INTO += ["input", "message.metadata"]
+# Tried with all such keys in each of these.
+STARTING = [
+    row for row in TRIED if "/crons" not in row.path and (row.acts or '"assistant_id": "agent"' in json.dumps(row.body))
+]
 
 
 def pairs() -> list[tuple[str, Any]]:
@@ -72,12 +88,18 @@ def pairs() -> list[tuple[str, Any]]:
     return [(key, value) for key in sorted(keys) for place, of in PLACES.items() if place.fullmatch(key) for value in of]
 
 
+PAIRS = pairs()
+Names = dict[str, Any]
+
+
 def _put(body: Any, where: str, hers: dict[str, Any]) -> Any:
     """The body with things of hers in it; what is on the way becomes an object."""
     if isinstance(body, list):
         return [_put(body[0], where, hers), *body[1:]] if body else body
     if not isinstance(body, dict):
         return body
+    if "method" in body:  # of a protocol, with a run's request in it
+        return {**body, "params": _put(body.get("params"), where, hers)}
     step, _, rest = where.partition(".")
     inner = body.get(step) if isinstance(body.get(step), dict) else {}
     return {**body, step: _put(inner, rest, hers)} if step else {**body, **hers}
@@ -95,13 +117,18 @@ class Trial:
     text: str = ""
 
     @classmethod
-    def made(cls, row: Row, attacker: Person, mine: dict[str, Any], hers: dict[str, Any], chance: random.Random) -> "Trial":
-        """With some names of the attacker's own, the others hers, and in every other one more of hers anywhere."""
-        names = {**hers, **{name: value for name, value in mine.items() if chance.random() < 0.5 or name == "mine"}}
+    def made(cls, row: Row, where: str | None, whose: tuple[Person, Names], hers: Names, chance: random.Random) -> "Trial":
+        """With some names of the attacker's own, the others hers, and in every other one more of hers anywhere.
+
+        With all that could be hers `where` it is said, all others are the attacker's own.
+        """
+        attacker, mine = whose
+        own = {name for name in mine if where is not None or name == "mine" or chance.random() < 0.5}
+        names = {**hers, **{name: mine[name] for name in own}}
         body, query = filled(json.loads(json.dumps(row.body).replace(*NOW)), names), filled(row.query, names)
-        if chance.random() < 0.5:
-            more = filled(dict(chance.sample(pairs(), chance.randint(1, 4))), hers)
-            body = _put(body, chance.choice(INTO), more)
+        if where is not None or chance.random() < 0.5:
+            more = filled(dict(chance.sample(PAIRS, chance.randint(1, 4) if where is None else len(PAIRS))), hers)
+            body = _put(body, chance.choice(INTO) if where is None else where, more)
             query += "" if row.body else "".join(f"&{key}={quote(str(value))}" for key, value in more.items())
         return cls(row, attacker, f"{filled(row.at or _call(row), names)}?{query}", body)
 
@@ -139,12 +166,7 @@ async def own_names(person: Person) -> dict[str, Any]:
     return {**own, "memory": memory, "memory.": ".".join(memory), "memory:1": memory[1]}
 
 
-def echo(body: Body) -> Reply:
-    """A model that says which marks it was shown."""
-    return [Text(" ".join(["shown", *re.findall(r"\b(?:said|kept|plan|rule|skill)-[0-9a-f]{32}\b", json.dumps(body))]))]
-
-
-@pytest.mark.parametrize(("times", "number"), [(2, 1), pytest.param(25, 2, marks=pytest.mark.proof)])
+@pytest.mark.parametrize(("times", "number"), [(1, 1), pytest.param(25, 2, marks=pytest.mark.proof)])
 async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes_on(
     server: DevServer, model: ScriptedAnthropic, times: int, number: int
 ) -> None:
@@ -159,14 +181,13 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
         return [*secrets, *[rule] * (attacker.org != victim.org)]
 
     # Colleagues, and namesakes in another organization, for whom her organization's rules are secret, too.
-    rows, anew, chance = TRIED * times, httpx.Limits(max_keepalive_connections=0), random.Random(number)
-    attackers = []
-    for one in range(-(-len(rows) // CASES_OF_ONE)):
+    plan = [*((row, None) for row in TRIED * times), *itertools.product(STARTING, INTO)]
+    attackers, anew, chance = [], httpx.Limits(max_keepalive_connections=0), random.Random(number)
+    for one in range(-(-len(plan) // CASES_OF_ONE)):
         who = (f"mallory{one}", victim.org) if one % 2 else (victim.owner, f"globex{one}-{uuid.uuid4().hex[:8]}")
         attackers.append(server.person(*who, limits=anew))
-    mine = await asyncio.gather(*map(own_names, attackers))
-    turns = [(row, n % len(attackers)) for n, row in enumerate(rows)]
-    trials = [Trial.made(row, attackers[one], mine[one], victim.names, chance) for row, one in turns]
+    mine = [*zip(attackers, await asyncio.gather(*map(own_names, attackers)), strict=True)]
+    trials = [Trial.made(*of, mine[n % len(mine)], victim.names, chance) for n, of in enumerate(plan)]
     room = asyncio.Semaphore(AT_ONCE)
     await asyncio.gather(*(trial.send(room) for trial in trials))
 

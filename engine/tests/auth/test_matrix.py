@@ -5,7 +5,6 @@ import json
 import subprocess
 import sys
 import traceback
-from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -17,10 +16,9 @@ from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
 from tests.auth import matrix
-from tests.auth.forgeries import ASKING, FIRST_RUN, STATE, attempts, smuggled
 from tests.auth.matrix import OF_THE_PAGE, ROWS
 from tests.auth.rules import CALLERS, Cell, Row
-from tests.auth.world import Answer, Echo, World, _call, body_of, filled
+from tests.auth.world import Answer, World, _call, body_of, echo, filled
 from tests.conftest import model_env
 
 pytestmark = pytest.mark.server
@@ -124,12 +122,7 @@ def judged(world: World, row: Row, caller: str, cell: Cell, answer: Answer) -> l
 
 
 @pytest.fixture(scope="module")
-def echo() -> Echo:
-    return Echo()
-
-
-@pytest.fixture(scope="module")
-def echoing(echo: Echo) -> Iterator[ScriptedAnthropic]:
+def echoing() -> Iterator[ScriptedAnthropic]:
     with ScriptedAnthropic() as model:
         model.script(lambda _: True, *[echo] * 10_000)
         yield model
@@ -231,47 +224,6 @@ def test_the_page_shows_the_matrix_as_it_is() -> None:
     assert matrix.shown() == matrix.render(), "docs/security.md is out of date: python -m tests.auth.matrix"
 
 
-@pytest.fixture(scope="module")
-def smuggling(dev: DevServer, echo: Echo, request: pytest.FixtureRequest) -> dict[tuple[str, str], list[str]]:
-    """What went wrong with each attempt on each route."""
-
-    async def all_attempts() -> dict[tuple[str, str], list[str]]:
-        async with clients(dev) as http:
-            victim = World(dev, http)
-            await victim.furnish()
-            await victim.make("thread")
-            await victim.make("assistant")
-            room, before = asyncio.Semaphore(AT_ONCE), await victim.owned()
-
-            async def one(attempt: str, route: str) -> list[str]:
-                async with room:
-                    return await smuggled(victim, World(dev, http), echo, attempt, route)
-
-            params = [callspec.params for item in request.session.items if (callspec := getattr(item, "callspec", None))]
-            asked = [(of.get("attempt"), of.get("route")) for of in params]
-            cases = [case for case in SMUGGLED if case in asked]
-            results = await asyncio.gather(*(one(*case) for case in cases), return_exceptions=True)
-            assert await victim.owned() == before, "what the victim has was changed"
-            return {case: _lines(of) for case, of in zip(cases, results, strict=True)}
-
-    return asyncio.run(all_attempts())
-
-
-SMUGGLED = [
-    (attempt, route)
-    for attempt in attempts(World(None, None, names=defaultdict(str)))  # type: ignore[arg-type]  # for their names
-    for route in ASKING
-    if attempt not in (STATE, FIRST_RUN) or "{thread_id}/runs" in route
-]
-
-
-@pytest.mark.parametrize(("attempt", "route"), SMUGGLED)
-def test_nothing_a_client_says_changes_whose_memory_a_run_is_shown(
-    smuggling: dict[tuple[str, str], list[str]], attempt: str, route: str
-) -> None:
-    assert not smuggling[attempt, route], "\n".join(smuggling[attempt, route])
-
-
 async def test_only_operators_name_a_person_to_the_consolidation_agent(dev: DevServer, echoing: ScriptedAnthropic) -> None:
     """Naming a person to the consolidation agent makes it read that person's conversations for operators alone."""
     async with clients(dev) as http:
@@ -287,8 +239,3 @@ async def test_only_operators_name_a_person_to_the_consolidation_agent(dev: DevS
             await me.api(caller, "POST", "/runs/wait", body)
             shown = json.dumps(echoing.requests[before:])
             assert (victim.names["said"] in shown) is reads, caller
-
-
-def test_every_route_that_starts_a_run_is_tried_with_forged_arguments() -> None:
-    starting = {row.route for row in ROWS if row.acts or '"assistant_id": "agent"' in json.dumps(row.body)}
-    assert {route for route in starting if "/crons" not in route} == set(ASKING)

@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import uuid
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +15,13 @@ from lasting_memory.people.scopes import group
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.people import AGENT
-from lasting_memory.testing.scripted_anthropic import Body, Text, last_user_text, system_text
+from lasting_memory.testing.scripted_anthropic import Body, Text
 from tests.auth.bodies import LATER, YEARLY
 from tests.auth.rules import CALLERS, Row
 
 READ_SECONDS = 5.0  # of an answer that does not end
 ACCEPT = {"Accept": "application/json, text/event-stream"}
-_SHOWN = re.compile(r"\b(?:kept|rule)-[0-9a-f]{32}\b")
-_QUESTION = re.compile(r"\bask-[0-9a-f]{32}\b")
+_MARKS = re.compile(r"(?:said|kept|plan|rule|skill)-[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -231,13 +229,6 @@ def body_of(answer: Answer) -> str:
     return answer.text.partition("\n\n")[2]
 
 
-@dataclass
-class Echo:
-    """A model that says which memory and policies it was shown, and keeps what it was shown by the question's token."""
-
-    asked: defaultdict[str, list[Body]] = field(default_factory=lambda: defaultdict(list))
-
-    def __call__(self, body: Body) -> list[Text]:
-        for question in _QUESTION.findall(last_user_text(body)):
-            self.asked[question].append(body)
-        return [Text(" ".join(["shown", *_SHOWN.findall(system_text(body))]))]
+def echo(body: Body) -> list[Text]:
+    """A model that says which of the owner's secrets it was shown."""
+    return [Text(" ".join(["shown", *_MARKS.findall(json.dumps(body))]))]
