@@ -95,7 +95,6 @@ REFUSED: dict[str, Callable[[], str]] = {
     "without subject": lambda: signed(sub=None),
     "with a subject that is the platform's own": lambda: signed(sub="langgraph-studio-user"),
     "with an organization that is no text": lambda: signed(org_id=["acme"]),
-    "with a NUL in its subject": lambda: signed(sub="ali\x00ce"),
     "with a NUL in its organization": lambda: signed(org_id="ac\x00me"),
     "with an empty organization": lambda: signed(org_id=""),
     "with permissions that are no list": lambda: signed(permissions={"memory:operate": True}),
@@ -175,40 +174,22 @@ def keys() -> Iterator[KeyServer]:
         yield keys
 
 
-async def test_a_known_key_waits_for_nobody_and_many_unknown_ones_ask_once(
+async def test_a_known_key_waits_for_nobody_and_many_unknown_ones_ask_once_and_not_for_ever(
     keys: KeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
+    monkeypatch.setattr(tokens, "FETCH_SECONDS", 1)
     key_set = tokens.KeySet(keys.url)
     await key_set.key("one")
-    asked, keys.drips = keys.asked, True
+    asked, keys.drips, started = keys.asked, True, time.monotonic()
     unknown = [asyncio.create_task(key_set.key(f"made up {number}")) for number in range(20)]
     await asyncio.sleep(0.1)
     assert (await key_set.key("one")).key_id == "one", "while the others wait"
     assert not any(task.done() for task in unknown)
-    keys.drips = False
+    unknown.pop().cancel()  # which ends it for nobody else
     outcomes = await asyncio.gather(*unknown, return_exceptions=True)
     assert all(isinstance(outcome, jwt.PyJWTError) for outcome in outcomes)
-    assert keys.asked - asked == 1
-
-
-async def test_an_answer_that_never_ends_is_given_up(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that never ends is given up, and whoever hangs up ends it for nobody else."""
-    monkeypatch.setattr(tokens, "FETCH_SECONDS", 1)
-    keys.drips = True
-    key_set, started = tokens.KeySet(keys.url), time.monotonic()
-    first, other = (asyncio.create_task(key_set.key("one")) for _ in range(2))
-    await asyncio.sleep(0.1)
-    first.cancel()
-    with pytest.raises(ServerError):
-        await other
-    assert time.monotonic() - started < 10, "a drip comes for ever"
-    keys.drips = False
-    with pytest.raises(ServerError):
-        await key_set.key("one")
-    assert keys.asked == 1, "within the cooldown, which begins when a fetch ends, nobody asks or waits"
-    monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
-    assert await key_set.key("one"), "a failure is not kept"
+    assert (keys.asked - asked, time.monotonic() - started < 10) == (1, True), "a drip comes for ever"
 
 
 async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
