@@ -9,6 +9,7 @@ LATER: dict[str, Any] = {**NOW, "after_seconds": 3600}
 YEARLY: dict[str, Any] = {**NOW, "schedule": "0 0 1 1 *", "end_time": "2999-01-01T00:00:00Z"}
 SUPERSTEPS = [{"updates": [{"values": FORGED, "as_node": "__input__"}]}]
 STUDIO_PAGE, OTHER_PAGE = {"origin": "https://smith.langchain.com"}, {"origin": "https://example.com"}
+UPGRADE = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": "A" * 22 + "=="}
 CHANNELS = ["values", "messages", "updates", "lifecycle"]
 
 # Where the answer has begun when the platform asks who may see it, the refusal is in the answer.

@@ -149,37 +149,21 @@ async def clients(server: DevServer) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-@pytest.fixture(scope="module")
-def results(dev: DevServer, request: pytest.FixtureRequest) -> dict[str, list[str]]:
-    """What is wrong with every row that was asked for. They run at the same time, each on an owner of its own."""
-    callspecs = [getattr(item, "callspec", None) for item in request.session.items]
-    asked = [callspec.params.get("row") for callspec in callspecs if callspec]
-    rows = [row for row in ROWS if row in asked]
+async def test_every_caller_gets_what_the_matrix_says_and_nothing_more(dev: DevServer) -> None:
+    """The rows run at the same time, each on an owner of its own."""
+    room = asyncio.Semaphore(AT_ONCE)
+    async with clients(dev) as http:
 
-    async def all_rows() -> dict[str, list[str]]:
-        async with clients(dev) as http:
-            room = asyncio.Semaphore(AT_ONCE)
-
-            async def one(row: Row) -> list[str]:
-                async with room:
+        async def one(row: Row) -> list[str]:
+            async with room:
+                try:
                     return await wrong(World(dev, http), row)
+                except Exception:  # noqa: BLE001  # it is told beside those of other rows
+                    return [traceback.format_exc()]
 
-            early, late = ([row for row in rows if row.last is last] for last in (False, True))
-            results = await asyncio.gather(*map(one, early), return_exceptions=True)
-            for row in late:
-                results += await asyncio.gather(one(row), return_exceptions=True)
-            return {row.name: _lines(of) for row, of in zip([*early, *late], results, strict=True)}
-
-    return asyncio.run(all_rows())
-
-
-def _lines(faults: list[str] | BaseException) -> list[str]:
-    return ["".join(traceback.format_exception(faults))] if isinstance(faults, BaseException) else faults
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_caller_gets_what_the_matrix_says_and_nothing_more(results: dict[str, list[str]], row: Row) -> None:
-    assert not results[row.name], "\n".join(results[row.name])
+        early, late = ([row for row in ROWS if row.last is last] for last in (False, True))
+        faults = [*zip(early, await asyncio.gather(*map(one, early)), strict=True), *[(row, await one(row)) for row in late]]
+    assert "\n".join(f"{row.name}: {fault}" for row, of in faults for fault in of) == ""
 
 
 @pytest.fixture(scope="module")

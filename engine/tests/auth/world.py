@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import websockets
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.scopes import group
@@ -177,13 +176,11 @@ class World:
         names = {**self.names, "mine": mine}
         path = filled(row.at or _call(row), names) + ("?" + filled(row.query, names) if row.query else "")
         headers = {**ACCEPT, **row.headers, **self.headers(caller)}
-        if row.method == "WS":
-            return await self._connect(path, headers)
         # The server may close a connection on which it refused a body unread, so no other request takes this one.
-        headers["Connection"], text = "close", ""
+        headers, text = {"Connection": "close", **headers}, ""
         try:
             body = None if row.body is None else filled(row.body, names)
-            async with self.http.stream(row.method, path, json=body, headers=headers) as response:
+            async with self.http.stream(row.method.replace("WS", "GET"), path, json=body, headers=headers) as response:
                 status, head = response.status_code, str(response.headers)
                 async with asyncio.timeout(READ_SECONDS * (4 if until else 1)):
                     async for part in response.aiter_text():
@@ -193,14 +190,6 @@ class World:
         except TimeoutError:
             pass
         return Answer(status, f"{head}\n\n{text}")
-
-    async def _connect(self, path: str, headers: dict[str, str]) -> Answer:
-        url = self.server.url.replace("http", "ws") + path
-        try:
-            async with websockets.connect(url, additional_headers=headers, proxy=None):
-                return Answer(101, "")
-        except websockets.InvalidStatus as refusal:
-            return Answer(refusal.response.status_code, f"{refusal.response.headers}\n\n{refusal.response.body!r}")
 
 
 def _call(row: Row) -> str:
