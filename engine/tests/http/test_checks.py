@@ -5,7 +5,6 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, ValidationError
 
-from lasting_memory import journal, seeding
+from lasting_memory import journal
 from lasting_memory.consolidation.proposals import apply, decide
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
@@ -61,18 +60,15 @@ def _exactly(file: FileData, _: FileData | None) -> FileData:
 
 
 class Doors:
-    """Each way in which a file is written: it writes a text at a path, and returns what the writer is told."""
+    """Ways in which a file is written, beside the contract's: each writes a text at a path, and returns what one is told."""
 
-    def __init__(self, calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, folder: Path) -> None:
-        self.calling, self.graph, self.model, self.store, self.folder = calling, graph, model, store, folder
+    def __init__(self, calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
+        self.calling, self.graph, self.model, self.store = calling, graph, model, store
 
     async def _tool(self, fork: Deployment, name: str, **args: Any) -> str:
         self.model.script("go", [ToolCall(name, args)], [Text("done")])
         await self.graph(fork).turn("go")
         return tool_results(self.model.requests[-1])[0]
-
-    async def write_file(self, fork: Deployment, text: str) -> str:
-        return await self._tool(fork, "write_file", file_path=PATH, content=text)
 
     async def append_memory(self, fork: Deployment, text: str) -> str:
         return await self._tool(fork, "append_memory", path=PATH, text=text)
@@ -100,11 +96,6 @@ class Doors:
             file = {"path": PATH, "content": text, "encoding": "utf-8"}
             return str((await api.post("/memory/import", json={"version": 1, "files": [file]})).text)
 
-    async def operator(self, fork: Deployment, text: str) -> str:
-        asked = {**NOTE, "user_id": "alice", "org_id": "acme"}
-        async with self.calling("root", fork) as api:
-            return str((await api.put("/memory/file", params=asked, json={"content": text})).text)
-
     async def draft(self, fork: Deployment, text: str) -> str:
         self.model.script("go", [ToolCall("append_memory", {"path": PATH, "text": text})], [Text("done")])
         await self.graph(fork, build=build_consolidation_agent).turn("go")
@@ -124,29 +115,14 @@ class Doors:
             return str(refused)
         return ""
 
-    async def seed(self, fork: Deployment, text: str) -> str:
-        note = self.folder / "seeds" / "memories" / "acme" / "alice" / "topics" / "note.md"
-        note.parent.mkdir(parents=True)
-        note.write_text(text, "utf-8")
-        try:
-            seeding.memories(self.folder, fork)
-        except seeding.SeedError as refused:
-            return str(refused)
-        return ""
-
 
 DOORS = sorted(name for name in vars(Doors) if not name.startswith("_"))
 Door = Callable[[Deployment, str], Awaitable[str]]
 
 
 @pytest.fixture
-def doors(calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore, tmp_path: Path) -> Doors:
-    return Doors(calling, graph, model, store, tmp_path)
-
-
-@pytest.fixture
-def door(request: pytest.FixtureRequest, doors: Doors) -> Door:
-    door: Door = getattr(doors, request.param)
+def door(request: pytest.FixtureRequest, calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> Door:
+    door: Door = getattr(Doors(calling, graph, model, store), request.param)
     return door
 
 
@@ -156,17 +132,17 @@ def stored(store: BaseStore) -> str:
 
 @pytest.mark.parametrize("door", DOORS, indirect=True)
 async def test_a_fork_s_check_sees_every_door_and_what_it_refuses_is_not_written(door: Door, store: BaseStore) -> None:
-    told = await door(forked(no_secret, operators=frozenset({"root"})), f"- {SECRET}")
+    told = await door(forked(no_secret), f"- {SECRET}")
     assert "names the launch code; leave it out." in told
     assert SECRET not in stored(store)
 
 
-@pytest.mark.parametrize("door", DOORS, indirect=True)
+@pytest.mark.parametrize("door", ["put"], indirect=True)
 async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(door: Door, store: BaseStore) -> None:
     def broken(path: str, content: str | None, author: Author) -> None:
         raise KeyError("internals")
 
-    told = await door(forked(broken, operators=frozenset({"root"})), f"- {SECRET}")
+    told = await door(forked(broken), f"- {SECRET}")
     assert "was not written: a check of this deployment failed" in told
     assert "internals" not in told
     assert "Traceback" not in told

@@ -12,7 +12,6 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
 from lasting_memory.people.identity import Author
-from lasting_memory.testing.deployed import deployed
 from tests.http.calls import MEMORIES, NOTES, Open, put
 
 THREAD = "0199f0aa-0000-7000-8000-000000000001"
@@ -152,32 +151,6 @@ async def test_changes_that_are_taken_back_at_once_are_all_taken_back(api: httpx
     assert (await api.get("/memory/file", params=NOTES)).json()["content"] == lines[0]
 
 
-async def test_a_field_of_the_profile_is_taken_back_alone(api: httpx.AsyncClient, store: BaseStore) -> None:
-    await by(store, AGENT, '{"name": "Zoe"}', "/profile.json")
-    (name,) = await changed(api)
-    await put(api, '{"name": "Zoe", "role": "pilot"}', "/memories/profile.json")
-    await take_back(api, name)
-    field = (await groups(api))["/memories/profile.json"]["fields"]
-    assert {each["name"]: each["value"] for each in field if each["value"]} == {"role": "pilot"}
-
-
-@pytest.mark.parametrize(("body", "status"), [
-    ({"changes": []}, 200), ({"changes": ["x"]}, 404), ({"changes": ["x"] * 1_001}, 422), ({"changes": "x"}, 422),
-    ({"changes": [], "revision": 1}, 422), ({}, 422),
-])  # fmt: skip
-async def test_what_is_taken_back_is_in_the_history(api: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
-    await put(api, "x")
-    assert (await api.post("/memory/undo", json={**NOTES, **body})).status_code == status
-
-
-async def test_an_undo_holds_to_the_revision_that_it_names(api: httpx.AsyncClient) -> None:
-    await put(api, "one")
-    await put(api, "two")
-    undo = {**NOTES, "revision": 1}
-    for match, status in (("1", 412), ("0", 412), ("abc", 412), ('"2"', 200)):
-        assert (await api.post("/memory/undo", json=undo, headers={"if-match": match})).status_code == status
-
-
 @pytest.mark.parametrize(
     "until", ["", "soon", "2026-01-01T00:00:00", None, 7, "0001-01-01T00:00:00+23:59", "9999999999999-01-01T00:00:00Z"]
 )
@@ -189,16 +162,6 @@ async def test_nobody_has_seen_what_is_to_come(api: httpx.AsyncClient, store: Ba
     await api.put("/memory/seen", json={"until": "9998-01-01T00:00:00+12:00"})
     await by(store, AGENT, "x")
     assert len(await changed(api)) == 1
-
-
-async def test_an_operator_looks_and_does_not_see_for_somebody(calling: Open, store: BaseStore) -> None:
-    await by(store, AGENT, "- tea")
-    alice = {"user_id": "alice", "org_id": "acme"}
-    async with calling("root", deployed(operators=frozenset({"root"}))) as root:
-        assert NOTES["path"] in await groups(root, **alice)
-        now = (await root.get("/memory/changes", params=alice)).json()
-        assert len(now["changes"]) == 1
-        assert (await root.put("/memory/seen", params=alice, json={"until": now["until"]})).status_code == 403
 
 
 async def test_the_trash_has_deleted_files_and_lines_that_are_gone(api: httpx.AsyncClient, store: BaseStore) -> None:

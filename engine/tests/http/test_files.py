@@ -87,16 +87,18 @@ async def test_a_write_that_expects_another_revision_is_refused(api: httpx.Async
     assert (await api.get("/memory/file", params=NOTES)).json()["revision"] == 3
 
 
-@pytest.mark.parametrize(("body", "status"), [
-    ({"path": "/memories/notes.md"}, 422),
-    ({"path": "/memories/notes.md", "revision": True}, 422),
-    ({"path": "/memories/notes.md", "revision": 10**30}, 404),
-    ({"path": "/memories/other.md", "revision": 1}, 404),
+@pytest.mark.parametrize(("body", "match", "status"), [
+    ({}, "1", 422), ({"revision": True}, "1", 422), ({"revision": 10**30}, "1", 404), ({"revision": 1}, "0", 412),
+    ({"revision": 1}, "abc", 412), ({"revision": 1}, '"1"', 200), ({"revision": 1, "path": "/memories/other.md"}, "1", 404),
+    ({"changes": []}, "1", 200), ({"changes": ["x"]}, "1", 404), ({"changes": ["x"] * 1_001}, "1", 422),
+    ({"changes": "x"}, "1", 422), ({"changes": [], "revision": 1}, "1", 422),
 ])  # fmt: skip
-async def test_undo_needs_a_revision_that_there_is(api: httpx.AsyncClient, body: dict[str, Any], status: int) -> None:
+async def test_what_is_undone_is_in_the_history_and_at_the_revision_that_is_named(
+    api: httpx.AsyncClient, body: dict[str, Any], match: str, status: int
+) -> None:
     await put(api, "one")
-    assert (await api.post("/memory/undo", json=body)).status_code == status
-    assert (await api.get("/memory/file", params=NOTES)).json()["revision"] == 1
+    assert (await api.post("/memory/undo", json={**NOTES, **body}, headers={"if-match": match})).status_code == status
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == "one"
 
 
 async def test_a_request_of_a_person_forgotten_meanwhile_writes_nothing(api: httpx.AsyncClient, store: BaseStore) -> None:

@@ -1,8 +1,8 @@
-"""What the server's log says of requests to /memory."""
+"""What the log says of requests and of consolidation, and what operators see of that at `GET /memory/operations`."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
+import json
+import re
 from typing import Any
 from uuid import uuid4
 
@@ -10,17 +10,14 @@ import httpx
 import pytest
 
 from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from tests.conftest import served
 
 pytestmark = pytest.mark.server
+WRITE = ToolCall("write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"})
 
 
-@pytest.fixture(params=["false", "true"], ids=["text", "json"])
-async def talkative(model: ScriptedAnthropic, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[DevServer]:
-    """A server that logs every request."""
-    with DevServer(tmp_path, env={**model_env(model), "LOG_LEVEL": "INFO", "LOG_JSON": request.param}) as server:
-        yield server
+talkative = served(LOG_LEVEL="INFO")
 
 
 async def test_the_log_names_requests_and_nothing_of_what_they_ask_for(talkative: DevServer, alice: str) -> None:
@@ -48,3 +45,32 @@ async def test_a_new_conversation_is_no_warning(server: DevServer, model: Script
     await client.runs.wait(None, "agent", input=message)
     new = server.log[before:]
     assert [line for line in new.splitlines() if " 404 " in line and (made in line or "/threads/" in line)] == []
+
+
+async def test_operators_see_what_is_due_and_each_run_is_one_line_that_names_nobody(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    person, root = server.person(alice), server.person("root", "default")
+    before = (await root.made("GET", "/memory/operations"))["due"]
+    await person.turn(await person.thread(), "metric units, please")
+    due = (await root.made("GET", "/memory/operations"))["due"]
+    assert (due["people"], bool(due["oldest"])) == (before["people"] + 1, True)
+    model.script("Conversations with something new", [WRITE], [Text("done")])
+    consolidation = await person.thread()
+    await person.turn(consolidation, "consolidate", "consolidation_agent")
+    assert (await root.made("GET", "/memory/operations"))["due"]["people"] == before["people"]
+
+    (run,) = await person.made("GET", f"/threads/{consolidation}/runs")
+    (line,) = (line for line in server.log.splitlines() if run["run_id"] in line and "consolidation {" in line)
+    match = re.search(r"consolidation (\{.*?\})", line)
+    assert match
+    told = json.loads(match[1])
+    assert {"status": "done", "people": 1, "conversations": 1}.items() <= told.items()
+    assert (told["model_calls"] >= 2, told["input_tokens"] > 0, told["seconds"] >= 0) == (True, True, True)
+    assert alice not in match[1]
+
+
+async def test_it_is_about_everybody_and_for_operators(server: DevServer, alice: str) -> None:
+    asked = await server.person("root", "default").ask("GET", "/memory/operations", user_id=alice, org_id="acme")
+    assert asked.status_code == 422
+    assert (await server.person(alice).ask("GET", "/memory/operations")).status_code == 403

@@ -7,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-import httpx
 import pytest
 from fastapi import APIRouter, FastAPI
-from langgraph.store.base import BaseStore
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import build_http
@@ -60,12 +58,6 @@ def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:
         build_http(without)
     assert "\n" not in str(said.value)
     assert build_http(replace(without, consolidation=None))
-
-
-async def test_without_the_page_there_is_none(store: BaseStore) -> None:
-    transport = httpx.ASGITransport(build_http(deployed(), page=False))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        assert [(await client.get(path)).status_code for path in ("/app", "/app/main.js")] == [404, 404]
 
 
 async def test_without_the_route_of_skills_the_prompt_shows_none(calling: Open) -> None:
@@ -148,8 +140,6 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(fork: DevServer,
     async with fork.person(alice) as person, fork.person("x", headers={}) as nobody:
         assert (await person.http.get("/memory/me")).json()["agents"] == ["helpdesk", "support"]
         assert (await person.http.get("/memory/consolidations")).status_code == 404
-        none = await person.http.post("/memory/bring", json={"text": "- likes leek"})
-        assert (none.status_code, "consolidation is None" in none.json()["detail"]) == (404, True)
         assert (await person.http.get("/app")).status_code == 404
         # Its own route: the same sign-in, the same bounds.
         assert (await person.http.get("/hello")).json() == {"user": alice, "sent": 0}

@@ -99,21 +99,6 @@ async def test_each_assistant_has_its_own_files(calling: Open, store: BaseStore)
     assert store.get(("memories", f"{other}:acme:alice"), "/notes.md")
 
 
-@pytest.mark.parametrize(("method", "path", "body", "named"), [
-    ("GET", "/memory/search?q=x&recursive=1", None, "recursive"),
-    ("GET", "/memory/search?q=x&re%0Acursive=1", None, "cursive"),
-    ("POST", "/memory/import", {"version": 1, "files": [{"path": "/memories/a.md"}]}, "files.0.content"),
-    ("POST", "/memory/undo", None, "body"),
-])  # fmt: skip
-async def test_a_refusal_names_in_one_line_what_is_wrong(
-    api: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None, named: str
-) -> None:
-    answer = await api.request(method, path, json=body)
-    assert answer.is_client_error
-    assert named in answer.json()["detail"]
-    assert "\n" not in answer.json()["detail"]
-
-
 @pytest.mark.parametrize(
     ("method", "path"), [("DELETE", "/memory"), ("DELETE", "/memory/file"), ("POST", "/memory/consolidate")]
 )
