@@ -63,6 +63,7 @@ _ON_ONE_STORE = {
     for path in (
         "faults/test_hostile_input.py",
         "test_agent.py",
+        "test_limits.py",
         "test_hostile.py",
         "test_traces.py",
         "auth/test_approvals.py",

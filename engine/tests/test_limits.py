@@ -1,31 +1,38 @@
-"""Limits on what one person may ask for, policies that people may change, and what the logs must not show."""
+"""Limits on what one person may ask for and use up, policies that people may change, and what the logs must not show."""
 
 import time
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 import jwt
 import pytest
+from langgraph.store.base import BaseStore, Item
 
+from lasting_memory.agent.usage import next_day
+from lasting_memory.controls import NEARLY_FULL, usage_of
 from lasting_memory.limits import DEFAULTS
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text
 from lasting_memory.validation import MAX_FILE_BYTES
-from tests.conftest import served
+from tests.conftest import BuildGraph, Scripted, served
 
 SECRET = "a shared secret that nobody may read in a log"
 API_KEY = "sk-ant-nobody-may-read-this-either"
-LATER: dict[str, Any] = {
-    "assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "later"}]}, "after_seconds": 3_600,
-}  # fmt: skip
-pytestmark = pytest.mark.server
 
 
 def saying(text: str) -> dict[str, Any]:
     return {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}}
 
 
+LATER = {**saying("later"), "after_seconds": 3_600}
+
+
+@pytest.mark.server
 async def test_a_person_with_too_many_busy_conversations_is_told_to_wait(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
@@ -48,6 +55,7 @@ async def waiting(person: Person) -> list[int]:
     return [len(count) for count in runs if count]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("how", ["cancel", "interrupt"])
 async def test_no_conversation_with_a_run_waiting_escapes_the_limit(server: DevServer, alice: str, how: str) -> None:
     """Not one that the platform calls idle, since the first of its two runs is cancelled; and forgetting stops it."""
@@ -67,6 +75,7 @@ async def test_no_conversation_with_a_run_waiting_escapes_the_limit(server: DevS
     assert await waiting(person) == []
 
 
+@pytest.mark.server
 async def test_every_run_of_a_batch_counts(server: DevServer, alice: str) -> None:
     person = server.person(alice)
     assert (await person.ask("POST", "/runs/batch", [LATER] * 30)).status_code == 429
@@ -91,6 +100,7 @@ async def put(who: Person, namespace: list[str], key: str = "/x.md", value: Any 
     return (await who.ask("PUT", "/store/items", {"namespace": namespace, "key": key, "value": value})).status_code
 
 
+@pytest.mark.server
 async def test_with_the_permission_people_change_their_organization_s_policies(
     signed: DevServer, model: ScriptedAnthropic
 ) -> None:
@@ -111,6 +121,7 @@ async def test_with_the_permission_people_change_their_organization_s_policies(
     assert found["items"] == []
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("namespace", [["policies", "globex"], ["memories", "acme:author"]])
 async def test_nothing_else_is_theirs_to_write(signed: DevServer, namespace: list[str]) -> None:
     author, operator = of(signed, token("author", WRITER)), signed.person("", headers=OPERATOR)
@@ -119,6 +130,7 @@ async def test_nothing_else_is_theirs_to_write(signed: DevServer, namespace: lis
     assert (await operator.made("POST", "/store/items/search", {"namespace_prefix": namespace}))["items"] == []
 
 
+@pytest.mark.server
 async def test_a_policy_the_agent_could_not_be_shown_is_refused(signed: DevServer) -> None:
     author, policies = of(signed, token("author", WRITER)), ["policies", "acme"]
     for key in ("/", "x.md", "/a/../x.md", "/x.txt"):
@@ -129,6 +141,7 @@ async def test_a_policy_the_agent_could_not_be_shown_is_refused(signed: DevServe
         assert await put(author, policies, value=value) == 422, value
 
 
+@pytest.mark.server
 async def test_no_secret_is_in_the_logs_whatever_happens(signed: DevServer, model: ScriptedAnthropic) -> None:
     good, bad = token("alice@example.com"), token("alice@example.com") + "x"
     person = of(signed, good)
@@ -141,3 +154,62 @@ async def test_no_secret_is_in_the_logs_whatever_happens(signed: DevServer, mode
     assert signed.log
     for secret in (SECRET, API_KEY, good, bad, good.split(".")[2], "x" * 1_000):
         assert secret not in signed.log
+
+
+ALICE = Actor("alice", "acme")
+
+
+async def used(store: BaseStore, actor: Actor) -> int:
+    return sum(item.value["tokens"] for item in await store.asearch(namespaces.usage(actor)))
+
+
+async def test_a_turn_beyond_the_budget_is_answered_with_when_there_is_more(graph: BuildGraph) -> None:
+    agent = graph(deployed(daily_tokens=1))
+    await agent.turn("hello")
+    assert await used(agent.store, ALICE) > 1
+    said = await agent.turn("and again")
+    assert said[-1].startswith("Today's 1 tokens are used up")
+    assert len(agent.model.requests) == 1
+    assert (await agent.turn("hello", thread="2", user="bob"))[-1] == "ok"
+
+
+async def test_a_subagents_calls_count_too_and_earlier_days_do_not(graph: BuildGraph) -> None:
+    agent = graph(deployed(daily_tokens=10**9))
+    agent.store.put(namespaces.usage(ALICE), "2026-01-01/run", {"tokens": 10**10})
+    await agent.called(ToolCall("task", {"description": "the subtask", "subagent_type": "writer"}))
+    asked = [len(str(body)) // 5 for body in agent.model.requests]
+    assert len(asked) == 3
+    assert sum(asked) < await used(agent.store, ALICE) < 10**9, "those of earlier days are gone"
+
+
+async def test_without_a_budget_nothing_is_counted(agent: Scripted) -> None:
+    await agent.turn("hello")
+    assert await used(agent.store, ALICE) == 0
+
+
+bounded = served(DAILY_TOKENS="1")
+
+
+@pytest.mark.server
+@pytest.mark.proof  # a server of its own
+async def test_a_run_beyond_the_budget_is_refused_with_the_time_of_more(bounded: DevServer, alice: str) -> None:
+    person, other = bounded.person(alice), bounded.person(f"other-{alice}")
+    thread = await person.thread()
+    await person.turn(thread, "hello")
+    refused = await person.ask("POST", f"/threads/{thread}/runs/wait", saying("again"))
+    assert refused.status_code == 429
+    assert f"{next_day(datetime.now(UTC)):%Y-%m-%dT%H:%MZ}" in refused.json()["detail"]
+    assert 0 < int(refused.headers["retry-after"]) <= 86_400
+    await person.made("DELETE", "/memory")
+    assert (await person.ask("POST", "/runs/wait", saying("again"))).status_code == 429, "being forgotten gives no tokens"
+    await other.turn(await other.thread(), "hello")
+
+
+@pytest.mark.parametrize(("files", "size", "nearly_full"), [
+    (1, int(NEARLY_FULL * DEFAULTS.max_bytes) - 1, False), (1, int(NEARLY_FULL * DEFAULTS.max_bytes) + 1, True),
+    (int(NEARLY_FULL * DEFAULTS.max_files) - 1, 0, False), (int(NEARLY_FULL * DEFAULTS.max_files), 0, True),
+])  # fmt: skip
+def test_memory_is_nearly_full_by_its_bytes_or_by_its_files(files: int, size: int, nearly_full: bool) -> None:
+    now = datetime.now(UTC)
+    item = Item(value={"content": "x" * size}, key="/a.md", namespace=("memories",), created_at=now, updated_at=now)
+    assert usage_of([item] * files, DEFAULTS)["nearly_full"] is nearly_full

@@ -1,4 +1,4 @@
-"""What two writers make of one file and what changed between them, who is forgotten meanwhile, what stays."""
+"""What two writers make of one file and what changed between them, who is forgotten meanwhile; and a world of writers."""
 
 import asyncio
 import dataclasses
@@ -24,7 +24,7 @@ from lasting_memory.testing.scripted_anthropic import Text, ToolCall
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES, MAX_PATH_BYTES, RefusedWrite
 from tests.conftest import Scripted
-from tests.journal.world import AUTHOR, FILES, PATH, append, replace
+from tests.journal.world import AUTHOR, FILES, PATH, append, replace, throw
 
 ALICE = Actor("alice", "acme")
 
@@ -260,3 +260,24 @@ def test_a_line_came_with_the_last_revision_that_brought_it(
         dataclasses.replace(NOTHING, number=first + n, content=content) for n, content in enumerate(contents)
     ]
     assert [revision.number if revision else None for revision in line_origins(history[::-1])] == numbers
+
+
+tight = pytest.mark.parametrize("tight", [False, True], ids=["room", "no room"])
+
+
+@tight
+@pytest.mark.parametrize(
+    ("first", "worlds"), [(0, 100), pytest.param(1_000, 4_000, marks=pytest.mark.proof)], ids=["some", "many"]
+)
+async def test_nothing_acknowledged_is_lost_or_there_twice_and_what_was_taken_back_stays_so(
+    first: int, worlds: int, tight: bool
+) -> None:
+    acknowledged = deaths = 0
+    for seed in range(first, first + worlds):
+        try:
+            world = await throw(seed, tight=tight)
+        except AssertionError as error:
+            raise AssertionError(f"world {seed}: {error}") from None
+        acknowledged, deaths = acknowledged + world.acknowledged, deaths + world.deaths
+    assert acknowledged > 5 * worlds
+    assert deaths > worlds / 5

@@ -21,7 +21,7 @@ from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import model_env
 from tests.dev.test_smoke import CLAIMS, claims, searching, smoke
-from tests.memory.identities import ALICE, identities, quickly, within_limit
+from tests.memory.test_identity import ALICE, identities, quickly, within_limit
 from tests.turns import Somebody, status
 
 TEAM, NOTE = group("team_id"), "/team/plan.md"
