@@ -11,9 +11,9 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation.proposals import decide
+from lasting_memory.consolidation.guard import Dated
 from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.files.proposals import Dated
+from lasting_memory.files.proposals import Memory
 from lasting_memory.limits import Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
@@ -100,10 +100,13 @@ async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", en
     await journal.change(store, FILES, key, lambda _: file, Author("person", "alice"))
 
 
+def memory_of(store: BaseStore) -> Memory:
+    return Memory(store, ALICE, FILES, deployed(), journal.began_now(ALICE))
+
+
 async def decided(store: BaseStore, proposal: object, **how: Any) -> dict[str, str]:
     """She decides about a proposal of this id."""
-    how = {"paths": None, "began": journal.began_now(ALICE), "deployment": deployed(), **how}
-    return await decide(store, ALICE, FILES, str(proposal), **how)
+    return await memory_of(store).decide(str(proposal), **how)
 
 
 def while_it_works(do: Callable[[], Coroutine[Any, Any, Any]], reply: Any = READY) -> Callable[[object], Any]:

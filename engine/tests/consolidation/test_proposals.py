@@ -10,15 +10,14 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation.proposals import DecidedError
 from lasting_memory.controls import controls
-from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal, proposals, propose, propose_write
+from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, DecidedError, Proposal
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.validation import RefusedWrite
-from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided, saved, text
+from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided, memory_of, saved, text
 from tests.turns import Somebody, note, people, status
 
 AUTHOR = Author("consolidation", "alice", "run", "thread")
@@ -28,11 +27,11 @@ MY_FOOD, PROFILE, NOTES = f"/memories{FOOD}", "/memories/profile.json", "/memori
 
 async def proposed(store: BaseStore, number: int, *changes: Changed) -> None:
     at = f"2026-01-01T00:{number:02}:00+00:00"
-    await propose(store, ALICE, Proposal(f"{number}", at, FILES[-1], AUTHOR, list(changes), []), None)
+    await memory_of(store).propose(Proposal(f"{number}", at, FILES[-1], AUTHOR, list(changes), []))
 
 
 async def waiting(store: BaseStore) -> list[list[str]]:
-    known = await proposals(store, ALICE, FILES)
+    known = await memory_of(store).proposals()
     return [[change.path for change in each.changes] for each in known if each.changes]
 
 
@@ -90,8 +89,7 @@ async def wait_for(store: BaseStore, run: str, line: str | None) -> None:
     def changed(before: FileData | None) -> FileData | None:
         return FileData(content=f"{before['content'] if before else ''}{line}\n", encoding="utf-8") if line else None
 
-    author, began = Author("agent", "alice", run, "thread"), journal.began_now(ALICE)
-    await propose_write(store, ALICE, FILES, key=FOOD, change=changed, author=author, deployment=deployed(), began=began)
+    await memory_of(store).propose_write(FOOD, changed, Author("agent", "alice", run, "thread"))
 
 
 @given(decisions=st.lists(st.booleans(), min_size=1, max_size=5), data=st.data())
@@ -118,7 +116,7 @@ async def test_what_waits_is_bounded(store: BaseStore) -> None:
     with pytest.raises(RefusedWrite, match="too many undecided proposals"):
         await wait_for(store, "one-more", "- x")
     await wait_for(store, "run-0", "- in a proposal that is there")
-    assert len(await proposals(store, ALICE, FILES)) == MAX_PROPOSALS
+    assert len(await memory_of(store).proposals()) == MAX_PROPOSALS
     most = deployed().limits.max_bytes
     with pytest.raises(RefusedWrite, match="would wait"):
         await wait_for(store, "run-1", "x" * (most + 1))

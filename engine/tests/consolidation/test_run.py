@@ -16,7 +16,7 @@ from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.controls import usage_of
-from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal, propose
+from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
@@ -36,6 +36,7 @@ from tests.consolidation.runs import (
     append,
     consolidated,
     decided,
+    memory_of,
     saved,
     talk,
     text,
@@ -252,7 +253,7 @@ async def test_as_many_proposals_wait_as_may(run: Runs) -> None:
     author = Author("consolidation", "alice")
     for number in range(MAX_PROPOSALS):
         changes = [Changed(f"/{number}.md", "", "x")]
-        await propose(run.store, ALICE, Proposal(f"{number}", f"{number:02}", FILES[-1], author, changes, []), None)
+        await memory_of(run.store).propose(Proposal(f"{number}", f"{number:02}", FILES[-1], author, changes, []))
     assert "undecided proposals" in await run("r1", [talk("t", "dill")])
     assert run.model.requests == []
     await decided(run.store, 3, accept=False)

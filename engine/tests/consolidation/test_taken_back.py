@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lasting_memory.consolidation import records
-from lasting_memory.consolidation.guard import returning, taken_back, without
-from lasting_memory.files.proposals import Changed, Dated
+from lasting_memory.consolidation.guard import Dated, returning, taken_back, without
+from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall, last_user_text, tool_results
@@ -136,7 +136,7 @@ def brought(
     key: str = "/topics/x.md",
 ) -> list[str]:
     """The new lines that bring something back."""
-    taken = taken_back(histories, [Dated(declined, "2026-01-02")] if declined else [])
+    taken = taken_back(histories, [Declined(Changed(key, "", declined), "2026-01-02")] if declined else [])
     lines = returning([Changed(key, before, after)], {key: before}, taken, [Dated(said, "2026-02")] if said else [])
     return [" ".join(line) for found in lines.values() for line in found]
 

@@ -10,13 +10,13 @@ from lasting_memory.consolidation.due import Owner
 from lasting_memory.consolidation.guard import invented
 from lasting_memory.consolidation.planning import start, sweep
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.proposals import Changed, Proposal, proposals, propose
+from lasting_memory.files.proposals import Changed, Proposal
 from lasting_memory.limits import Consolidation
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ToolCall, tool_results
-from tests.consolidation.runs import ALICE, FILES, READY, append, decided, records, saved, text
+from tests.consolidation.runs import ALICE, FILES, READY, append, decided, memory_of, records, saved, text
 from tests.turns import Somebody, status
 
 TIDY, BRING = "Tidy this person's memory", "brought a text along"
@@ -38,7 +38,7 @@ def test_a_change_is_taken_line_by_line(chosen: int, expected: str) -> None:
 async def test_an_edited_line_is_the_person_s_own_and_the_rest_is_declined(store: BaseStore) -> None:
     await saved(store, CHANGE.before)
     author = Author("consolidation", "alice", "run")
-    await propose(store, ALICE, Proposal("1", "2026", FILES[-1], author, [CHANGE], []), None)
+    await memory_of(store).propose(Proposal("1", "2026", FILES[-1], author, [CHANGE], []))
     await saved(store, f"{CHANGE.before}- written meanwhile\n")
     chosen = {FOOD: {0: None, 1: "- likes leek pie"}}
     assert await decided(store, 1, accept=True, lines=chosen) == {}
@@ -47,9 +47,9 @@ async def test_an_edited_line_is_the_person_s_own_and_the_rest_is_declined(store
     assert (newest.author.kind, before.author) == ("person", author)
     assert "pie" not in str(before.content)
     assert "leek soup" not in str(before.content), "what they edited was never written"
-    (proposal,) = await proposals(store, ALICE, FILES)
+    (proposal,) = await memory_of(store).proposals()
     assert proposal.changes == []
-    assert [line.text for line in proposal.declined] == ["- likes leek soup", "- drinks tea"]
+    assert [each.change.after for each in proposal.declined] == ["- likes leek soup\n- drinks tea"]
 
 
 OLD = [

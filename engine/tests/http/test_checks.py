@@ -16,10 +16,9 @@ from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, ValidationError
 
 from lasting_memory import journal
-from lasting_memory.consolidation.proposals import apply, decide
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
-from lasting_memory.files.proposals import Changed, Proposal, propose
+from lasting_memory.files.proposals import Changed, Memory, Proposal
 from lasting_memory.files.starting import starting_files
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError
@@ -103,14 +102,14 @@ class Doors:
 
     async def commit(self, fork: Deployment, text: str) -> str:
         changed = [Changed("/topics/note.md", "", text)]
-        return str(await apply(self.store, MEMORIES, changed, CONSOLIDATION, fork, began=None))
+        return str(await Memory(self.store, ALICE, MEMORIES, fork).apply(changed, CONSOLIDATION))
 
     async def proposal(self, fork: Deployment, text: str) -> str:
         waiting = Proposal("1", "2026", MEMORIES[-1], CONSOLIDATION, [Changed("/topics/note.md", "", text)], [])
-        await propose(self.store, ALICE, waiting, None)
-        began = journal.began_now(ALICE)
+        memory = Memory(self.store, ALICE, MEMORIES, fork)
+        await memory.propose(waiting)
         try:
-            await decide(self.store, ALICE, MEMORIES, "1", accept=True, paths=None, began=began, deployment=fork)
+            await memory.decide("1", accept=True)
         except RefusedWrite as refused:
             return str(refused)
         return ""
@@ -167,7 +166,7 @@ async def test_a_file_that_consolidation_deletes_is_shown_as_deleted(store: Base
     seen: list[str | None] = []
     await store.aput(MEMORIES, "/a.md", {**create_file_data("one\n")})
     change, fork = Changed("/a.md", "one\n", "", deleted=deleted), forked(lambda _, content, __: seen.append(content))
-    assert await apply(store, MEMORIES, [change], CONSOLIDATION, fork, began=None) == {}
+    assert await Memory(store, ALICE, MEMORIES, fork).apply([change], CONSOLIDATION) == {}
     assert {*seen} == {None if deleted else ""}
 
 

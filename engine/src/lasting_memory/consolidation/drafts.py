@@ -25,9 +25,8 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation.due import Due, Owner, Position, put_positions
-from lasting_memory.consolidation.guard import shown_lines
-from lasting_memory.deployment import Deployment
-from lasting_memory.files.proposals import Dated, texts
+from lasting_memory.consolidation.guard import Dated, shown_lines
+from lasting_memory.files.proposals import Memory, texts
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
@@ -92,8 +91,7 @@ class Draft:
 
     owner: Owner
     report: Record
-    deployment: Deployment
-    store: BaseStore  # the real one
+    memory: Memory  # in the real store
     base: Mapping[str, FileData] = field(default_factory=dict)  # the copied files, by key
     shown: Sequence[Due] = ()
     more: bool = False  # whether other conversations are due
@@ -106,14 +104,8 @@ class Draft:
     copy: BaseStore = field(default_factory=InMemoryStore)
 
     @property
-    def files(self) -> namespaces.Namespace:
-        """The files' namespace, the same in the copy and in the real store."""
-        assistant = self.owner.assistant_id or self.deployment.default_assistant
-        return self.deployment.memory.namespace(self.owner.actor, assistant)
-
-    @property
     def rules(self) -> Consolidation:
-        return self.deployment.consolidation or DEFAULT_CONSOLIDATION
+        return self.memory.deployment.consolidation or DEFAULT_CONSOLIDATION
 
     @property
     def author(self) -> identity.Author:
@@ -126,11 +118,11 @@ class Draft:
         self.copy, self.refused, self.steps = InMemoryStore(), refused, 0
         self.given_up.clear()
         for key, file in self.base.items():
-            await self.copy.aput(self.files, key, {**file})
+            await self.copy.aput(self.memory.files, key, {**file})
 
     def task(self) -> str:
         """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
-        name, prompt = "task" if self.report.kind == "conversations" else self.report.kind, self.deployment.prompt
+        name, prompt = "task" if self.report.kind == "conversations" else self.report.kind, self.memory.deployment.prompt
         text = prompt(f"consolidation_{name}.md").replace("{count}", str(len(self.shown)))
         return f"{text}\n{prompt('consolidation_retry.md').replace('{reason}', self.refused)}" if self.refused else text
 
@@ -141,19 +133,19 @@ class Draft:
             topics = [(f"/memories{key}", text) for key, text in texts(self.base).items() if key.startswith("/topics/")]
             topics = [(path, text) for path, text in topics if path != "/memories/topics/index.md"]
             best = [topics[i] for i, _ in rank(talk, [" ".join(each) for each in topics])[: self.rules.topic_files_shown]]
-            if best:
-                self.text += f"\n\n# Files about the same\n\n{sections(best, self.deployment.limits.memory_block_bytes)[0]}"
+            block, _ = sections(best, self.memory.deployment.limits.memory_block_bytes)
+            self.text += f"\n\n# Files about the same\n\n{block}" if best else ""
         if taken:
             self.text += f"\n\n# Taken back\n\n{shown_lines(taken, self.said)}"
 
     async def keep(self, record: Record, positions: Mapping[str, Position] = MappingProxyType({})) -> None:
         """Keep a record of the run, and the newest of all, with its positions; unless its person was forgotten meanwhile."""
-        namespace = namespaces.run_records(self.owner.actor)
-        if not await journal.is_forgotten(self.store, journal.began(self.owner.actor)):
-            await put_positions(self.store, self.owner.actor, positions)
-            await self.store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
-            old = (await _newest_first(self.store, self.owner.actor))[self.rules.records_kept :]
-            await self.store.abatch([PutOp(namespace, item.key, None) for item in old])
+        store, actor, namespace = self.memory.store, self.memory.actor, namespaces.run_records(self.memory.actor)
+        if not await journal.is_forgotten(store, self.memory.began):
+            await put_positions(store, actor, positions)
+            await store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
+            old = (await _newest_first(store, actor))[self.rules.records_kept :]
+            await store.abatch([PutOp(namespace, item.key, None) for item in old])
 
     async def fail(self, error: BaseException) -> None:
         """Leave a record of the run that an error or a cancellation ended."""

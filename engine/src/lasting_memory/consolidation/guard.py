@@ -17,18 +17,26 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage, convert_to_messages
 from langgraph_sdk.client import RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import journal, recall
-from lasting_memory.files.proposals import Changed, Dated
+from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision, edits
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
+
+
+class Dated(NamedTuple):
+    """A line that was taken back, or what the person said; and when, in ISO format, UTC."""
+
+    text: str
+    at: str
+
 
 # A line that is much longer than a fact (so many times, plus so many words) does not keep it.
 _JOINED, _ADDED = 4, 8
@@ -154,22 +162,14 @@ def _fields(text: str) -> str:
 # --- Changes
 
 
-def differences(path: str, before: str, after: str) -> tuple[dict[Key, str], dict[Key, str]]:
-    """The facts that only the first text has, and those that only the second has. Blocks."""
-    if not path.endswith(".json"):
-        old, new = before.split("\n"), after.split("\n")
-        known, now = {*old}, {*new}
-        before, after = "\n".join(line for line in old if line not in now), "\n".join(line for line in new if line not in known)
-    removed, added = facts_of([(path, before)]), facts_of([(path, after)])
+def differences(change: Changed) -> tuple[dict[Key, str], dict[Key, str]]:
+    """The facts that a change takes out, and those that it adds. Blocks."""
+    change = change.beyond(change.before)
+    removed, added = facts_of([(change.path, change.before)]), facts_of([(change.path, change.after)])
     return (
         {key: line for key, line in removed.items() if key not in added},
         {key: line for key, line in added.items() if key not in removed},
     )
-
-
-def added_facts(change: Changed) -> dict[Key, str]:
-    """The facts that a change adds. Blocks."""
-    return differences(change.path, change.before, change.after)[1]
 
 
 def objections(
@@ -218,7 +218,7 @@ def invented(
     there = {word for text in said for word in (*recall.stems(text, known.language), *_WORD.findall(_normal(text)))}
     found = dict[str, dict[Key, str]]()
     for change in changed:
-        new = added_facts(change)
+        _, new = differences(change)
         for key, words in Standing(new, known.language).words.items():
             names = {_normal(word) for word in _WORD.findall(_SOURCE.sub("", new[key]))[1:] if word[0].isupper()}
             if not (names <= there and known.has(words, there, weights)):
@@ -234,10 +234,10 @@ def named(lines: Mapping[str, Mapping[Key, str]]) -> str:
 # --- What was taken back
 
 
-def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Dated]) -> dict[Key, Dated]:
-    """What was taken back and not written again since, by the files' histories and the declined lines. Blocks."""
-    events = [event for key, revisions in histories for event in _events(f"/memories{key}", revisions)]
-    events += [(at, facts_of([("", line)]), dict[Key, str]()) for line, at in declined]
+def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Declined]) -> dict[Key, Dated]:
+    """What was taken back and not written again since, by the files' histories and the declined changes. Blocks."""
+    events = [event for key, revisions in histories for event in _events(key, revisions)]
+    events += [(at, differences(change)[1], dict[Key, str]()) for change, at in declined]
     taken = dict[Key, Dated]()
     for at, removed, added in sorted(events, key=lambda event: event[0]):
         for key in (*removed, *added):
@@ -246,14 +246,14 @@ def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: It
     return taken
 
 
-def _events(path: str, revisions: Sequence[Revision]) -> Iterator[tuple[str, dict[Key, str], dict[Key, str]]]:
+def _events(key: str, revisions: Sequence[Revision]) -> Iterator[tuple[str, dict[Key, str], dict[Key, str]]]:
     """The time of each change of a file, and the facts that it took back and added."""
     older = [revision.content or "" for revision in revisions[1:]]
     if revisions and revisions[-1].number == 1:
         older.append("")  # otherwise nobody knows what the oldest one changed
     for revision, before in zip(revisions, older, strict=False):
         if revision.encoding == "utf-8":
-            removed, added = differences(path, before, revision.content or "")
+            removed, added = differences(Changed(key, before, revision.content or ""))
             yield revision.at, removed if revision.author.kind in _AT_THEIR_WORD else {}, added
 
 
@@ -270,7 +270,7 @@ def returning(
     """
     present = facts_of((f"/memories{key}", text) for key, text in now.items())
     gone = {key: each.text for key, each in taken.items() if key not in present}
-    new = {change.path: lines for change in changes if (lines := added_facts(change))}
+    new = {change.path: lines for change in changes if (lines := differences(change)[1])}
     if not gone or not new:
         return {}
     language = Standing({**present, **gone}).language

@@ -37,10 +37,9 @@ from lasting_memory.consolidation import drafts, guard
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of
 from lasting_memory.consolidation.planning import current_owner, delete_old, start, sweep
-from lasting_memory.consolidation.proposals import applied, apply, check, files_of
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Dated, Proposal, changes, diffs, proposals, propose, texts
+from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
 from lasting_memory.files.routes import build_backend, build_permissions
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Context
@@ -103,14 +102,17 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         planned: Any = (get_config().get("metadata") or {}).get("trigger")  # auth.py lets only this server set it
         kind = planned if planned in {"tidy", "bring"} else "conversations"
         report = drafts.Record(identity.current_run_id() or "", drafts.now(), dry_run=dry, kind=kind)
-        draft = Draft(current_owner(self._deployment, runtime), report, self._deployment, get_store())
+        owner = current_owner(self._deployment, runtime)
+        files = self._deployment.memory.namespace(owner.actor, owner.assistant_id or self._deployment.default_assistant)
+        memory = Memory(get_store(), owner.actor, files, self._deployment, journal.began(owner.actor))
+        draft = Draft(owner, report, memory)
         await self._take_slot(draft, planned)
-        known = await proposals(draft.store, draft.owner.actor, draft.files)
+        known = await memory.proposals()
         if sum(bool(each.changes) for each in known) >= MAX_PROPOSALS:
             raise NothingToDoError(UNDECIDED)
-        draft.base = await files_of(draft.store, draft.files)
+        draft.base = await memory.read()
         for each in known:
-            draft.base = await asyncio.to_thread(applied, draft.base, each.changes, each.author, self._deployment, skip=True)
+            draft.base = await asyncio.to_thread(memory.applied, draft.base, each.changes, each.author, skip=True)
         taken = [*(await _taken_back(draft)).values()]
         source = [(f"/memories{key}", text) for key, text in texts(draft.base).items()]
         if kind == "bring":
@@ -132,14 +134,14 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
 
     async def _take_slot(self, draft: Draft, planned: Any) -> None:
         """Raise `NothingToDoError` where the run may not read conversations now; it may have to wait for a slot."""
-        actor, dry = draft.owner.actor, draft.report.dry_run
-        if await journal.is_forgotten(draft.store, journal.began(actor)):
+        memory, dry = draft.memory, draft.report.dry_run
+        if await journal.is_forgotten(memory.store, memory.began):
             raise NothingToDoError(FORGOTTEN)
         if planned:  # an owner's thread is used for years
             await platform.drop_checkpoints()
         if in_temporary_conversation():
             raise NothingToDoError("Nothing is consolidated in a temporary conversation.")
-        if (await controls(draft.store, actor, self._deployment)).paused:
+        if (await controls(memory.store, memory.actor, self._deployment)).paused:
             raise NothingToDoError(f"{PAUSED}: nothing is consolidated.")
         if drafts.take_slot(draft, asked=planned in {None, "asked", "bring"}):
             return
@@ -196,8 +198,8 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         draft = drafts.current_draft()
         if draft is None:  # the run has ended, or came from another process, where its draft is, and begins again
             return {"jump_to": "model"} if identity.on_server(runtime) and len(state["messages"]) > 1 else None
-        store, actor, dry = draft.store, draft.owner.actor, draft.report.dry_run
-        if await journal.is_forgotten(store, journal.began(actor)):
+        store, actor, dry = draft.memory.store, draft.memory.actor, draft.report.dry_run
+        if await journal.is_forgotten(store, draft.memory.began):
             return _only(state, AIMessage(FORGOTTEN))
         present = await controls(store, actor, self._deployment)
         stopped = f"{PAUSED}." if present.paused else ""
@@ -225,7 +227,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
 async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
     """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
     client, rules = get_client(), draft.rules
-    due = await find_due(draft.deployment, client.threads, draft.store, draft.owner)
+    due = await find_due(draft.memory.deployment, client.threads, draft.memory.store, draft.owner)
     draft.shown = await asyncio.to_thread(batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError("Nothing is new since the last consolidation.")
@@ -237,10 +239,10 @@ async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
 
 async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     """The draft's changes without lines that may not be there, why these may not, and why nothing may be changed, or ""."""
-    changed, rules = changes(draft.base, await files_of(draft.copy, draft.files)), draft.rules
+    changed, rules = changes(draft.base, await replace(draft.memory, store=draft.copy).read()), draft.rules
     brought, unsaid = dict[str, dict[guard.Key, str]](), dict[str, dict[guard.Key, str]]()
     if changed and (taken := await _taken_back(draft)):  # also since the run began
-        present = texts(await files_of(draft.store, draft.files))
+        present = texts(await draft.memory.read())
         brought = await asyncio.to_thread(guard.returning, changed, present, taken, draft.said, rules)
     if draft.source:
         unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, rules)
@@ -254,7 +256,7 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
         others = [(path, text) for path, text in draft.source if path and path not in {change.path for change in changed}]
     problem = await asyncio.to_thread(guard.objections, changed, given_up, rules, others)
     try:
-        await check(draft.store, draft.files, changed, draft.author, draft.deployment)
+        await draft.memory.check(changed, draft.author)
     except ValueError as error:
         problem = problem or str(error)
     return changed, left_out, problem or ""
@@ -262,8 +264,8 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
 
 async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> drafts.Record:
     """Apply the draft, propose it, or leave its conversations due."""
-    store, actor, report = draft.store, draft.owner.actor, draft.report
-    began, known = journal.began(actor), {item.conversation.thread_id: item.position for item in draft.shown}
+    memory, report = draft.memory, draft.report
+    known = {item.conversation.thread_id: item.position for item in draft.shown}
     positions = {item.conversation.thread_id: item.advanced() for item in draft.shown}
     done = report.ended(
         "done",
@@ -274,7 +276,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     )
     if not problem and report.dry_run:
         return done
-    if not problem and await positions_of(store, actor, [*known]) != known:
+    if not problem and await positions_of(memory.store, memory.actor, [*known]) != known:
         problem = "Another consolidation of this person was faster; its work stands."
     if problem:
         done = report.ended("undone", problem)
@@ -282,11 +284,11 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     elif changed and review:
         done.status = "proposed"
         proposal = Proposal(
-            f"{report.run_id}-{drafts.now()}", drafts.now(), draft.files[-1], draft.author, changed, [*known],
+            f"{report.run_id}-{drafts.now()}", drafts.now(), memory.files[-1], draft.author, changed, [*known],
             kind=report.kind, reasons=dict(draft.given_up),
         )  # fmt: skip
-        await propose(store, actor, proposal, began)
-    elif refused := await apply(store, draft.files, changed, draft.author, draft.deployment, began=began):
+        await memory.propose(proposal)
+    elif refused := await memory.apply(changed, draft.author):
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in done.files.items() if path not in refused}
         done = done.ended("undone", f"Not applied: {reason}", files=shown)
@@ -295,9 +297,9 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     return done
 
 
-async def _taken_back(draft: Draft) -> dict[guard.Key, Dated]:
-    declined = [each for one in await proposals(draft.store, draft.owner.actor, draft.files) for each in one.declined]
-    known = await journal.histories(draft.store, draft.files, draft.deployment.limits)
+async def _taken_back(draft: Draft) -> dict[guard.Key, guard.Dated]:
+    declined = [each for one in await draft.memory.proposals() for each in one.declined]
+    known = await journal.histories(draft.memory.store, draft.memory.files, draft.memory.deployment.limits)
     return await asyncio.to_thread(guard.taken_back, known, declined)
 
 

@@ -1,18 +1,22 @@
-"""Changes that wait for their person: of consolidation, and, if the person wants that, of the agent in a conversation.
+"""Changes of a person's memory that are applied at once, or wait until their person has accepted them: those of consolidation,
+and, if the person wants that, of the agent in a conversation.
 
 A proposal is an item of its own, which also keeps what was declined of it. The agent's writes of one run are one proposal.
+Others' changes since it was made stay. A newer one assumes that the older ones are accepted.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal
@@ -24,9 +28,17 @@ from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite, before_write, stored_file
 
-# Undecided proposals of a person, at which nothing more is proposed.
-MAX_PROPOSALS = 20
-_ALL = 1_000
+# Undecided proposals of a person, at which nothing more is proposed; and proposals whose decision is known.
+MAX_PROPOSALS, _DECIDED_KEPT = 20, 200
+_TOO_MANY = "The person has too many undecided proposals; nothing is added before they decide. Tell them so."
+
+
+class UnknownProposalError(RefusedWrite):
+    """No proposal has this id, or it changes no such file."""
+
+
+class DecidedError(RefusedWrite):
+    """The person decided about this before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +60,13 @@ class Changed:
         is_json = self.key.endswith(".json")
         return [] if is_json else [(sign, text) for sign, text, _ in self._walk() if sign != " " and text.strip()]
 
-    def only(self, chosen: Mapping[int, str | None]) -> tuple["Changed", "Changed"]:
+    def only(self, chosen: Mapping[int, str | None] | None) -> tuple["Changed", "Changed"]:
         """This change with some of its `lines`, by number, and the change that follows it with those that have another text.
 
-        Raises `RefusedWrite` for what is no number of a line, or takes no text.
+        None chooses all. Raises `RefusedWrite` for what is no number of a line, or takes no text.
         """
+        if chosen is None:
+            return self, Changed(self.key, self.after, self.after)
         lines = self.lines()
         for number, text in chosen.items():
             if number >= len(lines):
@@ -82,6 +96,15 @@ class Changed:
                     yield sign, line, min(number, last)
                     number += bool(line.strip())
             at = i_end
+
+    def beyond(self, taken: str) -> "Changed":
+        """What this would change in a text that has a part of it, as the lines that differ; for JSON as the whole texts."""
+        if self.key.endswith(".json"):
+            return Changed(self.key, taken, self.after) if self.after != taken else Changed(self.key, "", "")
+        old, new = taken.split("\n"), self.after.split("\n")
+        known, now = {*old}, {*new}
+        gone, came = [line for line in old if line not in now], [line for line in new if line not in known]
+        return Changed(self.key, "\n".join(gone), "\n".join(came))
 
     def merged(self, file: FileData | None, author: Author, deployment: Deployment) -> FileData | None:
         """A file with this change and others' changes since the batch began. Raises `RefusedWrite` as `before_write`."""
@@ -114,10 +137,10 @@ def texts(files: Mapping[str, FileData]) -> dict[str, str]:
     return {key: file["content"] for key, file in files.items() if file["encoding"] == "utf-8"}
 
 
-class Dated(NamedTuple):
-    """A line that was taken back, or what the person said; and when, in ISO format, UTC."""
+class Declined(NamedTuple):
+    """What was declined of a change, and when, in ISO format, UTC."""
 
-    text: str
+    change: Changed
     at: str
 
 
@@ -132,69 +155,172 @@ class Proposal:
     changes: list[Changed]  # the undecided ones
     threads: list[str]
     decided: list[str] = field(default_factory=list)  # paths
-    declined: list[Dated] = field(default_factory=list)
+    declined: list[Declined] = field(default_factory=list)
     kind: str = "conversations"  # what it was made of (conversations, tidy or bring), or "agent": the agent wrote it
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)  # why a line goes, by path and line
+
+    def shown(self) -> dict[str, Any]:
+        """As its person sees it: changes as diffs, and as lines with their numbers. Blocks."""
+        lines = {
+            change.path: [
+                {"line": number, "sign": sign, "text": text, "reason": self.reasons.get(change.path, {}).get(text.strip(), "")}
+                for number, (sign, text) in enumerate(change.lines())
+            ]
+            for change in self.changes
+        }
+        told = {"id": self.id, "at": self.at, "kind": self.kind, "threads": self.threads}
+        return {**told, "files": diffs(self.changes), "lines": lines}
 
 
 _PROPOSALS = TypeAdapter(Proposal)
 
 
-async def propose(store: BaseStore, actor: Actor, proposal: Proposal, began: Began | None) -> None:
-    """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since then."""
-    place = namespaces.proposals(actor)
-    value = await asyncio.to_thread(_PROPOSALS.dump_python, proposal, mode="json")
-    await store.aput(place, proposal.id, value, index=False)
-    if await journal.is_forgotten(store, began):
-        await store.adelete(place, proposal.id)
-        raise RefusedWrite("What is remembered of this person was deleted meanwhile.")
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The memory files of a person, for a run or a request that began at a time; None: nobody can be forgotten meanwhile."""
 
+    store: BaseStore
+    actor: Actor
+    files: Namespace
+    deployment: Deployment
+    began: Began | None = None
 
-async def proposals(store: BaseStore, actor: Actor, files: Namespace) -> list[Proposal]:
-    """A memory's proposals with those that were decided, oldest first. A damaged one is left out."""
-    known = list[Proposal]()
-    for item in await store.asearch(namespaces.proposals(actor), limit=_ALL):
-        with suppress(ValidationError):
-            known.append(await asyncio.to_thread(_PROPOSALS.validate_python, item.value))
-    return sorted((each for each in known if each.memory == files[-1]), key=lambda each: each.at)
+    async def read(self) -> dict[str, FileData]:
+        """All files, by key."""
+        found = dict[str, FileData]()
+        for item in await journal.all_items(self.store, self.files):
+            with suppress(RefusedWrite):
+                found[item.key] = stored_file(item)
+        return found
 
+    def applied(
+        self, files: Mapping[str, FileData], changes: Iterable[Changed], author: Author, *, skip: bool = False
+    ) -> dict[str, FileData]:
+        """The files with these changes. Raises `ValueError` for one that cannot be made; with `skip` leaves it out. Blocks."""
+        result = dict(files)
+        for change in changes:
+            with suppress(*[ValueError] * skip):
+                after = change.merged(result.get(change.key), author, self.deployment)
+                result.pop(change.key, None)
+                result |= {change.key: after} if after else {}
+        return result
 
-async def propose_write(
-    store: BaseStore,
-    actor: Actor,
-    files: Namespace,
-    *,
-    key: str,
-    change: Change,
-    author: Author,
-    deployment: Deployment,
-    began: Began | None,
-) -> None:
-    """Have a change of a text wait for its person, on top of what this run has proposed before.
+    async def check(self, changes: Sequence[Changed], author: Author) -> None:
+        """Raise `ValueError` if the present files cannot take these changes."""
+        before, limits = await self.read(), self.deployment.limits
+        after = await asyncio.to_thread(self.applied, before, changes, author)
+        old, new = (sum(len(file["content"].encode()) for file in of.values()) for of in (before, after))
+        if new > max(old, limits.max_bytes) or len(after) > max(len(before), limits.max_files):
+            raise RefusedWrite(f"{len(after)} files of {limits.max_files}, {new:,} bytes of {limits.max_bytes:,}; shorten it.")
 
-    Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
-    """
-    proposal_id, limits = f"{author.run_id or uuid4().hex}-{author.kind}", deployment.limits
-    async with lock_of("deciding", proposal_id):
-        known = {each.id: each for each in await proposals(store, actor, files)}
-        at, thread_ids = datetime.now(UTC).isoformat(), [author.thread_id] if author.thread_id else []
-        new = Proposal(proposal_id, at, files[-1], author, [], thread_ids, kind="agent")
-        proposal = known.pop(proposal_id, new)
-        if sum(bool(each.changes) for each in known.values()) >= MAX_PROPOSALS:
-            raise RefusedWrite(
-                "The person has too many undecided proposals; nothing is added before they decide. Tell them so."
+    async def apply(self, changes: Iterable[Changed], author: Author) -> dict[str, str]:
+        """Make one revision of each file, additions first, for a fact that moves. Returns by path why some were not made."""
+        refused, made = dict[str, str](), (each for each in changes if each.deleted or each.before != each.after)
+        for change in sorted(made, key=lambda change: len(change.before) - len(change.after)):
+            merged = partial(change.merged, author=author, deployment=self.deployment)
+            try:
+                await journal.change(
+                    self.store, self.files, change.key, merged, author, began=self.began, limits=self.deployment.limits
+                )
+            except ValueError as error:
+                refused[change.path] = str(error)
+        return refused
+
+    async def proposals(self) -> list[Proposal]:
+        """The proposals with those that were decided, oldest first. A damaged one is left out."""
+        known = list[Proposal]()
+        for item in await journal.all_items(self.store, namespaces.proposals(self.actor)):
+            with suppress(ValidationError):
+                known.append(await asyncio.to_thread(_PROPOSALS.validate_python, item.value))
+        return sorted((each for each in known if each.memory == self.files[-1]), key=lambda each: each.at)
+
+    async def shown_proposals(self) -> list[dict[str, Any]]:
+        """The undecided ones as their person sees them, oldest first."""
+        return [await asyncio.to_thread(each.shown) for each in await self.proposals() if each.changes]
+
+    async def propose(self, proposal: Proposal) -> None:
+        """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began."""
+        place = namespaces.proposals(self.actor)
+        value = await asyncio.to_thread(_PROPOSALS.dump_python, proposal, mode="json")
+        await self.store.aput(place, proposal.id, value, index=False)
+        if await journal.is_forgotten(self.store, self.began):
+            await self.store.adelete(place, proposal.id)
+            raise RefusedWrite("What is remembered of this person was deleted meanwhile.")
+
+    async def propose_write(self, key: str, change: Change, author: Author) -> None:
+        """Have a change of a text wait for its person, on top of what this run has proposed before.
+
+        Raises `ValueError` if `change` refuses it, or too much waits already. Nothing was proposed.
+        """
+        proposal_id, limits = f"{author.run_id or uuid4().hex}-{author.kind}", self.deployment.limits
+        async with lock_of("deciding", proposal_id):
+            known = {each.id: each for each in await self.proposals()}
+            at, thread_ids = datetime.now(UTC).isoformat(), [author.thread_id] if author.thread_id else []
+            new = Proposal(proposal_id, at, self.files[-1], author, [], thread_ids, kind="agent")
+            proposal = known.pop(proposal_id, new)
+            if sum(bool(each.changes) for each in known.values()) >= MAX_PROPOSALS:
+                raise RefusedWrite(_TOO_MANY)
+            item = await self.store.aget(self.files, key)
+            present = stored_file(item) if item else None
+            waiting = [each for each in proposal.changes if each.key == key]
+            file = await asyncio.to_thread(self.applied, {key: present} if present else {}, waiting, author)
+            after = change(file.get(key))
+            if any(file and file["encoding"] != "utf-8" for file in (present, after)):
+                raise RefusedWrite(f"{key} is not text, so a change of it cannot wait for the person.")
+            before, then = (file["content"] if file else None for file in (present, after))
+            changes = [each for each in proposal.changes if each.key != key]
+            changes += [Changed(key, before or "", then or "", deleted=then is None)] if before != then else []
+            if len(changes) > limits.max_files or sum(len(each.after.encode()) for each in changes) > limits.max_bytes:
+                raise RefusedWrite(
+                    f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait for the person."
+                )
+            decided = [path for path in proposal.decided if path != f"/memories{key}"]
+            await self.propose(replace(proposal, changes=changes, decided=decided))
+
+    async def decide(
+        self,
+        proposal_id: str,
+        *,
+        accept: bool,
+        paths: Sequence[str] | None = None,
+        lines: Mapping[str, Mapping[int, str | None]] = MappingProxyType({}),
+    ) -> dict[str, str]:
+        """Accept or decline all undecided files of a proposal, or some. Returns, by path, why some accepted ones wait again.
+
+        `lines` are those to accept of these files, by number, with the text that the person writes instead or None; the file's
+        other lines are declined. A revision of the person's own puts in what they wrote.
+
+        Raises `UnknownProposalError`, `DecidedError`, or, if the present files cannot take the changes, `RefusedWrite`.
+        """
+        async with lock_of("deciding", proposal_id):  # two tabs of one person, or a run that proposes more
+            known = await self.proposals()
+            proposal = next((each for each in known if each.id == proposal_id), None)
+            if proposal is None:
+                raise UnknownProposalError(f"There is no proposal {proposal_id[:40]!r}; GET /memory/proposals lists them.")
+            if not proposal.changes or {*(paths or ())} & {*proposal.decided}:
+                raise DecidedError(f"Proposal {proposal_id}, or one of these files, was decided already.")
+            wanted = [change for change in proposal.changes if paths is None or change.path in paths]
+            if unknown := {*(paths or ()), *lines} - {change.path for change in wanted}:
+                raise UnknownProposalError(f"Proposal {proposal_id} changes no file {min(unknown)[:80]!r}.")
+            refused, taken = dict[str, str](), dict[str, str]()
+            if accept:
+                parts = [each.only(lines.get(each.path)) for each in wanted]
+                taken = {theirs.path: theirs.after for _, theirs in parts}
+                await self.check([replace(own, after=theirs.after) for own, theirs in parts], proposal.author)
+                refused = await self.apply((own for own, _ in parts), proposal.author)
+                edited = [theirs for _, theirs in parts if theirs.path not in refused]
+                refused |= await self.apply(edited, Author("person", self.actor.user_id))
+            over = [change for change in wanted if change.path not in refused]
+            at = self.began.at if self.began else datetime.now(UTC).isoformat()
+            declined = [Declined(change.beyond(taken.get(change.path, change.before)), at) for change in over]
+            proposal = replace(
+                proposal,
+                changes=[change for change in proposal.changes if change not in over],
+                decided=sorted({*proposal.decided, *(change.path for change in over)}),
+                declined=[*proposal.declined, *(each for each in declined if each.change.after)],
             )
-        item = await store.aget(files, key)
-        present = stored_file(item) if item else None
-        waiting = next((each for each in proposal.changes if each.key == key), None)
-        file = await asyncio.to_thread(waiting.merged, present, author, deployment) if waiting else present
-        after = change(file)
-        if any(file and file["encoding"] != "utf-8" for file in (present, after)):
-            raise RefusedWrite(f"{key} is not text, so a change of it cannot wait for the person.")
-        before, then = (file["content"] if file else None for file in (present, after))
-        changes = [each for each in proposal.changes if each.key != key]
-        changes += [Changed(key, before or "", then or "", deleted=then is None)] if before != then else []
-        if len(changes) > limits.max_files or sum(len(each.after.encode()) for each in changes) > limits.max_bytes:
-            raise RefusedWrite(f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait for the person.")
-        decided = [path for path in proposal.decided if path != f"/memories{key}"]
-        await propose(store, actor, replace(proposal, changes=changes, decided=decided), began)
+            await self.propose(proposal)
+            old = [each.id for each in known if not each.changes][:-_DECIDED_KEPT]
+            place = namespaces.proposals(self.actor)
+            await self.store.abatch([PutOp(place, each, None) for each in old])
+            return refused

@@ -18,7 +18,7 @@ from lasting_memory import journal
 from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import Gate, ScopedFiles, StoreOverride, ThreadFiles
-from lasting_memory.files.proposals import propose_write
+from lasting_memory.files.proposals import Memory
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.people.scopes import Scope
@@ -71,8 +71,7 @@ def build_backend(
     async def propose(store: BaseStore, files: Namespace, key: str, change: journal.Change) -> str | None:
         if not (await controls(store, actor(), deployment)).review_agent:
             return None
-        began = journal.began(actor())
-        await propose_write(store, actor(), files, key=key, change=change, author=author(), deployment=deployment, began=began)
+        await Memory(store, actor(), files, deployment, journal.began(actor())).propose_write(key, change, author())
         return f"/memories{key} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
 
     def route_of(path: str, scope: Scope) -> ScopedFiles:

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import consolidation, journal, platform
 from lasting_memory.auth.admission import admission
 from lasting_memory.controls import PAUSED, controls, may_set
+from lasting_memory.files.proposals import DecidedError, UnknownProposalError
 from lasting_memory.http.requests import (
     AboutQuery,
     Answer,
@@ -98,7 +99,7 @@ async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     caller.check_own()
     owner = await _owner(caller)
     report = await _waited(caller, owner, {"trigger": "bring"}, body.text)
-    known = await consolidation.shown_proposals(caller.store, caller.actor, caller.namespace)
+    known = await caller.memory.shown_proposals()
     made = [each for each in known if "run_id" in report and each["id"].startswith(report["run_id"])]
     return {"proposal": made[0] if made else None, "reason": report["reason"]}
 
@@ -158,7 +159,7 @@ async def list_proposals(caller: Caller, query: MemoryQuery) -> Answer:
     the conversations they come from), and `lines`: by path the changed lines with line (their number), sign ("-" or "+"), text,
     and the reason why one goes. Of JSON there are none.
     """
-    return {"proposals": await consolidation.shown_proposals(caller.store, caller.actor, caller.namespace)}
+    return {"proposals": await caller.memory.shown_proposals()}
 
 
 @router.post("/memory/proposals/{proposal_id}")
@@ -171,16 +172,12 @@ async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, 
     decided already.
     """
     caller.check_own()
-    store, actor, place, began = caller.store, caller.actor, caller.namespace, caller.began
     lines = {path: {each.line: each.text for each in chosen} for path, chosen in (body.lines or {}).items()}
     try:
-        refused = await consolidation.decide(
-            store, actor, place, proposal_id, accept=body.accept, paths=body.files, lines=lines, began=began,
-            deployment=caller.deployment,
-        )  # fmt: skip
-    except consolidation.DecidedError as error:
+        refused = await caller.memory.decide(proposal_id, accept=body.accept, paths=body.files, lines=lines)
+    except DecidedError as error:
         raise HTTPException(409, str(error)) from None
-    except consolidation.UnknownProposalError as error:
+    except UnknownProposalError as error:
         raise HTTPException(404, str(error)) from None
     return {"id": proposal_id, "accepted": body.accept, "refused": refused}
 

@@ -22,9 +22,9 @@ from pydantic import BaseModel, Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal
-from lasting_memory.consolidation import shown_proposals
 from lasting_memory.controls import controls, is_temporary
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.proposals import Memory
 from lasting_memory.http.requests import (
     ROUTE,
     AboutQuery,
@@ -68,13 +68,15 @@ async def document(
     """The document in parts, with one file's history or `_PAGE` conversations in memory at a time."""
     by_assistant, own = deployment.memory.per_assistant, await memory_namespaces(store, actor, deployment)
     of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
+    memories = [Memory(store, actor, place, deployment) for place in own]
+    proposals = [{**each, **of[memory.files]} for memory in memories for each in await memory.shown_proposals()]
     told: dict[str, Any] = {
         "version": 1,
         "exported_at": datetime.now(UTC).isoformat(),
         **asdict(actor),
         "left_out": ["temporary conversations"],
         "controls": (await controls(store, actor, deployment)).told(),
-        "proposals": [{**each, **of[place]} for place in own for each in await shown_proposals(store, actor, place)],
+        "proposals": proposals,
     }
     yield json.dumps(told)[:-1].encode()
     unreadable = list[Answer]()

@@ -22,6 +22,7 @@ from lasting_memory import journal
 from lasting_memory.auth.admission import admission
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
+from lasting_memory.files.proposals import Memory
 from lasting_memory.journal import Revision
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
@@ -138,6 +139,11 @@ class PersonRequest:
             return self.namespace, key_of(path), False
         except ValueError as error:
             raise HTTPException(422, f"'query.path' is refused: {error}") from None
+
+    @property
+    def memory(self) -> Memory:
+        """The person's files, for what is proposed of them."""
+        return Memory(self.store, self.actor, self.namespace, self.deployment, self.began)
 
     @property
     def files(self) -> ScopedFiles:
