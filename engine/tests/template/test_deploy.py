@@ -14,6 +14,7 @@ import tomllib
 import warnings
 from collections.abc import Mapping
 from contextlib import chdir
+from importlib.metadata import distributions
 from pathlib import Path
 
 import click
@@ -93,8 +94,7 @@ def install_line(written: str) -> list[str]:
 
 def named(group: list[str]) -> dict[str, str]:
     """The specifiers of dependencies by distribution."""
-    parsed = map(Requirement, group)
-    return {canonicalize_name(each.name): str(each.specifier) for each in parsed}
+    return {canonicalize_name(each.name): str(each.specifier) for each in map(Requirement, group)}
 
 
 # The exact versions that the template names for the image.
@@ -265,6 +265,21 @@ def test_an_image_built_here_and_one_built_in_langsmith_hold_the_project_and_no_
 def test_what_is_only_run_elsewhere_is_as_its_schema_says(schema: str, files: str) -> None:
     done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", schema, *map(str, PROJECT.glob(files))])
     assert done.exit_code == 0, done.output
+
+
+def test_what_is_installed_is_what_is_pinned() -> None:
+    installed = {canonicalize_name(each.metadata["Name"]): each.version for each in distributions()}
+    assert {name: installed[name] for name in TESTED if installed.get(name, TESTED[name]) != TESTED[name]} == {}
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_a_workflow_pins_its_actions_and_may_only_read(path: Path) -> None:
+    text = path.read_text()
+    uses = re.findall(r"uses: (\S+)", text)
+    assert uses
+    assert [action for action in uses if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []
+    assert re.findall(r"permissions:\n((?: +.*\n)+)", text) == ["  contents: read\n"]
+    assert "secrets." not in text or path.name == "deploy.yml"
 
 
 def test_the_steps_of_workflows_are_shell_that_parses() -> None:

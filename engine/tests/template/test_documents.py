@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from io import StringIO
 from pathlib import Path
@@ -15,7 +14,6 @@ from tests.test_offline_model import PROMPTS
 
 PROJECT = Path(__file__).parents[3]
 ENGINE = PROJECT / "engine"
-CONFIG = json.loads((PROJECT / "langgraph.json").read_text("utf-8"))
 README = (PROJECT / "README.md").read_text("utf-8")
 ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
 DOCUMENTS = [*PROJECT.glob("*.md"), *ENGINE.glob("*.md"), *(ENGINE / "docs").glob("**/*.md")]
@@ -38,10 +36,6 @@ def test_the_readme_is_short_and_its_tree_is_what_is_there() -> None:
 
 def test_the_prompts_to_try_are_those_that_the_offline_model_is_tested_with() -> None:
     assert re.findall(r"`([A-Z][^`]+[.?])`", section("Try this")) == PROMPTS
-
-
-def test_the_platform_is_given_the_graphs_that_clients_name() -> None:
-    assert {"agent", "consolidation_agent"} <= set(CONFIG["graphs"])
 
 
 def test_every_relative_link_points_to_a_file_of_the_project() -> None:
