@@ -1,4 +1,4 @@
-"""One server for what fails: short patience for the model (`graphs.py`), and a store that fails when asked to."""
+"""One server for what fails: short patience for the model (`graphs.py`)."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import BUILDERS, model_env
+from tests.conftest import BUILDERS
 
 HERE = Path(__file__).parent
 
@@ -15,9 +15,7 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="session")
 def shared_faulty(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     graphs = {name: f"{HERE / 'graphs.py'}:{name}" for name in BUILDERS}
-    config = {"graphs": graphs, "store": {"path": f"{HERE / 'failing_store.py'}:store"}}
-    env = {**model_env(shared_model), "CONSOLIDATE_AFTER_SECONDS": "0"}
-    with DevServer(tmp_path_factory.mktemp("faulty"), env=env, config=config) as server:
+    with DevServer(tmp_path_factory.mktemp("faulty"), env=shared_model.env, config={"graphs": graphs}) as server:
         yield server
 
 
