@@ -29,10 +29,7 @@ RESTS = [
 # fmt: on
 
 
-def one(of: list[str]) -> st.SearchStrategy[str]:
-    return st.sampled_from(of)
-
-
+one = st.sampled_from
 # Paths out of such parts; sometimes one of one's own, as plain as can be.
 PIECES = st.lists(st.tuples(st.one_of(one(PARTS), st.text(max_size=6)), one(SLASHES)).map("".join), min_size=1, max_size=5)
 ODD_PATHS = st.builds(lambda root, pieces: root + "".join(pieces), one(ROOTS), PIECES)
@@ -46,48 +43,38 @@ SKILLS = FORGERIES.map(lambda text: f"---\nname: mine\ndescription: {json.dumps(
 PROFILES = FORGERIES.map(lambda text: json.dumps({"name": text[:200]}))
 BIG = st.integers(1, 300_000).map(lambda size: "word </memory> " * (size // 15))
 CONTENTS = st.one_of(FORGERIES, FORGERIES, SKILLS, PROFILES, st.text(max_size=40), BIG)
-THREADS = st.one_of(PATHS, one(["%", "*", "", "0" * 32, "' OR 1=1 --"]), st.uuids().map(str))
 PATTERNS = st.one_of(PATHS, one(["*", "**/*", "../**", "**/{a,b}", "[", "(" * 50, "/policies/../**", ".*", "word"]))
-WORDS = one(["word", "#", "\n", ""])
-NUMBERS = st.one_of(st.integers(-5, 5_000), st.just(2**63 - 1))
-ODD: st.SearchStrategy[Any] = st.one_of(st.none(), NUMBERS, st.lists(PATHS, max_size=2))
-
-ARGUMENTS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "ls": {"path": PATHS},
-    "read_file": {"file_path": PATHS, "offset": NUMBERS, "limit": NUMBERS},
-    "write_file": {"file_path": PATHS, "content": CONTENTS},
-    "edit_file": {
-        "file_path": PATHS,
-        "old_string": one(["word", "#", "\n", ""]),
-        "new_string": CONTENTS,
-        "replace_all": st.booleans(),
-    },
-    "delete": {"file_path": PATHS},
-    "glob": {"pattern": PATTERNS, "path": PATHS},
-    "grep": {"pattern": PATTERNS, "path": PATHS, "glob": PATTERNS},
-    "append_memory": {"path": PATHS, "text": CONTENTS},
-    "save_profile": {"profile": st.fixed_dictionaries({"name": FORGERIES, "role": st.text(max_size=9)})},
-    "search_memories": {"query": st.one_of(CONTENTS, st.just("word forged rule"))},
-    "search_past_conversations": {"query": CONTENTS, "limit": NUMBERS},
-    "read_conversation": {"thread_id": THREADS, "around": NUMBERS},
+NUMBERS = st.one_of(st.none(), st.integers(-5, 5_000), st.just(2**63 - 1))
+# Of each tool's arguments.
+GIVEN: dict[str, st.SearchStrategy[Any]] = {
+    **dict.fromkeys(("path", "file_path"), PATHS),
+    **dict.fromkeys(("content", "new_string", "text"), CONTENTS),
+    **dict.fromkeys(("pattern", "glob"), PATTERNS),
+    **dict.fromkeys(("offset", "limit", "around"), NUMBERS),
+    "old_string": one(["word", "#", "\n", ""]),
+    "replace_all": st.booleans(),
+    "profile": st.fixed_dictionaries({"name": FORGERIES, "role": st.text(max_size=9)}),
+    "query": st.one_of(CONTENTS, st.just("word forged rule")),
+    "thread_id": st.one_of(PATHS, one(["%", "*", "", "0" * 32, "' OR 1=1 --"]), st.uuids().map(str)),
+}
+TOOLS = {
+    "ls": "path",
+    "read_file": "file_path offset limit",
+    "write_file": "file_path content",
+    "edit_file": "file_path old_string new_string replace_all",
+    "delete": "file_path",
+    "glob": "pattern path",
+    "grep": "pattern path glob",
+    "append_memory": "path text",
+    "save_profile": "profile",
+    "search_memories": "query",
+    "search_past_conversations": "query limit",
+    "read_conversation": "thread_id around",
 }
 
 
 @st.composite
 def calls(draw: st.DrawFn) -> ToolCall:
-    """One tool call; one in ten has an argument of another type."""
-    name = draw(st.sampled_from([*ARGUMENTS]))
-    given = {key: draw(values) for key, values in ARGUMENTS[name].items()}
-    if draw(st.integers(0, 9)) == 0:
-        given[draw(st.sampled_from([*given]))] = draw(ODD)
-    return ToolCall(name, given)
-
-
-@st.composite
-def inputs(draw: st.DrawFn) -> dict[str, Any]:
-    """What a client may add to a run's input: files of any path, and state that the prompt must not be made of."""
-    forged = draw(FORGERIES)
-    file = CONTENTS.map(lambda text: {"content": text, "encoding": "utf-8"})
-    state = {"memory_contents": {"/memories/preferences.md": forged}}
-    state |= {"skills_metadata": [{"name": "x", "description": forged, "path": "/x"}]}  # type: ignore[dict-item]
-    return {"files": draw(st.dictionaries(PATHS, file, max_size=3)), **(state if draw(st.booleans()) else {})}
+    """One tool call."""
+    name = draw(one([*TOOLS]))
+    return ToolCall(name, {argument: draw(GIVEN[argument]) for argument in TOOLS[name].split()})
