@@ -1,11 +1,7 @@
-"""What docs/security.md says of text that several people's agents are shown: who changes it, and what an operator approves."""
-
-from typing import Any
+"""Text that several people's agents are shown, where a deployment lets one of them change it."""
 
 import pytest
-from langchain_core.runnables import RunnableConfig
 
-from lasting_memory.people.identity import Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.conftest import BuildGraph
@@ -26,15 +22,3 @@ async def test_what_one_writes_into_shared_text_all_are_shown_in_its_block(
     await shared.turn("hello", user="bob", thread="2")
     _, _, rest = system_text(model.requests[-1]).partition(f"<{block}>")
     assert "From Mallory." in rest.partition(f"</{block}>")[0]
-
-
-async def test_an_approval_shows_the_tool_and_its_arguments(graph: BuildGraph, model: ScriptedAnthropic) -> None:
-    shared = graph(deployed(shared_writes="interrupt"))
-    model.script("teach", [TEACH])
-    config: RunnableConfig = {"configurable": {"thread_id": "1"}}
-    message: Any = {"messages": [{"role": "user", "content": "teach"}]}
-    result = await shared.graph.ainvoke(message, config, context=Context(user_id="mallory", org_id="acme"))
-    (interrupt,) = result["__interrupt__"]
-    (asked,) = interrupt.value["action_requests"]
-    assert (asked["name"], asked["args"]) == (TEACH.name, TEACH.args)
-    assert {*interrupt.value} == {"action_requests", "review_configs"}

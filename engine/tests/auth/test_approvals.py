@@ -242,7 +242,8 @@ async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
     model.script("delegated" if subagent else "remember", [call])
     await agent.turn("remember")
     state = await agent.graph.aget_state({"configurable": {"thread_id": "1"}})
-    assert [request["name"] for pending in state.interrupts for request in pending.value["action_requests"]] == [call.name]
+    asked = [(it["name"], it["args"]) for pending in state.interrupts for it in pending.value["action_requests"]]
+    assert asked == [(call.name, call.args)], "an operator sees what they approve"
     assert [item.dict() for item in store.search(("memories",))] == before
 
 

@@ -77,7 +77,7 @@ async def test_somebody_forgotten_leaves_nothing(server: DevServer, model: Scrip
     assert changed.status_code == 200
     # Two files: what was seeded, and the notes.
     assert {"threads": 4, "runs": 3, "memories": 2, "consolidation": 1}.items() <= forgotten["deleted"].items()
-    assert any("Traces" in reason for reason in forgotten["kept"])
+    assert any("Traces" in reason and f'eq(metadata_value, "{alice}")' in reason for reason in forgotten["kept"])
     answered.set()
     await asyncio.sleep(1)  # by now the run would have written
     assert (await person.made("GET", "/memory"))["files"] == []
