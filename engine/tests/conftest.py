@@ -1,6 +1,7 @@
 """Fixtures: the scripted model server, and the real `langgraph dev` in front of it, shared by a test session."""
 
 import gc
+import json
 import os
 import socket
 import uuid
@@ -158,23 +159,21 @@ def model(shared_model: ScriptedAnthropic) -> ScriptedAnthropic:
 
 
 class ServerWith(Protocol):
-    def __call__(self, **settings: str) -> DevServer: ...
+    def __call__(self, config: dict[str, Any] | None = None, **settings: str) -> DevServer: ...
 
 
 @pytest.fixture(scope="session")
 def server_with(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerWith]:
     """Gives the session's server with these settings, which is started when it is first asked for."""
-    started: dict[frozenset[tuple[str, str]], DevServer] = {}
     with ExitStack() as stack:
 
-        def give(**settings: str) -> DevServer:
-            key = frozenset(settings.items())
-            if key not in started:
-                server = DevServer(tmp_path_factory.mktemp("server"), env={**model_env(shared_model), **settings})
-                started[key] = stack.enter_context(server)
-            return started[key]
+        @cache
+        def started(key: str) -> DevServer:
+            config, settings = json.loads(key)
+            env = {**shared_model.env, **settings}
+            return stack.enter_context(DevServer(tmp_path_factory.mktemp("server"), env=env, config=config))
 
-        yield give
+        yield lambda config=None, **settings: started(json.dumps([config, settings], sort_keys=True))
 
 
 @pytest.fixture(scope="session")
@@ -198,12 +197,12 @@ async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.F
         await server.close_clients()
 
 
-def served(**settings: str) -> Any:
-    """A fixture: the session's server with these settings."""
+def served(config: dict[str, Any] | None = None, **settings: str) -> Any:
+    """A fixture: the session's server with these settings, and this in its langgraph.json."""
 
     @pytest.fixture
     async def for_a_test(server_with: ServerWith, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
-        server = server_with(**settings)
+        server = server_with(config, **settings)
         yield server
         await server.close_clients()
 
