@@ -35,11 +35,11 @@ async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
         broken = {**item.value, "revision": revision} if value else {"slot": item.value["slot"]}
         await store.aput(log, item.key, broken, index=False)
     await append(store, "- after", "- and again")
-    item = await store.aget(FILES, PATH)
-    assert item
-    assert item.value["content"].splitlines() == [*said, "- after", "- and again"]
+    file = await store.aget(FILES, PATH)
+    assert file
+    assert file.value["content"].splitlines() == [*said, "- after", "- and again"]
     history = await journal.history(store, FILES, PATH)
-    assert history[0].content == item.value["content"]
+    assert history[0].content == file.value["content"]
     assert [revision.author.kind for revision in history[:2]] == ["person", "person"]
 
 
