@@ -15,8 +15,10 @@ from lasting_memory.agent.models import build_model
 from lasting_memory.agent.offline_model import OfflineModel, answer, consolidate
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import Graph, served
+from tests.turns import Somebody
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -195,36 +197,28 @@ PROMPTS = [
 ]
 
 
-async def say(server: DevServer, identity: str, org: str, text: str, thread: str | None = None) -> tuple[str, str]:
-    client = server.as_user(identity, org)
-    thread = thread or str((await client.threads.create())["thread_id"])
-    values: Any = await run_turn(client, thread, text)
-    return values["messages"][-1]["content"], thread
-
-
-async def found(server: DevServer, identity: str, org: str, thread: str) -> str:
-    """What the tools of a thread answered last."""
-    state: Any = await server.as_user(identity, org).threads.get_state(thread)
-    return str([message["content"] for message in state["values"]["messages"] if message["type"] == "tool"][-1])
+def answer_of(values: dict[str, Any], kind: str = "ai") -> str:
+    return str([message["content"] for message in values["messages"] if message["type"] == kind][-1])
 
 
 @pytest.mark.server
-async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(server: DevServer) -> None:
+async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(
+    server: DevServer, model: ScriptedAnthropic
+) -> None:
     remember, know, recall, policies = PROMPTS
     rules = "# Acme compliance\n\n1. Never give a personal opinion on an investment.\n"
     await server.as_operator().store.put_item(["policies", "acme"], "/compliance.md", create_file_data(rules))
-    alice = ("alice@example.com", "acme")
-    _, first = await say(server, *alice, remember)
-    answer, second = await say(server, *alice, know)
-    assert "metric units" in answer
-    answer, _ = await say(server, *alice, recall, second)
-    assert f"thread_id={first}" in await found(server, *alice, second)
-    assert re.search(r'On \d{4}-\d\d-\d\d you said: ".*metric units"', answer)
-    assert "user:" not in answer
-    assert "I will remember" not in answer
-    answer, _ = await say(server, *alice, policies, second)
-    assert "Acme compliance" in answer
-    for stranger in (("bob@example.com", "acme"), ("alice@example.com", "globex")):
-        assert "metric" not in (await say(server, *stranger, know))[0]
-        assert first not in (await say(server, *stranger, recall))[0]
-    assert "Acme compliance" not in (await say(server, "alice@example.com", "globex", policies))[0]
+    who = (("alice@example.com", "acme"), ("bob@example.com", "acme"), ("alice@example.com", "globex"))
+    alice, *strangers = (Somebody(server.as_user(*each), model) for each in who)
+    first, second = await alice.chat(remember), await alice.thread()
+    assert "metric units" in answer_of(await alice.turn(second, know))
+    values = await alice.turn(second, recall)
+    assert f"thread_id={first}" in answer_of(values, "tool")
+    assert re.search(r'On \d{4}-\d\d-\d\d you said: ".*metric units"', answer_of(values))
+    assert "user:" not in answer_of(values)
+    assert "I will remember" not in answer_of(values)
+    assert "Acme compliance" in answer_of(await alice.turn(second, policies))
+    for stranger in strangers:
+        assert "metric" not in answer_of(await stranger.say(know))
+        assert first not in answer_of(await stranger.say(recall))
+    assert "Acme compliance" not in answer_of(await strangers[-1].say(policies))

@@ -94,19 +94,25 @@ async def test_prune_removes_what_the_repository_no_longer_has_and_nothing_else_
     assert await keys(client, memory) == {"/a.md"}
 
 
+TEAMS = Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group("team_id")})
+
+
 @pytest.mark.server
-async def test_named_people_get_first_memories_and_keep_their_own(server: DevServer, repository: Path) -> None:
-    client = server.as_operator()
-    folder = repository / "seeds/memories/acme/dana%40example.com"
-    (folder / "topics").mkdir(parents=True)
-    (folder / "preferences.md").write_text("- formal tone\n")
-    (folder / "topics/work.md").write_text("Runs the depot.\n")
-    namespace = list(deployed().memory.namespace(identity.Actor("dana@example.com", "acme"), ""))
-    await client.store.put_item(namespace, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
-    await seed(repository, client, "memories")
-    assert await keys(client, namespace) == {"/preferences.md", "/topics/work.md"}
-    item = await client.store.get_item(namespace, key="/preferences.md")
-    assert item["value"]["content"] == "- hers"
+@pytest.mark.parametrize(("settings", "folder", "place"), [
+    (deployed(), "acme/dana%40example.com", ["memories", "acme:dana@example~2Ecom"]),
+    (TEAMS, "_groups/team/acme/red%20&%20blue", ["groups", "acme:team_id:red~20~26~20blue"]),
+])  # fmt: skip
+async def test_named_people_and_groups_get_first_memories_and_keep_their_own(
+    server: DevServer, repository: Path, settings: Deployment, folder: str, place: list[str]
+) -> None:
+    client, files = server.as_operator(), repository / "seeds/memories" / folder
+    (files / "topics").mkdir(parents=True)
+    (files / "preferences.md").write_text("- formal tone\n")
+    (files / "topics/work.md").write_text("Runs the depot.\n")
+    await client.store.put_item(place, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
+    assert await seed(repository, client, "memories", settings=settings) == [f"{'/'.join(place)}/topics/work.md: added"]
+    assert await seed(repository, client, "memories", settings=settings, prune=True) == []
+    assert (await client.store.get_item(place, key="/preferences.md"))["value"]["content"] == "- hers"
 
 
 @pytest.mark.server
@@ -169,21 +175,6 @@ def test_shared_memory_starts_empty(repository: Path) -> None:
     (repository / "seeds/memories/acme/dana").mkdir(parents=True)
     (repository / "seeds/memories/acme/dana/private.md").write_text("Dana's own.\n")
     assert command.memories(repository, SHARED) == {}
-
-
-TEAMS = Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group("team_id")})
-
-
-@pytest.mark.server
-async def test_a_group_starts_with_its_folder_and_keeps_what_it_has(server: DevServer, repository: Path) -> None:
-    client, folder = server.as_operator(), repository / "seeds/memories/_groups/team/acme/red%20&%20blue"
-    folder.mkdir(parents=True)
-    (folder / "plan.md").write_text("Ship.\n")
-    place = ["groups", "acme:team_id:red~20~26~20blue"]
-    assert await seed(repository, client, "memories", settings=TEAMS) == [f"{'/'.join(place)}/plan.md: added"]
-    await client.store.put_item(place, "/plan.md", {"content": "Shipped.", "encoding": "utf-8"})
-    assert await seed(repository, client, "memories", settings=TEAMS, prune=True) == []
-    assert (await client.store.get_item(place, key="/plan.md"))["value"]["content"] == "Shipped."
 
 
 def test_the_folder_of_no_group_is_named(repository: Path) -> None:

@@ -163,16 +163,6 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
         assert await content(store, f"/{number}.md") == (await journal.history(store, FILES, f"/{number}.md"))[0].content
 
 
-async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
-    store = InMemoryStore()
-    for number in range(DEFAULTS.revisions_kept + 20):
-        await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
-    await writing.trim(store, FILES, DEFAULTS)
-    assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
-    assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{DEFAULTS.revisions_kept + 19}"
-
-
 def ours(store: BaseStore) -> ScopedFiles:
     return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AUTHOR, store=store)
 
