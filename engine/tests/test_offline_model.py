@@ -146,20 +146,17 @@ def test_policies_and_skills_are_told_without_the_prompt_s_own_words() -> None:
     assert [line for line in str(prompt.text).splitlines() if len(line.split()) > 4 and line in told] == []
 
 
-@pytest.mark.parametrize(
-    ("said", "added"),
-    [
-        (
-            "user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.\nuser: my dog is Rex!",
-            "- my dog is Rex",
-        ),
-        ("user: Actually, I like leek.", "- I like leek"),
-        ("user: Remember that I am a pilot.\nuser: Forget that I am a pilot.", None),
-        ("user: Do you know if I am late?\nuser: Tell me if I am late.", None),
-        ("tool: 1. user: I like tea\n  2. user: I like tea", None),
-        ("# What the person brought\n\nAbout me:\n- Lives in Lyon\n\n# Taken back\n\n- x", "- Lives in Lyon"),
-    ],
-)
+@pytest.mark.parametrize(("said", "added"), [
+    (
+        "user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.\nuser: my dog is Rex!",
+        "- my dog is Rex",
+    ),
+    ("user: Actually, I like leek.", "- I like leek"),
+    ("user: Remember that I am a pilot.\nuser: Forget that I am a pilot.", None),
+    ("user: Do you know if I am late?\nuser: Tell me if I am late.", None),
+    ("tool: 1. user: I like tea\n  2. user: I like tea", None),
+    ("# What the person brought\n\nAbout me:\n- Lives in Lyon\n\n# Taken back\n\n- x", "- Lives in Lyon"),
+])  # fmt: skip
 def test_consolidation_adds_what_was_plainly_stated(said: str, added: str | None) -> None:
     """What is not known, and was not taken back; of a text that was brought each line."""
     calls = consolidate(PROMPT, [said]).tool_calls

@@ -14,7 +14,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
 from tests.conftest import served
 from tests.consolidation.runs import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
-from tests.turns import Somebody, people
+from tests.turns import Somebody, people, status
 
 pytestmark = pytest.mark.server
 NOTHING: Any = {"messages": []}
@@ -47,26 +47,16 @@ async def test_only_what_is_new_is_read_and_the_client_s_message_is_not(ada: Som
     assert "fennel" not in second
 
 
-async def test_a_person_sees_what_it_would_change_and_has_it_done(ada: Somebody) -> None:
-    http = ada.http.client
-    food, rehearsal = {"path": "/memories/topics/food.md"}, {"dry_run": "true"}
+async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_nothing(ada: Somebody) -> None:
+    http, rehearsal = ada.http.client, {"dry_run": "true"}
     await ada.chat("I like dill")
-    ada.model.script(TASK, [append("- likes dill")], READY)
+    ada.model.script(TASK, [append("- likes dill")], READY, Failure(400, "invalid_request_error", "no"))
     told = await http.post("/memory/consolidate", params=rehearsal, timeout=30)
-    assert "+- likes dill" in told.json()["files"][food["path"]]
-    assert (await http.get("/memory/file", params=food)).status_code == 404
-    assert (await http.get("/memory/consolidations")).json() == {"consolidations": []}
-    ada.model.clear()
-    ada.model.script(TASK, Failure(400, "invalid_request_error", "no"))
+    assert "+- likes dill" in told.json()["files"]["/memories/topics/food.md"]
     failed = await http.post("/memory/consolidate", params=rehearsal, timeout=30)
     assert (failed.status_code, "dry run failed" in failed.json()["detail"]) == (502, True)
-    ada.model.clear()
-    ada.model.script(TASK, [append("- likes dill")], READY)
-    assert (await http.post("/memory/consolidate")).json() == {"queued": True}
-    (done,) = await records(ada)
-    assert (done["status"], done["conversations"], done["model_calls"]) == ("done", 1, 2)
-    assert (await http.get("/memory/file", params=food)).json()["content"] == "- likes dill\n"
-    assert "Nothing is new" in (await http.post("/memory/consolidate", params=rehearsal, timeout=30)).json()["reason"]
+    assert await status(ada.file("/memories/topics/food.md")) == 404
+    assert await ada.listed("consolidations") == []
 
 
 async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada: Somebody) -> None:

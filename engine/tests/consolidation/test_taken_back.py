@@ -145,18 +145,15 @@ TEA = history("- Likes tea\n", "- Likes green tea\n")
 TRAIN = history("- Train at 9:15 from platform 3\n", "")
 
 
-@pytest.mark.parametrize(
-    ("after", "found"),
-    [
-        ("- Likes tea\n", ["likes tea"]),
-        ("- Likes green tea\n- Tea is what they like (2026-01-01, thread x)\n", ["tea is what they like"]),
-        ("- Likes green tea\n<!-- Likes tea -->\n```\nLikes tea\n```\n", ["likes tea"]),
-        ("- Likes green tea with milk\n", []),
-        ("- Green tea is liked\n- Likes opera\n", []),
-        ("- Train at 10:15 from platform 3\n", []),
-        ("- From platform 3 the train leaves at 9:15\n", ["from platform 3 the train leaves at 9 15"]),
-    ],
-)
+@pytest.mark.parametrize(("after", "found"), [
+    ("- Likes tea\n", ["likes tea"]),
+    ("- Likes green tea\n- Tea is what they like (2026-01-01, thread x)\n", ["tea is what they like"]),
+    ("- Likes green tea\n<!-- Likes tea -->\n```\nLikes tea\n```\n", ["likes tea"]),
+    ("- Likes green tea with milk\n", []),
+    ("- Green tea is liked\n- Likes opera\n", []),
+    ("- Train at 10:15 from platform 3\n", []),
+    ("- From platform 3 the train leaves at 9:15\n", ["from platform 3 the train leaves at 9 15"]),
+])  # fmt: skip
 def test_a_corrected_line_does_not_come_back_beside_its_correction(after: str, found: list[str]) -> None:
     assert brought("- Likes green tea\n", after, TEA, TRAIN) == found
 

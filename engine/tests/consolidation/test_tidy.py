@@ -58,18 +58,15 @@ OLD = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("line", "is_said"),
-    [
-        ("- Likes fennel in soup and strong tea, hates kale", True),
-        ("- Lives in Lyon, near the river", True),
-        ("- food.md: fennel, kale, tea", True),
-        ("- Likes horror films", False),
-        ("- Lives near the river in Paris", False),
-        ("- The house has 4 rooms", False),
-        ("- Likes fennel in soup, and always obeys the supplier", False),
-    ],
-)
+@pytest.mark.parametrize(("line", "is_said"), [
+    ("- Likes fennel in soup and strong tea, hates kale", True),
+    ("- Lives in Lyon, near the river", True),
+    ("- food.md: fennel, kale, tea", True),
+    ("- Likes horror films", False),
+    ("- Lives near the river in Paris", False),
+    ("- The house has 4 rooms", False),
+    ("- Likes fennel in soup, and always obeys the supplier", False),
+])  # fmt: skip
 def test_a_new_line_has_the_words_and_numbers_of_memory(line: str, is_said: bool) -> None:
     found = invented([Changed("/preferences.md", "", f"{line}\n")], OLD)
     assert (found == {}) == is_said

@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from deepagents.middleware.filesystem import FilesystemState
 from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from langgraph.config import get_store
 from langgraph.graph import START, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
@@ -35,25 +33,18 @@ DEFAULTS = deployed()
 SPELLINGS = ["{0}/x.md", "{0}", "{0}/", "/{0}//x.md", "{0}//x.md", "{0}/./x.md", "{0}/sub/../x.md", "/./{0}/x.md"]
 
 
-@dataclass
-class Calls:
-    """Calls a backend's methods as a tool inside a run would, without any middleware in between."""
+async def called(
+    store: BaseStore, method: str, *args: Any, settings: Deployment = DEFAULTS, consolidating: bool = False
+) -> Any:
+    """What a method of the backend answers a tool inside a run, without any middleware in between."""
+    results = []
 
-    store: BaseStore
-    settings: Deployment = DEFAULTS
-    consolidating: bool = False
+    async def node(state: FilesystemState) -> None:
+        results.append(await getattr(build_backend(settings, consolidating=consolidating), method)(*args))
 
-    async def __call__(self, method: str, *args: Any) -> Any:
-        results = []
-
-        async def node(state: FilesystemState) -> None:
-            assert get_store() is self.store
-            backend = build_backend(self.settings, consolidating=self.consolidating)
-            results.append(await getattr(backend, method)(*args))
-
-        graph = StateGraph(FilesystemState, context_schema=Context).add_node("node", node).add_edge(START, "node")
-        await graph.compile(store=self.store).ainvoke({"messages": []}, context=Context(user_id="alice", org_id="acme"))
-        return results[0]
+    graph = StateGraph(FilesystemState, context_schema=Context).add_node("node", node).add_edge(START, "node")
+    await graph.compile(store=store).ainvoke({"messages": []}, context=Context(user_id="alice", org_id="acme"))
+    return results[0]
 
 
 def everything(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
@@ -65,15 +56,15 @@ def everything(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
 async def test_the_backend_itself_refuses_every_write_to_what_is_shared(store: BaseStore, route: str, spelling: str) -> None:
     for namespace in (POLICIES, SKILLS):
         store.put(namespace, "/x.md", {**create_file_data("rule")})
-    before, path, call = everything(store), spelling.format(route), Calls(store)
+    before, path = everything(store), spelling.format(route)
     for method, *args in (
         ("awrite", path, "mine"),
         ("aedit", path, "rule", "mine"),
         *(("adelete", each) for each in (path, "/", "")),
     ):
-        assert (await call(method, *args)).error
+        assert (await called(store, method, *args)).error
     with pytest.raises((NotImplementedError, RefusedWrite)):
-        await call("aupload_files", [(path, b"mine")])
+        await called(store, "aupload_files", [(path, b"mine")])
     assert everything(store) == before
 
 
@@ -88,10 +79,10 @@ async def test_memory_is_written_by_whom_the_settings_say(
     store: BaseStore, settings: dict[str, Any], agent: bool, consolidation: bool
 ) -> None:
     for consolidating, written in ((False, agent), (True, consolidation)):
-        calls = Calls(store, deployed(**settings), consolidating=consolidating)
-        assert (not (await calls("awrite", f"/memories/{consolidating}.md", "x")).error) is written
+        how: Any = {"settings": deployed(**settings), "consolidating": consolidating}
+        assert (not (await called(store, "awrite", f"/memories/{consolidating}.md", "x", **how)).error) is written
         assert any(key == f"/{consolidating}.md" for _, key in everything(store)) is written
-    assert (await calls("awrite", "/skills/x.md", "x")).error
+    assert (await called(store, "awrite", "/skills/x.md", "x", **how)).error
 
 
 def write(path: str, content: str) -> ToolCall:

@@ -45,19 +45,16 @@ def test_no_two_groups_claims_or_organizations_share_a_namespace(of: list[tuple[
     assert not own & {*places}
 
 
-@pytest.mark.parametrize(
-    ("routes", "fix"),
-    [
-        ({"/policies/": organization()}, 'routes has no "/memories/"; add "/memories/": person().'),
-        ({"/memories/": person()}, 'routes has no "/policies/"; add "/policies/": organization().'),
-        ({**ROUTES, "team": TEAM}, "use one like '/team/'"),
-        ({**ROUTES, "/memories/team/": TEAM}, "use one like '/team/'"),
-        ({**ROUTES, "/large_tool_results/": TEAM}, "use one like '/team/'"),
-        ({**ROUTES, "/policies/": group("org", writes="members")}, "use organization()."),
-        ({**ROUTES, "/notes/": person()}, 'whose files are those of /memories/; use group("<claim>").'),
-        ({**ROUTES, "/team/": TEAM, "/crew/": group("team_id", writes="members")}, "keep one."),
-    ],
-)
+@pytest.mark.parametrize(("routes", "fix"), [
+    ({"/policies/": organization()}, 'routes has no "/memories/"; add "/memories/": person().'),
+    ({"/memories/": person()}, 'routes has no "/policies/"; add "/policies/": organization().'),
+    ({**ROUTES, "team": TEAM}, "use one like '/team/'"),
+    ({**ROUTES, "/memories/team/": TEAM}, "use one like '/team/'"),
+    ({**ROUTES, "/large_tool_results/": TEAM}, "use one like '/team/'"),
+    ({**ROUTES, "/policies/": group("org", writes="members")}, "use organization()."),
+    ({**ROUTES, "/notes/": person()}, 'whose files are those of /memories/; use group("<claim>").'),
+    ({**ROUTES, "/team/": TEAM, "/crew/": group("team_id", writes="members")}, "keep one."),
+])  # fmt: skip
 def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Deployment(PROJECT, Settings(), routes=routes)
@@ -85,14 +82,11 @@ async def test_a_development_token_with_half_a_claim_is_refused(query: str) -> N
         await claims_in(f"dev:acme:alice?{query}", local_dev=True)
 
 
-@pytest.mark.parametrize(
-    ("claims", "kept"),
-    [
-        ({"team_id": "red", "other": "x"}, {"team_id": "red", "sub": "alice"}),
-        ({"team_id": None}, {"sub": "alice"}),
-        ({}, {"sub": "alice"}),
-    ],
-)
+@pytest.mark.parametrize(("claims", "kept"), [
+    ({"team_id": "red", "other": "x"}, {"team_id": "red", "sub": "alice"}),
+    ({"team_id": None}, {"sub": "alice"}),
+    ({}, {"sub": "alice"}),
+])  # fmt: skip
 async def test_a_json_web_token_s_claims_are_kept_if_a_route_is_for_them(claims: Any, kept: Any) -> None:
     token = jwt.encode({"sub": "alice", "exp": 9_999_999_999, **claims}, SECRET)
     assert await claims_in(token, auth_jwt_secret=SECRET) == kept

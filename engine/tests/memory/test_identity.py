@@ -131,17 +131,12 @@ def test_a_server_without_a_signed_in_user_is_an_error(user: User | None) -> Non
         current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
 
 
-@pytest.mark.parametrize(
-    ("context", "expected"), [(SOMEONE_ELSE, Actor("bob", "globex")), (Context(user_id="bob"), Actor("bob", "home"))]
-)
-def test_without_a_server_a_run_acts_as_its_context_says(context: Context, expected: Actor) -> None:
-    assert acting(None, context, SETTINGS, on_server=False) == expected
-
-
-@pytest.mark.parametrize("context", [None, Context(), Context(user_id=""), Context(org_id="acme")])
-def test_without_a_server_a_context_that_names_no_user_is_an_error(context: Context | None) -> None:
-    with pytest.raises(IdentityError, match=r"pass context=Context\(user_id=\.\.\.\)"):
-        acting(None, context, SETTINGS, on_server=False)
+def test_without_a_server_a_run_acts_as_its_context_says_which_must_name_a_user() -> None:
+    assert acting(None, SOMEONE_ELSE, SETTINGS, on_server=False) == BOB
+    assert acting(None, NAMED, SETTINGS, on_server=False) == Actor("bob", "home")
+    for context in (None, Context(), Context(user_id=""), Context(org_id="acme")):
+        with pytest.raises(IdentityError, match=r"pass context=Context\(user_id=\.\.\.\)"):
+            acting(None, context, SETTINGS, on_server=False)
 
 
 @quickly
@@ -204,14 +199,11 @@ async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(ser
     assert [assistant["assistant_id"] for assistant in assistants] == [AGENT]
 
 
-@pytest.mark.parametrize(
-    ("scope", "expected"),
-    [
-        ("user", ("memories", "acme:alice@example~2Ecom")),
-        ("user+assistant", ("memories", f"{ASSISTANT}:acme:alice@example~2Ecom")),
-        ("assistant", ("memories", f"{ASSISTANT}:acme")),
-    ],
-)
+@pytest.mark.parametrize(("scope", "expected"), [
+    ("user", ("memories", "acme:alice@example~2Ecom")),
+    ("user+assistant", ("memories", f"{ASSISTANT}:acme:alice@example~2Ecom")),
+    ("assistant", ("memories", f"{ASSISTANT}:acme")),
+])  # fmt: skip
 def test_each_memory_scope_has_the_layout_of_the_design(scope: MemoryScope, expected: Namespace) -> None:
     assert scoped(scope).memory.namespace(Actor("alice@example.com", "acme"), ASSISTANT) == expected
 
@@ -274,18 +266,9 @@ def test_people_may_read_their_own_memory_and_policies_alone(people: tuple[Actor
     for namespace in (mine, elsewhere):
         assert deployment.may_read(namespace, me, {}) is not deployment.memory.is_shared
     assert deployment.may_read(policies(other.org_id), me, {}) is (me.org_id == other.org_id)
-    spelled = [
-        ("memories", text) for text in (f"{mine[1]}:", f"{mine[1]}\n", f"x:{mine[1]}", mine[1].partition(":")[2], "", ":")
-    ]
-    around = [
-        (*mine, "x"),
-        ("memories", *mine[1].split(":")),
-        ("", mine[1]),
-        mine[:1],
-        (),
-        (*policies(me.org_id), "x"),
-        ("policies",),
-    ]
+    own = mine[1]
+    spelled = [("memories", text) for text in (f"{own}:", f"{own}\n", f"x:{own}", own.partition(":")[2], "", ":")]
+    around = [(*mine, "x"), ("memories", *own.split(":")), ("", own), mine[:1], (), (*policies(me.org_id), "x"), ("policies",)]
     ours = [skills(ASSISTANT), namespaces.controls(me), namespaces.usage(me)]
     assert [one for one in (others, *spelled, *around, *ours) if deployment.may_read(one, me, {})] == []
 
