@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from lasting_memory.agent import prompt
 from lasting_memory.agent.usage import check_call
 from lasting_memory.http.documents import Document
-from lasting_memory.journal import diffs
+from lasting_memory.journal import revisions
 from lasting_memory.people.identity import Author
 from lasting_memory.recall import lexical, retrieval
 from lasting_memory.recall.conversations import Conversation, conversation, document
@@ -82,9 +82,9 @@ SLOW: dict[str, Callable[[], Any]] = {
     "words that are nearly there": lambda: quoted(" ".join("a" * n + "b" for n in range(3, 60)), said(a_run_of("a"))),
     "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
     "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
-    "a diff of shuffled lines": lambda: diffs.diff(LINES, "\n".join(SHUFFLED)),
-    "a diff of empty lines": lambda: diffs.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
-    "empty lines to undo": lambda: diffs.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
+    "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
+    "a diff of empty lines": lambda: revisions.diff(EMPTY_LINES, "x\n" * (MAX_FILE_BYTES // 2)),
+    "empty lines to undo": lambda: revisions.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
     "files beyond a prompt's room": lambda: prompt.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
     "a profile of many fields": lambda: refused(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
     "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),

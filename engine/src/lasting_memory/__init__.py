@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lasting_memory.http.app import build_http
     from lasting_memory.limits import Consolidation, Limits
     from lasting_memory.people.identity import Author, Context
-    from lasting_memory.people.scopes import Scope, assistant, group, organization, person
+    from lasting_memory.people.namespaces import Scope, assistant, group, organization, person
     from lasting_memory.recall import conversation_tools
     from lasting_memory.settings import Settings, SettingsError
     from lasting_memory.validation import RefusedWrite
@@ -39,7 +39,7 @@ _MODULES = {
     "http.app": ["build_http"],
     "limits": ["Consolidation", "Limits"],
     "people.identity": ["Author", "Context"],
-    "people.scopes": ["Scope", "assistant", "group", "organization", "person"],
+    "people.namespaces": ["Scope", "assistant", "group", "organization", "person"],
     "recall": ["conversation_tools"],
     "settings": ["Settings", "SettingsError"],
     "validation": ["RefusedWrite"],

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people.identity import Actor, Author, assistant_of
-from lasting_memory.people.scopes import ROUTES, Namespace, Scope, check_routes
+from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
 from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, agent_graphs, load_settings, registered_graphs
 
 PROFILE_PATH = "/memories/profile.json"

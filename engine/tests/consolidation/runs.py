@@ -101,7 +101,7 @@ async def saved(store: BaseStore, content: str, key: str = "/topics/food.md", en
 
 
 def memory_of(store: BaseStore) -> Memory:
-    return Memory(store, ALICE, FILES, deployed(), journal.began_now(ALICE))
+    return Memory(store, ALICE, FILES, deployed(), journal.Began(ALICE))
 
 
 async def decided(store: BaseStore, proposal: object, **how: Any) -> dict[str, str]:

@@ -17,8 +17,17 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
-from lasting_memory.consolidation.due import Due, Owner, find_due, put_positions
-from lasting_memory.consolidation.planning import _BACK, APART_SECONDS, IdleTrigger, consolidated, delete_old
+from lasting_memory.consolidation.planning import (
+    _BACK,
+    APART_SECONDS,
+    Due,
+    IdleTrigger,
+    Owner,
+    consolidated,
+    delete_old,
+    find_due,
+    put_positions,
+)
 from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor

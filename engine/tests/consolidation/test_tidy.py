@@ -6,9 +6,8 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation.due import Owner
 from lasting_memory.consolidation.guard import invented
-from lasting_memory.consolidation.planning import start, sweep
+from lasting_memory.consolidation.planning import Owner, start, sweep
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Changed, Proposal
 from lasting_memory.limits import Consolidation

@@ -47,7 +47,7 @@ async def test_an_append_after_unreadable_items_loses_no_acknowledged_line(
 async def test_a_damaged_time_of_being_forgotten_refuses_nothing(at: Any) -> None:
     store, actor = InMemoryStore(), Actor("alice", "acme")
     await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": at})
-    await journal.change(store, FILES, PATH, world.append("- 1"), AUTHOR, began=journal.began_now(actor))
+    await journal.change(store, FILES, PATH, world.append("- 1"), AUTHOR, began=journal.Began(actor))
     assert await store.aget(FILES, PATH)
 
 

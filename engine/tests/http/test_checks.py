@@ -19,7 +19,7 @@ from lasting_memory import journal
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
 from lasting_memory.files.proposals import Changed, Memory, Proposal
-from lasting_memory.files.starting import starting_files
+from lasting_memory.files.routes import starting_files
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed

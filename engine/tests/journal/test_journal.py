@@ -14,8 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import NOTHING, Change, MovedError, Revision, diff, edits, line_origins, lines_of, writing
-from lasting_memory.journal.diffs import MAX_COMPARED_LINES, revert_change
-from lasting_memory.journal.revisions import MAX_BLAMED_LINES
+from lasting_memory.journal.revisions import MAX_COMPARED_LINES, revert_change
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
@@ -124,13 +123,13 @@ async def test_who_is_forgotten_while_they_write_leaves_nothing(
             for item in await store.asearch(prefix, limit=100):
                 await store.adelete(item.namespace, item.key)
         if there:
-            await journal.change(store, FILES, "/new.md", to(there), AUTHOR, began=journal.began_now(ALICE))
+            await journal.change(store, FILES, "/new.md", to(there), AUTHOR, began=journal.Began(ALICE))
 
     async def other() -> None:
         await journal.change(store, FILES, PATH, append("late, too"), AUTHOR, began=began)
         meet(store, forgotten)
 
-    began = journal.began_now(ALICE)
+    began = journal.Began(ALICE)
     meet(store, *((other,) if when == "merging" else (forgotten, when)))
     with pytest.raises(RefusedWrite):
         await journal.change(store, FILES, PATH, append("late"), AUTHOR, began=began)
@@ -138,7 +137,7 @@ async def test_who_is_forgotten_while_they_write_leaves_nothing(
     assert (await content(store), await content(store, "/new.md")) == (None, there)
     assert await journal.history(store, FILES, PATH) == []
     assert await journal.is_forgotten(store, began)
-    assert not await journal.is_forgotten(store, journal.began_now(ALICE))
+    assert not await journal.is_forgotten(store, journal.Began(ALICE))
 
 
 def size(store: InMemoryStore) -> int:
@@ -228,7 +227,7 @@ def test_a_diff_is_unified_and_only_a_line_feed_ends_a_line() -> None:
     assert [lines_of(text) for text in ("", "\n", "a\n\n")] == [[], [""], ["a", ""]]
 
 
-LONG = "x\n" * MAX_BLAMED_LINES
+LONG = "x\n" * MAX_COMPARED_LINES
 
 
 @pytest.mark.parametrize(("first", "contents", "numbers"), [
@@ -240,7 +239,7 @@ LONG = "x\n" * MAX_BLAMED_LINES
     (7, ["a\n", "a\nb\n"], [None, 8]),
     (1, [], []),
     (1, ["a\n", f"{LONG}x\n", "a\n"], []),
-    (1, [LONG], [1] * MAX_BLAMED_LINES),
+    (1, [LONG], [1] * MAX_COMPARED_LINES),
 ])  # fmt: skip
 def test_a_line_came_with_the_last_revision_that_brought_it(
     first: int, contents: list[str | None], numbers: list[int | None]

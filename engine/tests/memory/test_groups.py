@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor
-from lasting_memory.people.scopes import ROUTES, Scope, assistant, group, organization, person
+from lasting_memory.people.namespaces import ROUTES, Scope, assistant, group, organization, person
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, with_routes
 from lasting_memory.testing.dev_server import DevServer, dev_token

@@ -14,8 +14,8 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-untyped]
 
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.starting import starting_memory
-from lasting_memory.people import namespaces, scopes
+from lasting_memory.files.routes import starting_memory
+from lasting_memory.people import namespaces
 from lasting_memory.people.identity import (
     MAX_IDENTITY_BYTES,
     Actor,
@@ -283,7 +283,7 @@ ON_THE_SERVER = (
 
 async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     """A first turn of this person, then the seeds in their namespace, over the store API."""
-    person, namespace = server.person(identity, org), scopes.person().namespace(Actor(identity, org), AGENT)
+    person, namespace = server.person(identity, org), namespaces.person().namespace(Actor(identity, org), AGENT)
     await person.turn(await person.thread(), "hello")
     for reader in (person, server.person("", headers=OPERATOR)):
         found = await reader.made("POST", "/store/items/search", {"namespace_prefix": namespace})

@@ -21,7 +21,7 @@ from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchO
 from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
-from lasting_memory.files.starting import starting_files
+from lasting_memory.files.routes import starting_files
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
 from lasting_memory.validation import is_policy, stored_file

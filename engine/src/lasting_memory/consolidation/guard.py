@@ -23,10 +23,11 @@ from langchain_core.messages import HumanMessage, convert_to_messages
 from langgraph_sdk.client import RunsClient
 from langgraph_sdk.errors import NotFoundError
 
-from lasting_memory import journal, recall
+from lasting_memory import recall
 from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision, edits
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.people import identity
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
 
@@ -347,7 +348,7 @@ async def said_since(runs: RunsClient, thread_ids: Sequence[str], since: str) ->
     for thread_id in thread_ids:
         with suppress(NotFoundError):  # it was deleted meanwhile
             found: Any = await runs.list(thread_id, limit=_RUNS, select=["run_id", "kwargs"])
-            new = [(run, at) for run in found if (at := journal.time_of_run(str(run["run_id"]))) > since]
+            new = [(run, at) for run in found if (at := identity.time_of_run(str(run["run_id"]))) > since]
             said += [Dated(text, at) for run, at in new if (text := _last_words(run))]
     return said
 

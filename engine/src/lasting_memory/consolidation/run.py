@@ -33,10 +33,8 @@ from lasting_memory.agent.models import build_model, whole_answers
 from lasting_memory.agent.prompt import PromptBlocks, memory_files, sections
 from lasting_memory.agent.tools import append_memory_tool
 from lasting_memory.agent.usage import Bounds
-from lasting_memory.consolidation import drafts, guard
+from lasting_memory.consolidation import drafts, guard, planning
 from lasting_memory.consolidation.drafts import Draft
-from lasting_memory.consolidation.due import CHARS_PER_TOKEN, batch, find_due, positions_of
-from lasting_memory.consolidation.planning import current_owner, delete_old, start, sweep
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
@@ -102,7 +100,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         planned: Any = (get_config().get("metadata") or {}).get("trigger")  # auth.py lets only this server set it
         kind = planned if planned in {"tidy", "bring"} else "conversations"
         report = drafts.Record(identity.current_run_id() or "", drafts.now(), dry_run=dry, kind=kind)
-        owner = current_owner(self._deployment, runtime)
+        owner = planning.current_owner(self._deployment, runtime)
         files = self._deployment.memory.namespace(owner.actor, owner.assistant_id or self._deployment.default_assistant)
         memory = Memory(get_store(), owner.actor, files, self._deployment, journal.began(owner.actor))
         draft = Draft(owner, report, memory)
@@ -125,7 +123,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
                 raise NothingToDoError("Nothing is remembered that could be tidied.")
             draft.source = source
             shown = [(path, text) for path, text in source if not path.startswith("/memories/skills/")]
-            talk, _ = await asyncio.to_thread(sections, shown, self._rules.batch_tokens * CHARS_PER_TOKEN)
+            talk, _ = await asyncio.to_thread(sections, shown, self._rules.batch_tokens * planning.CHARS_PER_TOKEN)
         else:
             talk = await _read_conversations(draft, min((each.at for each in taken), default=None))
         await draft.begin()
@@ -149,7 +147,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             raise NothingToDoError(f"Another {'dry run' if dry else 'consolidation'} is at work; try again when it has ended.")
         least = 30 if planned in {"idle", "sweep"} else 3
         later = random.randint(least, 3 * least)  # noqa: S311  # so that they do not all come back at once
-        await start(draft.owner, get_client(), planned or "asked", later, inside=True)
+        await planning.start(draft.owner, get_client(), planned or "asked", later, inside=True)
         raise NothingToDoError(f"{self._rules.at_once} consolidations are at work; another run is planned.")
 
     async def _for_everybody(self, *, dry: bool) -> str:
@@ -157,10 +155,10 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if dry:
             return "A dry run is for one person: name them in its context (user_id, org_id)."
         await delete_temporary(get_client(), self._deployment.limits.temporary_hours)
-        await delete_old(self._deployment, get_client(), get_store())
+        await planning.delete_old(self._deployment, get_client(), get_store())
         if self._deployment.memory.is_shared:
             return SHARED
-        people = await sweep(self._deployment, get_client(), get_store())
+        people = await planning.sweep(self._deployment, get_client(), get_store())
         logger.info("consolidation %s", json.dumps({"status": "swept", "run_id": identity.current_run_id(), "people": people}))
         return f"Consolidation was started for {people} people."
 
@@ -218,7 +216,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             except Exception as error:  # whatever it is, memory is consolidated, and the next search does it
                 logger.warning("Conversations were not indexed for recall: %r.", error, exc_info=True)
         if draft.more and not stopped and not dry:
-            await start(draft.owner, get_client(), inside=True)
+            await planning.start(draft.owner, get_client(), inside=True)
         told = dry or report.kind == "bring"
         text = json.dumps(asdict(report)) if told else f"{report.conversations} conversations were consolidated."
         return _only(state, AIMessage(text))
@@ -227,8 +225,8 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
 async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
     """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
     client, rules = get_client(), draft.rules
-    due = await find_due(draft.memory.deployment, client.threads, draft.memory.store, draft.owner)
-    draft.shown = await asyncio.to_thread(batch, due, rules.batch_tokens)
+    due = await planning.find_due(draft.memory.deployment, client.threads, draft.memory.store, draft.owner)
+    draft.shown = await asyncio.to_thread(planning.batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError("Nothing is new since the last consolidation.")
     draft.more = sum(not item.position.undone for item in due) > sum(item.whole for item in draft.shown)
@@ -276,7 +274,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
     )
     if not problem and report.dry_run:
         return done
-    if not problem and await positions_of(memory.store, memory.actor, [*known]) != known:
+    if not problem and await planning.positions_of(memory.store, memory.actor, [*known]) != known:
         problem = "Another consolidation of this person was faster; its work stands."
     if problem:
         done = report.ended("undone", problem)

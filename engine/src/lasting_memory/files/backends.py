@@ -13,8 +13,7 @@ from lasting_memory import journal, validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity
-from lasting_memory.people.namespaces import Namespace
-from lasting_memory.people.scopes import NotAMemberError
+from lasting_memory.people.namespaces import Namespace, NotAMemberError
 from lasting_memory.validation import RefusedWrite
 
 Gate = Callable[[BaseStore], Awaitable[str | None]]
@@ -41,7 +40,7 @@ class ScopedFiles(StoreBackend):
         route: the folder as the agent sees it, without the last slash.
         propose: has the agent's writes wait, those of its tools. `arevise` and `aremove` never wait.
         author: gives the author of a write.
-        began: when the writer did (`journal/forgetting.py`).
+        began: when the writer did (`journal.Began`).
         override: gives another store for the files of the current run, or None.
     """
 

@@ -1,17 +1,23 @@
-"""The agent's filesystem: the owner of each path, and who may write there.
+"""The agent's filesystem: the owner of each path, who may write there, and with which files a new memory starts.
 
 Every rule is a gate at the backend (`files/backends.py`). deepagents' `permissions` repeat the rules: they refuse earlier,
 with a clearer message.
 """
 
+import asyncio
+import logging
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from deepagents import FilesystemPermission
 from deepagents.backends import CompositeBackend
 from deepagents.backends.protocol import BackendProtocol
+from deepagents.backends.utils import create_file_data
 from langchain.agents.middleware import InterruptOnConfig
 from langgraph.runtime import Runtime, get_runtime
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, SearchOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
@@ -19,10 +25,12 @@ from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import Gate, ScopedFiles, StoreOverride, ThreadFiles
 from lasting_memory.files.proposals import Memory
-from lasting_memory.people import identity
-from lasting_memory.people.namespaces import Namespace
-from lasting_memory.people.scopes import Scope
+from lasting_memory.people import identity, namespaces
+from lasting_memory.people.namespaces import Namespace, Scope
 from lasting_memory.settings import SharedWrites
+from lasting_memory.validation import RefusedWrite, before_write
+
+logger = logging.getLogger(__name__)
 
 # Of a write that its person sees first.
 WAITS = "waits among their proposed changes"
@@ -106,3 +114,41 @@ def interrupted_tools(deployment: Deployment) -> dict[str, bool | InterruptOnCon
     if deployment.memory.rule(deployment.settings) != "interrupt":
         return {}
     return {name: InterruptOnConfig(allowed_decisions=["approve", "reject"]) for name in ("append_memory", "save_profile")}
+
+
+# --- What a new memory starts with
+
+
+@cache  # they do not change while a process runs
+def starting_memory(folder: Path) -> Mapping[str, str]:
+    """The files that a person without memory gets at the start of their first run, by key, such as `/preferences.md`: those of
+    a deployment's `seeds/memories/`. Folders for named users are put there by `python -m seeds`.
+    """
+    paths = sorted((folder / "seeds" / "memories").glob("*.*"))
+    return {f"/{path.name}": path.read_text("utf-8") for path in paths if path.is_file() and not path.name.startswith(".")}
+
+
+async def starting_files(
+    store: BaseStore, actor: identity.Actor, assistant: str, deployment: Deployment, *, write: bool
+) -> Mapping[str, str]:
+    """The texts with which this memory starts, by key; none if it has begun. With `write` they become its files.
+
+    It has begun if it has files, or had some: who deletes all of them gets none back.
+    """
+    own, author = deployment.memory.namespace(actor, assistant), identity.Author("seed", actor.user_id)
+    begun = [SearchOp(place, limit=1) for place in (own, namespaces.journals(own))]
+    if deployment.memory.is_shared or any(await store.abatch(begun)):
+        return {}
+    texts = await asyncio.to_thread(starting_memory, deployment.folder)  # the first time it reads files
+    for key, text in texts.items() if write else ():
+        new, began = _new(text), journal.began(actor)
+        try:
+            before_write(deployment, f"/memories{key}", text, author)
+            await journal.change(store, own, key, new, author, expect="", began=began, limits=deployment.limits)
+        except (RefusedWrite, journal.MovedError) as error:  # moved: another run has written it
+            logger.warning("A new memory starts without seeds/memories%s: %r", key, error)
+    return texts
+
+
+def _new(text: str) -> journal.Change:
+    return lambda _: create_file_data(text)

@@ -20,8 +20,7 @@ from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.requests import AboutQuery, Answer, Caller, NoBody, memory_namespaces, memory_router
 from lasting_memory.people import identity
-from lasting_memory.people.namespaces import Namespace, namespaces_of
-from lasting_memory.people.scopes import person
+from lasting_memory.people.namespaces import Namespace, namespaces_of, person
 
 logger = logging.getLogger("api")
 router = memory_router()

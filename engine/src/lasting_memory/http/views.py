@@ -30,7 +30,7 @@ from lasting_memory.http.requests import (
 )
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import claims_of, is_operator, may_write_policies
-from lasting_memory.people.scopes import NotAMemberError, Scope
+from lasting_memory.people.namespaces import NotAMemberError, Scope
 from lasting_memory.validation import is_policy, text_of
 
 router = memory_router(IN_TURN)

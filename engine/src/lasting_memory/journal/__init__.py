@@ -5,13 +5,21 @@ newest one. Two who began from the same one each put theirs; of two at least one
 docs/journal.md says more.
 """
 
-from lasting_memory.journal.diffs import cut, diff, edits, lines_of
-from lasting_memory.journal.forgetting import Began, began, began_now, forget, is_forgotten, time_of_run
-from lasting_memory.journal.revisions import NOTHING, Revision, line_origins, merge, undone
-from lasting_memory.journal.writing import Change, MovedError, all_items, change, histories, history
+from lasting_memory.journal.revisions import (
+    NOTHING,
+    Revision,
+    all_items,
+    cut,
+    diff,
+    edits,
+    line_origins,
+    lines_of,
+    merge,
+    undone,
+)
+from lasting_memory.journal.writing import Began, Change, MovedError, began, change, forget, histories, history, is_forgotten
 
 __all__ = [
-    "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "began_now", "change", "cut",
-    "diff", "edits", "forget", "histories", "history", "is_forgotten", "line_origins", "lines_of",
-    "merge", "time_of_run", "undone",
+    "NOTHING", "Began", "Change", "MovedError", "Revision", "all_items", "began", "change", "cut", "diff", "edits", "forget",
+    "histories", "history", "is_forgotten", "line_origins", "lines_of", "merge", "undone",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Revisions of a file: what is stored of them, which are newest, and how several newest ones become one."""
+"""Revisions of a file: what is stored of them, how they differ, which are newest, and how several newest ones become one."""
 
 import asyncio
 import hashlib
@@ -7,16 +7,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from difflib import SequenceMatcher
+from itertools import accumulate
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import Item, PutOp
+from langgraph.store.base import BaseStore, Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory.journal.diffs import edits, lines_of, revert_change
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import stored_file
+
+# Characters of one file's diff, in the history and in records of consolidation.
+MAX_DIFF_CHARS = 20_000
+# Items of one search.
+_SEARCHED = 500
+# More lines between a common beginning and end count as different: `difflib` would take minutes for some texts, quadratic time.
+MAX_COMPARED_LINES = 2_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,8 +57,6 @@ class Revision:
 
 NOTHING = Revision(0, "", (), None, "utf-8", "", "", Author("outside"))
 _REVISIONS = TypeAdapter(Revision)
-# Longer files get no origins, because every revision is compared with the one before.
-MAX_BLAMED_LINES = 2_000
 
 
 def made_of(base: Revision, file: FileData | None, author: Author, revision_id: str, *merged: str) -> Revision:
@@ -177,6 +183,104 @@ class Log:
         return found
 
 
+async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
+    """All items of a namespace and those below, sorted by key."""
+    items: list[Item] = []
+    while page := await store.asearch(namespace, limit=_SEARCHED, offset=len(items)):
+        items += page
+        if len(page) < _SEARCHED:
+            break
+    return sorted(items, key=lambda item: item.key)
+
+
+# --- Texts, line by line
+
+# From where to where in the first sequence, and in the second.
+Edit = tuple[int, int, int, int]
+
+
+def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
+    """The differences between two sequences of lines, in order."""
+    found, i, j = list[Edit](), 0, 0
+    for i_next, j_next, size in _common(before, after):
+        if (i, j) != (i_next, j_next):
+            found.append((i, i_next, j, j_next))
+        i, j = i_next + size, j_next + size
+    return found
+
+
+def _common(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int]]:
+    """The lines in both, in order: where each run of them begins in the one and in the other, and its length."""
+    shorter = min(len(before), len(after))
+    head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
+    tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    is_short = max(len(old), len(new)) <= MAX_COMPARED_LINES
+    between = SequenceMatcher(None, old, new).get_matching_blocks() if is_short else ()
+    runs = [(head + i, head + j, size) for i, j, size in between]
+    return [(0, 0, head), *runs, (len(before) - tail, len(after) - tail, tail)]
+
+
+def lines_of(text: str) -> list[str]:
+    """A text's lines. Only a line feed ends one, as everywhere that lines are shown, so that no change hides between two."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def diff(before: str, after: str) -> str:
+    """A unified diff of two texts, with one line of context and without a header."""
+    old, new = lines_of(before), lines_of(after)
+    parts = []
+    for i, i_end, j, j_end in edits(old, new):
+        head, tail = old[max(0, i - 1) : i], old[i_end : i_end + 1]
+        around, first, second = len(head) + len(tail), i - len(head) + 1, j - len(head) + 1
+        parts.append(f"@@ -{first},{i_end - i + around} +{second},{j_end - j + around} @@")
+        parts += [f" {line}" for line in head]
+        parts += [f"-{line}" for line in old[i:i_end]]
+        parts += [f"+{line}" for line in new[j:j_end]]
+        parts += [f" {line}" for line in tail]
+    return "\n".join(parts)
+
+
+def cut(text: str) -> str:
+    """A diff cut at `MAX_DIFF_CHARS`, with the number of further characters."""
+    if len(text) <= MAX_DIFF_CHARS:
+        return text
+    return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
+
+
+def revert_change(current: str, before: str, after: str) -> str:
+    """A text without an earlier change, which made `after` of `before`; others' later changes stay.
+
+    With `before` and `after` exchanged, this is a three-way merge.
+    """
+    if current == after:
+        return before
+    # Split at line feeds alone, so that joining gives the same text with any line endings.
+    changed, old, lines = after.split("\n"), before.split("\n"), current.split("\n")
+    if max(map(len, (changed, old, lines))) > MAX_COMPARED_LINES:
+        return "\n".join(_recounted(changed, old, lines))
+    place = {i + n: j + n for i, j, size in _common(changed, lines) for n in range(size)}
+    behind = [0, *accumulate((place.get(n, -1) + 1 for n in range(len(changed))), max)]  # the last common line before
+    for i, i_end, j, j_end in reversed(edits(changed, old)):
+        gone = [place[n] for n in range(i, i_end) if n in place]
+        at = gone[0] if gone else behind[i]
+        for n in reversed(gone):
+            del lines[n]
+        lines[at:at] = old[j:j_end]
+    return "\n".join(lines)
+
+
+def _recounted(changed: Sequence[str], old: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The same for long texts, which are not compared: lines that came go, and those that went are at the end again."""
+    came, went, kept = Counter(changed) - Counter(old), Counter(old) - Counter(changed), list[str]()
+    for line in lines:
+        if came[line] > 0:
+            came[line] -= 1
+        else:
+            kept.append(line)
+    return [*kept, *went.elements()]
+
+
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
     """A three-way merge. A change beats a deletion; of one line changed twice, both stay; JSON merges by its fields."""
     if theirs in (base, ours):
@@ -212,10 +316,10 @@ def undone(path: str, now: str | None, before: str | None, after: str | None) ->
 def line_origins(history: Sequence[Revision]) -> list[Revision | None]:
     """For each line of the newest of these revisions, the one that added it; None for one that is no longer kept. Blocks.
 
-    Empty if a revision has more than `MAX_BLAMED_LINES` lines.
+    Empty if a revision has more than `MAX_COMPARED_LINES` lines.
     """
     texts = [lines_of(revision.content or "") for revision in history]
-    if any(len(lines) > MAX_BLAMED_LINES for lines in texts):
+    if any(len(lines) > MAX_COMPARED_LINES for lines in texts):
         return []
     before, origins = list[str](), list[Revision | None]()
     for revision, lines in zip(reversed(history), reversed(texts), strict=True):

@@ -1,10 +1,16 @@
-"""Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is more than is kept."""
+"""Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is more than is kept.
+
+What began before its person was forgotten writes nothing afterwards. Forgetting a person writes the time (`http/forget.py`). A
+run's id is a UUIDv7, which says when the run was created; a request knows when it came. Every write compares the two. Subagents
+share their run's id.
+"""
 
 import asyncio
 import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
@@ -13,10 +19,9 @@ from uuid import uuid4
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
-from lasting_memory.journal.forgetting import Began, forgotten_at, read_forgotten
-from lasting_memory.journal.revisions import NOTHING, Log, Revision, copied, copy, made_of, outside, put
+from lasting_memory.journal.revisions import NOTHING, Log, Revision, all_items, copied, copy, made_of, outside, put
 from lasting_memory.limits import DEFAULTS, Limits
-from lasting_memory.people import namespaces
+from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
@@ -27,8 +32,8 @@ Change = Callable[[FileData | None], FileData | None]
 # Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
 Room = Callable[[Sequence[Item], FileData], None]
 
-# Items of one search for all, and of one search for some.
-_ALL, _SEARCHED = 10_000, 500
+# Revisions of one search for all.
+_ALL = 10_000
 # Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
 # Beyond these, others are writing so fast that one of them makes the next merge.
 _ROUNDS, _WAIT = 50, 0.02
@@ -41,6 +46,48 @@ _TRIMS, _MERGING_SECONDS = 25, 3
 _OVERHEAD_BYTES = 1_000
 _FORGOTTEN = "What is remembered of this person was deleted since this run began; it writes nothing."
 logger = logging.getLogger(__name__)
+
+
+# --- Who was forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """Whose memory a run or a request writes, and the time at which it began, in ISO format, UTC: now."""
+
+    actor: identity.Actor
+    at: str = field(default_factory=lambda: _iso(datetime.now(UTC)))
+
+
+def began(actor: identity.Actor) -> Began | None:
+    """When the current run began. None without a server, which gives run ids."""
+    run_id = identity.current_run_id()
+    return None if run_id is None else Began(actor, identity.time_of_run(run_id))
+
+
+async def forget(store: BaseStore, actor: identity.Actor) -> None:
+    """Write the time: what began before can no longer write."""
+    await store.aput(namespaces.forgotten(actor), namespaces.FORGOTTEN, {"at": Began(actor).at}, index=False)
+
+
+async def is_forgotten(store: BaseStore, began: Began | None) -> bool:
+    """Whether the person was forgotten since then. For writes that bypass the journal; False without a server."""
+    return began is not None and _time_in(await store.aget(namespaces.forgotten(began.actor), namespaces.FORGOTTEN)) >= began.at
+
+
+def _time_in(item: Item | None) -> str:
+    """The time at which a person was forgotten last; "" for never."""
+    try:
+        return _iso(datetime.fromisoformat(item.value["at"])) if item else ""
+    except (KeyError, TypeError, ValueError):  # damaged
+        return ""
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds")  # one width, so that texts compare as times
+
+
+# --- One file
 
 
 class MovedError(Exception):
@@ -67,9 +114,9 @@ class _File(NamedTuple):
 
     async def read(self, *ops: Op) -> list[Any]:
         """The results of a batch, and the time at which the person was forgotten last. Raises as `look`."""
-        marks = [read_forgotten(self.began)] if self.began else []
+        marks = [GetOp(namespaces.forgotten(self.began.actor), namespaces.FORGOTTEN)] if self.began else []
         found = cast("list[Any]", await self.store.abatch([*ops, *marks]))
-        forgotten = forgotten_at(found.pop()) if self.began else ""
+        forgotten = _time_in(found.pop()) if self.began else ""
         if self.began and forgotten >= self.began.at:
             raise RefusedWrite(_FORGOTTEN)
         return [*found, forgotten]
@@ -204,16 +251,6 @@ async def histories(store: BaseStore, files: Namespace, limits: Limits = DEFAULT
         if isinstance(path := item.value.get("path"), str):
             logs[path].append(item)
     return [(path, Log(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
-
-
-async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
-    """All items of a namespace and those below, sorted by key."""
-    items: list[Item] = []
-    while page := await store.asearch(namespace, limit=_SEARCHED, offset=len(items)):
-        items += page
-        if len(page) < _SEARCHED:
-            break
-    return sorted(items, key=lambda item: item.key)
 
 
 async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID, uuid5
@@ -17,6 +18,8 @@ OPERATE = "memory:operate"
 WRITE_POLICIES = "policies:write"
 # As OpenID Connect bounds a subject.
 MAX_IDENTITY_BYTES = 255
+# The version of run ids, which begin with a time.
+_WITH_TIME = 7
 # How the platform derives the id of the assistant it creates for every graph (langgraph_api.graph.NAMESPACE_GRAPH).
 _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
@@ -171,6 +174,16 @@ def current_run_id() -> str | None:
     except RuntimeError:
         return None
     return str(run_id) if run_id else None
+
+
+def time_of_run(run_id: str) -> str:
+    """The time in a run's id, in ISO format, UTC. An id without one is older than any forgetting."""
+    try:
+        known = UUID(run_id)
+    except ValueError:
+        known = UUID(int=0)
+    milliseconds = known.int >> 80 if known.version == _WITH_TIME else 0
+    return datetime.fromtimestamp(milliseconds / 1_000, UTC).isoformat(timespec="microseconds")
 
 
 def current_author(settings: Settings, *, consolidating: bool = False) -> Author:

@@ -1,23 +1,177 @@
-"""Every namespace of the store. The writer and the reader of an item both take its namespace from here."""
+"""Every namespace of the store: the writer and the reader of an item both take it from here.
+
+Those of files come from a route's scope: a person's, an assistant's, an organization's, or a group's. It knows who writes the
+files, and who reads them over the store API. Nothing else knows what `MEMORY_SCOPE` means.
+"""
 
 import hashlib
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal, get_args
 
-from lasting_memory.people import scopes
-from lasting_memory.people.identity import Actor, label, part_of
+from lasting_memory.people.identity import Actor, IdentityError, label, part_of
+from lasting_memory.settings import MemoryScope, Settings, SettingsError, SharedWrites
 
-Namespace = scopes.Namespace
+Namespace = tuple[str, ...]
+GroupWrites = Literal["deny", "interrupt", "members"]
+# What a namespace's label is made of, in this order.
+_Part = Literal["assistant", "org", "user", "claim", "group"]
+_LAYOUTS: Mapping[MemoryScope, tuple[_Part, ...]] = {
+    "user": ("org", "user"),
+    "user+assistant": ("assistant", "org", "user"),
+    "assistant": ("assistant", "org"),
+}
+# With the longest organization, group and path, a namespace still fits a Postgres index entry.
+_MAX_CLAIM_BYTES = 64
+_ROUTE = re.compile(r"/[A-Za-z0-9_-]+/")
+# deepagents puts there what is too long for the prompt.
+_OF_DEEPAGENTS = {"/conversation_history/", "/large_tool_results/"}
+_NOBODYS: Mapping[str, str] = MappingProxyType({})
+
+
+class NotAMemberError(IdentityError):
+    """The signed-in person's token does not say to which group they belong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose the files of a route are. Made by `person`, `assistant`, `organization` and `group`."""
+
+    root: Literal["memories", "skills", "policies", "groups"]
+    parts: tuple[_Part, ...]
+    claim: str = ""
+    writes: GroupWrites = "deny"
+    over_http: bool = True
+
+    def __str__(self) -> str:
+        names = {"memories": "person()", "skills": "assistant()", "policies": "organization()"}
+        return names.get(self.root, f"group({self.claim!r})")
+
+    def laid_out(self, layout: MemoryScope) -> "Scope":
+        """This scope under a `MEMORY_SCOPE`, on which only a person's depends."""
+        return replace(self, parts=_LAYOUTS[layout]) if self.root == "memories" else self
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several people read the same files. Private conversations must not flow there: nothing is consolidated into
+        them, and a person who is forgotten does not take them along.
+        """
+        return "user" not in self.parts
+
+    @property
+    def per_assistant(self) -> bool:
+        """Whether a person has such files with each assistant."""
+        return "assistant" in self.parts and not self.is_shared
+
+    @property
+    def remembers(self) -> bool:
+        """Whether agents write here what people tell them: not in a temporary conversation, nor while memory is paused."""
+        return self.root in ("memories", "groups")
+
+    def namespace(self, actor: Actor, assistant_id: str, claims: Mapping[str, str] = _NOBODYS) -> Namespace:
+        """Where the files are of a person with an assistant. No namespace lies below it, so a prefix search finds only itself.
+
+        `claims` are the verified ones, by name. Raises `NotAMemberError` without the group's, `IdentityError` for what no store
+        could hold.
+        """
+        if "group" in self.parts and self.claim not in claims:
+            raise NotAMemberError(f"this person's token has no claim {self.claim!r}, which names their group.")
+        values: dict[_Part, str] = {"assistant": assistant_id, "org": actor.org_id, "user": actor.user_id}
+        values |= {"claim": self.claim, "group": claims.get(self.claim, "")}
+        return (self.root, ":".join(label(values[part]) for part in self.parts))
+
+    def rule(self, settings: Settings, *, consolidating: bool = False) -> SharedWrites:
+        """Whether an agent writes here: `allow`, `deny`, or `interrupt` where an operator approves each write."""
+        background = settings.memory_writes == "background"
+        if not self.is_shared:
+            return "deny" if background and not consolidating else "allow"
+        # Consolidation works from private conversations.
+        if self.root == "policies" or consolidating or (self.root == "memories" and background):
+            return "deny"
+        if self.root == "groups":
+            return "allow" if self.writes == "members" else self.writes
+        return settings.shared_writes
+
+    def may_read(self, namespace: Namespace, actor: Actor, claims: Mapping[str, str] = _NOBODYS) -> bool:
+        """Whether the store API shows this to an end user: their memory, their organization's policies, their group's files."""
+        if self.root == "skills" or (self.root == "memories" and self.is_shared) or not self.over_http:
+            return False
+        try:
+            assistant_id = part_of(namespace[1].partition(":")[0]) if self.per_assistant else ""
+            return namespace == self.namespace(actor, assistant_id, claims)
+        except (IndexError, ValueError, NotAMemberError):  # a namespace of another shape, or a group of others
+            return False
+
+
+def person() -> Scope:
+    """The calling person's own: `/memories/`. `MEMORY_SCOPE` may divide it by assistant, or make it the assistant's."""
+    return Scope("memories", _LAYOUTS["user"])
+
+
+def assistant() -> Scope:
+    """The assistant's, shared by its users: `/skills/`. Agents write there as `SHARED_WRITES` says."""
+    return Scope("skills", ("assistant",))
+
+
+def organization() -> Scope:
+    """The calling person's organization's: `/policies/`. No agent ever writes there."""
+    return Scope("policies", ("org",))
+
+
+def group(claim: str, *, writes: GroupWrites = "deny", over_http: bool = True) -> Scope:
+    """A folder of the people of one organization whose verified token has the same value of this claim, such as `team_id`.
+
+    Args:
+        claim: the claim's name in the token. Its value is text; who has none has no such folder.
+        writes: whose agents write: nobody's (`deny`: files come from operators), each member's after an operator's approval
+            (`interrupt`), or each member's at once (`members`). The default is the safe one: what one member's agent writes,
+            private words or an injected instruction, all the others' agents read.
+        over_http: whether members read the files over the store API and on the page, too.
+
+    Raises `SettingsError` for a claim that has no usable name, and for other values of `writes`.
+    """
+    if not 0 < len(claim.encode()) <= _MAX_CLAIM_BYTES or not claim.isprintable():
+        raise SettingsError(f"group({claim[:80]!r}) names no claim; use a printable name, e.g. 'team_id'.")
+    if writes not in ("deny", "interrupt", "members"):
+        raise SettingsError(f"group({claim!r}, writes={writes!r}): use one of 'deny', 'interrupt', 'members'.")
+    return Scope("groups", ("org", "claim", "group"), claim, writes, over_http)
+
+
+REQUIRED: Mapping[str, Scope] = MappingProxyType({"/memories/": person(), "/policies/": organization()})
+ROUTES: Mapping[str, Scope] = MappingProxyType({**REQUIRED, "/skills/": assistant()})
+
+
+def check_routes(routes: Mapping[str, Scope]) -> None:
+    """Raise `SettingsError` for routes that would lose or mix files. Policies are always there, and nobody's to write."""
+    for route, scope in REQUIRED.items():
+        if route not in routes:
+            raise SettingsError(f'routes has no "{route}"; add "{route}": {scope}.')
+    claims = dict[str, str]()
+    for route, scope in routes.items():
+        if not _ROUTE.fullmatch(route) or route in _OF_DEEPAGENTS:
+            raise SettingsError(f"routes has {route!r}, which names no folder of its own; use one like '/team/'.")
+        if route in ROUTES and scope != ROUTES[route]:
+            raise SettingsError(f'routes has "{route}": {scope}; use {ROUTES[route]}.')
+        if route not in ROUTES and scope.root != "groups":
+            own = next(name for name, of in ROUTES.items() if of.root == scope.root)
+            raise SettingsError(f'routes has "{route}": {scope}, whose files are those of {own}; use group("<claim>").')
+        if scope.claim and (other := claims.setdefault(scope.claim, route)) != route:
+            raise SettingsError(f"routes has {scope} twice, so {other} and {route} would be the same files; keep one.")
+
+
+# --- Namespaces of other items
 
 
 def skills(assistant_id: str) -> Namespace:
     """Namespace of `/skills/`: the assistant's, shared by its users."""
-    return scopes.assistant().namespace(Actor("", ""), assistant_id)
+    return assistant().namespace(Actor("", ""), assistant_id)
 
 
 def policies(org_id: str) -> Namespace:
     """Namespace of `/policies/`: the organization's."""
-    return scopes.organization().namespace(Actor("", org_id), "")
+    return organization().namespace(Actor("", org_id), "")
 
 
 def person_label(actor: Actor) -> str:

@@ -23,6 +23,6 @@ def with_routes(routes: str, folder: Path) -> Path:
     project = Path(shutil.copytree(PROJECT, folder / "project", ignore=shutil.ignore_patterns("__pycache__")))
     text = (project / "deployment.py").read_text("utf-8").replace(".parent)", f".parent, routes={{**ROUTES, {routes}}})")
     imported = "from lasting_memory.deployment import Deployment\n"
-    text = text.replace(imported, imported + "from lasting_memory.people.scopes import ROUTES, group\n")
+    text = text.replace(imported, imported + "from lasting_memory.people.namespaces import ROUTES, group\n")
     (project / "deployment.py").write_text(text, "utf-8")
     return project
