@@ -210,6 +210,15 @@ async def test_what_a_person_asks_for_begins_at_once_in_place_of_a_later_run(pla
     assert begins(platform) == [0]
 
 
+async def test_turns_that_end_at_once_plan_one_run(platform: Platform) -> None:
+    async def slow(*_: object) -> None:
+        await asyncio.sleep(0.001)
+
+    platform.before = slow
+    await asyncio.gather(*(turn(platform) for _ in range(5)))
+    assert begins(platform) == [AFTER]
+
+
 async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

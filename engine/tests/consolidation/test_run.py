@@ -164,6 +164,10 @@ async def test_a_backlog_is_a_run_for_each_batch(run: Runs, due: list[Talk]) -> 
         for made in planned:
             made["status"] = "success"
     assert await runs.text(run.store) == "- fact 0\n- fact 1\n- fact 2\n"
+    oldest = [thread for thread, texts in due for _ in texts]
+    assert [
+        f"thread_id={name}" in tool_results(body)[0] for name, body in zip(oldest, run.model.requests[::2], strict=True)
+    ] == [True] * 3
     assert [record["conversations"] for record in await records(run.store, ALICE)] == [1, 1, 1]
 
 

@@ -162,6 +162,27 @@ async def test_files_and_histories_take_twice_the_quota_and_deleted_files_go_fir
         assert await content(store, f"/{number}.md") == (await journal.history(store, FILES, f"/{number}.md"))[0].content
 
 
+async def test_of_a_file_the_last_revisions_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "_MERGING_SECONDS", 0)
+    store = InMemoryStore()
+    for number in range(DEFAULTS.revisions_kept + 20):
+        await journal.change(store, FILES, PATH, to(f"{number}"), AUTHOR)
+    await writing.trim(store, FILES, DEFAULTS)
+    assert len(store.search(namespaces.journal(FILES, PATH), limit=1_000)) == DEFAULTS.revisions_kept
+    assert await content(store) == (await journal.history(store, FILES, PATH))[0].content == f"{DEFAULTS.revisions_kept + 19}"
+
+
+async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(writing, "_TRIMS", 10**6)
+    monkeypatch.setattr(writing, "all_items", fail)
+    store = InMemoryStore()
+    await journal.change(store, FILES, PATH, to("made" * 100), AUTHOR)
+    assert await content(store) == "made" * 100
+
+
 def ours(store: BaseStore) -> ScopedFiles:
     return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AUTHOR, store=store)
 

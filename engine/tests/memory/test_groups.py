@@ -62,6 +62,12 @@ def test_bad_routes_are_refused_with_their_fix(routes: Mapping[str, Scope], fix:
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 65])
+def test_a_claim_has_a_name(name: str) -> None:
+    with pytest.raises(SettingsError, match="team_id"):
+        group(name)
+
+
 async def claims_in(token: str, **settings: Any) -> Any:
     user = await Tokens(Settings(**settings), {"team_id", "sub"}).user(f"Bearer {token}")
     return user.get("claims")
