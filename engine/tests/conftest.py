@@ -58,76 +58,42 @@ def model_env(model: ScriptedAnthropic) -> dict[str, str]:
     return model.env
 
 
-# What these claim does not depend on the kind of store: `make test` tries it on one, `make proof` on both.
-_ON_ONE_STORE = {
-    Path(__file__).parent / path
-    for path in (
-        "faults/test_hostile_input.py",
-        "test_agent.py",
-        "test_limits.py",
-        "test_hostile.py",
-        "test_traces.py",
-        "auth/test_approvals.py",
-        "http/test_requests.py",
-        "http/test_views.py",
-        "test_offline_model.py",
-        "consolidation/test_run.py",
-        "consolidation/test_trigger.py",
-        "memory/test_files.py",
-        "memory/test_prompt.py",
-    )
-}
-
-
 collect_ignore = ["project"]  # the evals of that are for `make eval`
-
+# What is tried on both kinds of store by `make test`; other tests that could be are so by `make proof`.
+_ON_BOTH = ("tests/journal/", "tests/postgres/", "tests/recall/", "tests/http/test_files", "tests/http/test_forget")
 # Files whose tests want the same server are one worker's, so that it is started once.
 _TOGETHER = {
     f"tests/{file}.py": group
     for group, files in {
-        "offline": ("page/test_person", "page/test_two_tabs", "page/test_accessibility", "test_offline_model"),
-        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/test_consolidation"),
-        "faulty": ("faults/test_model_faults", "faults/test_failed_steps", "faults/test_damage"),
+        "offline": ("page/test_person", "page/test_two_tabs", "test_offline_model"),
+        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/consolidation/test_consolidation"),
         "interrupting": ("auth/test_approvals", "front_ends/test_pages"),
     }.items()
     for file in files
 }
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files are handed out as a whole, and those that belong together to one worker."""
-    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    class Together(LoadFileScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            file = str(super()._split_scope(nodeid))
-            return _TOGETHER.get(file, file)
-
-    return Together(config, log) if config.getoption("dist") == "loadfile" else None
-
-
 # Files that take longest begin first, so that no worker is left alone with one at the end.
-_LONGEST = [
-    Path(__file__).parent / f"{name}.py"
-    for name in (
-        *("auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_controls", "dev/test_saving"),
-        *("postgres/test_servers", "consolidation/test_ends", "auth/test_approvals"),
-        *("faults/test_answers", "page/test_controls", "auth/test_bounds", "auth/test_foreign_ids"),
-    )
-]
+# fmt: off
+_LONGEST = [f"tests/{name}.py" for name in (
+    "auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_temporary", "dev/test_saving",
+    "postgres/test_servers", "auth/test_approvals", "faults/test_answers", "memory/test_paused",
+    "page/test_controls", "auth/test_bounds", "auth/test_foreign_ids",
+)]
+# fmt: on
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Other modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
-    waiting = {item.path: True for item in items if item.get_closest_marker("server")}
-    computing = {item.path: True for item in items if item.path not in waiting}
+    file = {item: item.nodeid.partition("::")[0] for item in items}
+    waiting = {file[item]: True for item in items if item.get_closest_marker("server")}
+    computing = {path: True for path in file.values() if path not in waiting}
     places = {path: (n + 1) / len(group) for group in (waiting, computing) for n, path in enumerate(group)}
     places |= {path: n - len(_LONGEST) for n, path in enumerate(_LONGEST)}
-    items.sort(key=lambda item: (places[item.path], item.path, item.get_closest_marker("server") is None))
+    items.sort(key=lambda item: (places[file[item]], file[item], item.get_closest_marker("server") is None))
     for item in items:
-        if item.path in _ON_ONE_STORE and item.get_closest_marker("postgres") and not item.get_closest_marker("server"):
+        item.add_marker(pytest.mark.xdist_group(_TOGETHER.get(file[item], file[item])))
+        is_on_postgres = item.get_closest_marker("postgres") and not item.get_closest_marker("server")
+        if is_on_postgres and not item.nodeid.startswith(_ON_BOTH):
             item.add_marker("proof")
 
 
