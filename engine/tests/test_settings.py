@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, fields
@@ -27,7 +26,6 @@ BAD = [
     ("AGENT_MODEL", "claude", "provider:model"),
     ("CONSOLIDATION_MODEL", ":claude", "provider:model"),
     ("AUTH_JWKS_URL", "http://idp.example/keys", "https://"),
-    ("AUTH_JWKS_URL", "https://[idp.example/keys", "https://"),
     ("AUTH_JWT_SECRET", "hunter2", "at least 32 random bytes"),
     ("AUTH_JWT_SECRET", f"{SECRET}\udcff", "at least 32 random bytes"),
     ("DEFAULT_ORG", "é" * 129, "at most 256 bytes"),
@@ -38,71 +36,57 @@ BAD = [
     ("SHARED_WRITES", "yes", "deny, interrupt, allow"),
     ("DAILY_TOKENS", "many", "500000, or 0 for no limit"),
     ("CONSOLIDATE_AFTER_SECONDS", "soon", "seconds, e.g. 300, or 0"),
-    ("CONSOLIDATE_AFTER_SECONDS", "-1", "seconds, e.g. 300, or 0"),
     ("CONSOLIDATE_AFTER_SECONDS", "1\n2", "seconds, e.g. 300, or 0"),
     ("CONSOLIDATE_AFTER_SECONDS", "9" * 5_000, "seconds, e.g. 300, or 0"),
     ("CONSOLIDATION_SCHEDULE", "daily", "0 3 * * *"),
-    ("CONSOLIDATION_SCHEDULE", "0 0 3 * * *", "0 3 * * *"),
     ("CONSOLIDATION_SCHEDULE", "0 3 31 2 *", "0 3 * * *"),
     ("CONSOLIDATION_TIMEZONE", "Berlin", "Europe/Berlin"),
-    ("CONSOLIDATION_TIMEZONE", "America", "Europe/Berlin"),
     ("CONSOLIDATION_TIMEZONE", "../localtime", "Europe/Berlin"),
     ("CONSOLIDATION_REVIEW", "yes", "off, on"),
     ("MEMORY_POSTGRES_URI", "postgresql:///db", "postgresql://user:password@host"),
-    ("MEMORY_POSTGRES_URI", "user:hunter2@host/database", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@[host/database", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "postgresql://user:hunter2@hunter2@127.0.0.1:1/db", "postgresql://user:password@host"),
-    ("MEMORY_POSTGRES_URI", "mysql://u:p@h/db", "postgresql://user:password@host"),
     ("MEMORY_POSTGRES_URI", "postgresql://user:pass℀word@host/database", "postgresql://user:password@host"),
 ]
 SECRET_VARIABLES = {"AUTH_JWT_SECRET", "MEMORY_POSTGRES_URI"}
 
 
-CheckSettings = Callable[..., subprocess.CompletedProcess[str]]
+CheckSettings = Callable[..., str]
 
 
 @pytest.fixture
 def check_settings(monkeypatch: pytest.MonkeyPatch) -> CheckSettings:
-    """`python -m lasting_memory.agent.models`, which `make dev` runs first, in a project with these variables alone."""
+    """What `python -m lasting_memory.agent.models` refuses, which `make dev` runs first, in a project with these variables."""
 
-    def check(folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
+    def check(folder: Path = PROJECT, **values: str) -> str:
         kept = {name: value for name, value in os.environ.items() if name not in VARIABLES}
         monkeypatch.delitem(sys.modules, "deployment", raising=False)
         monkeypatch.syspath_prepend(folder)
-        with mock.patch.dict("os.environ", {**kept, "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}, clear=True):
-            return run_command("lasting_memory.agent.models", folder=folder)
+        given = {**kept, "GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", "AGENT_MODEL": "anthropic:claude-sonnet-4-6", **values}
+        with mock.patch.dict("os.environ", given, clear=True):
+            done = run_command("lasting_memory.agent.models", folder=folder)
+        assert done.returncode == bool(done.stdout + done.stderr)
+        assert len((done.stdout + done.stderr).splitlines()) <= 1
+        return done.stderr
 
     return check
 
 
-@pytest.mark.parametrize(
-    ("variables", "begins", "fix"),
-    [
-        ({"AGENT_MODEL": "nobody:x"}, "AGENT_MODEL is 'nobody:x', ", "provider:model"),
-        ({"AGENT_MODEL": "google_genai:x"}, "AGENT_MODEL is 'google_genai:x', ", "GOOGLE_API_KEY"),
-        ({"CONSOLIDATE_AFTER_SECONDS": "soon"}, "CONSOLIDATE_AFTER_SECONDS is 'soon'; ", "seconds"),
-    ],
-)
-def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(
-    check_settings: CheckSettings, variables: dict[str, str], begins: str, fix: str
-) -> None:
-    result = check_settings(PROJECT, **{"GOOGLE_API_KEY": "", "GEMINI_API_KEY": "", **variables})
-    assert result.returncode == 1
-    (line,) = (result.stdout + result.stderr).splitlines()
-    assert line.startswith(begins)
-    assert fix in line
+def test_what_cannot_be_used_is_said_in_one_line_before_anything_starts(check_settings: CheckSettings) -> None:
+    assert check_settings(AGENT_MODEL="nobody:x").startswith("AGENT_MODEL is 'nobody:x', ")
+    assert "GOOGLE_API_KEY" in check_settings(AGENT_MODEL="google_genai:x")
+    assert check_settings(CONSOLIDATE_AFTER_SECONDS="soon").startswith("CONSOLIDATE_AFTER_SECONDS is 'soon'; ")
 
 
 def test_make_dev_checks_what_the_project_decides_before_it_starts(check_settings: CheckSettings, tmp_path: Path) -> None:
     shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True)
     decided, graphs = tmp_path / "deployment.py", tmp_path / "langgraph.json"
     decided.write_text(decided.read_text().replace(".parent)", ".parent, offline_model=False)"))
-    assert check_settings(tmp_path, AGENT_MODEL="").stderr.startswith("AGENT_MODEL is empty; ")
+    assert check_settings(tmp_path, AGENT_MODEL="").startswith("AGENT_MODEL is empty; ")
     graphs.write_text('{"graphs": {"agent": "./agent.py:agent"}}')
-    (line,) = check_settings(tmp_path).stderr.splitlines()
-    assert line.startswith("graphs in langgraph.json lacks consolidation_agent")
+    assert check_settings(tmp_path).startswith("graphs in langgraph.json lacks consolidation_agent")
     decided.write_text(decided.read_text().replace("offline_model=False", "consolidation=None"))
-    assert check_settings(tmp_path, CONSOLIDATION_MODEL="nobody:x").returncode == 0
+    assert check_settings(tmp_path, CONSOLIDATION_MODEL="nobody:x") == ""
 
 
 def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> None:
@@ -132,11 +116,9 @@ def test_an_empty_value_counts_as_unset() -> None:
         ("AUTH_JWKS_URL", "http://127.0.0.1:8080/keys", "http://127.0.0.1:8080/keys"),
         ("DEFAULT_ORG", "é" * 128, "é" * 128),
         ("OPERATORS", "root, alice@example.com ,,auth0|42", frozenset({"root", "alice@example.com", "auth0|42"})),
-        ("MEMORY_SCOPE", "user+assistant", "user+assistant"),
         ("SHARED_WRITES", " allow ", "allow"),
         ("CONSOLIDATE_AFTER_SECONDS", "0", 0),
         ("CONSOLIDATION_SCHEDULE", "*/15 3 * * 1-5", "*/15 3 * * 1-5"),
-        ("CONSOLIDATION_TIMEZONE", "America/Sao_Paulo", "America/Sao_Paulo"),
         ("MEMORY_POSTGRES_URI", "postgres://u:p@h:5432/db", "postgres://u:p@h:5432/db"),
         ("MEMORY_POSTGRES_URI", "postgresql:///db?host=/run", "postgresql:///db?host=/run"),
     ],
@@ -183,15 +165,6 @@ def test_only_the_variant_local_dev_is_local_development(variant: str, local: bo
 def test_no_variable_is_one_that_langgraph_deploy_drops() -> None:
     assert "POSTGRES_URI" in RESERVED_ENV_VARS  # the list is still what we take it for
     assert RESERVED_ENV_VARS.isdisjoint(VARIABLES)
-
-
-# --- The chat model that they name
-
-
-@pytest.mark.parametrize(("provider", "kind"), [("anthropic", "ChatAnthropic"), ("google_genai", "ChatGoogleGenerativeAI")])
-def test_named_providers_give_their_own_client(provider: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GOOGLE_API_KEY", "test")
-    assert type(build_model(deployed(agent_model=f"{provider}:some-model"))).__name__ == kind
 
 
 def test_without_a_model_nothing_starts_but_on_langgraph_dev() -> None:
