@@ -14,7 +14,7 @@ AS_SHIPPED := $(if $(TEMPLATE),,--ignore=tests/template)
 COMMA := ,
 
 # Six workers also on two cores: most of a server test is waiting for the server's queue. A module's tests share its servers.
-PARALLEL := -n 6 --dist loadgroup --no-loadscope-reorder
+PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # Every server would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -81,6 +81,19 @@ _LONGEST = [f"tests/{name}.py" for name in (
 # fmt: on
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Files are handed out as a whole, and those that belong together to one worker."""
+    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    class Together(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return _TOGETHER.get(file, file)
+
+    return Together(config, log) if config.getoption("dist") == "loadfile" else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Other modules whose tests wait for a server take turns with those that compute, so that no core is idle."""
@@ -91,7 +104,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places |= {path: n - len(_LONGEST) for n, path in enumerate(_LONGEST)}
     items.sort(key=lambda item: (places[file[item]], file[item], item.get_closest_marker("server") is None))
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(_TOGETHER.get(file[item], file[item])))
         is_on_postgres = item.get_closest_marker("postgres") and not item.get_closest_marker("server")
         if is_on_postgres and not item.nodeid.startswith(_ON_BOTH):
             item.add_marker("proof")
