@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Annotated, Self
 
 from deepagents.backends.protocol import FileData
@@ -16,6 +15,7 @@ from langgraph.store.base import Item
 from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
+from lasting_memory import journal
 from lasting_memory.controls import usage_of
 from lasting_memory.http.requests import (
     IN_TURN,
@@ -31,19 +31,6 @@ from lasting_memory.http.requests import (
     Sent,
     memory_router,
     revision_summary,
-)
-from lasting_memory.journal import (
-    NOTHING,
-    Change,
-    MovedError,
-    Revision,
-    all_items,
-    cut,
-    diff,
-    history,
-    line_origins,
-    lines_of,
-    undone,
 )
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import RefusedWrite, stored_file
@@ -79,7 +66,7 @@ async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
     `files`: path, bytes, revision, times; `usage`: files, bytes, their limits, and `nearly_full` (from 80% of one of them on).
     `shared`, one for each folder of a group of yours: path, claim, group, whether your agent `writes` there, and `files`.
     """
-    items = await all_items(caller.store, caller.namespace)
+    items = await journal.all_items(caller.store, caller.namespace)
     usage = usage_of(items, caller.deployment.limits)
     return {"files": _listed(items, ROUTE), "usage": usage, "shared": await caller.shared("files", _listed)}
 
@@ -121,10 +108,10 @@ async def _item(caller: PersonRequest, namespace: Namespace, key: str, path: str
     return item
 
 
-async def _history(caller: PersonRequest, path: str) -> list[Revision]:
+async def _history(caller: PersonRequest, path: str) -> list[journal.Revision]:
     """The revisions of a readable file, newest first."""
     namespace, key, shared = caller.place(path)
-    known = await history(caller.store, namespace, key, caller.deployment.limits)
+    known = await journal.history(caller.store, namespace, key, caller.deployment.limits)
     if not shared:
         return known
     # In which conversation somebody's agent wrote a line is that person's own.
@@ -135,15 +122,15 @@ async def _history(caller: PersonRequest, path: str) -> list[Revision]:
 _SAID_IN = re.compile(r"\bthread ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
 
-def _lines(content: str, revisions: Sequence[Revision]) -> list[Answer | None]:
+def _lines(content: str, revisions: Sequence[journal.Revision]) -> list[Answer | None]:
     """The origin of each line of a file. Blocks."""
     if not revisions or revisions[0].content != content:  # another code wrote the file, or it is changing at this moment
         return []
-    lines = zip(lines_of(content), line_origins(revisions), strict=False)
+    lines = zip(journal.lines_of(content), journal.line_origins(revisions), strict=False)
     return [_origin(line, came) if came else None for line, came in lines]
 
 
-def _origin(line: str, revision: Revision) -> Answer:
+def _origin(line: str, revision: journal.Revision) -> Answer:
     """The revision that a line came with, and its conversations: the one that it names, but for an agent's line the agent's."""
     author, named = revision.author, _SAID_IN.search(line)
     threads = [named[1]] if named and author.kind not in {"agent", "subagent"} else author.thread_id.split()
@@ -172,16 +159,16 @@ async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_
     return await _revised(caller, query.path, lambda _: None, if_match)
 
 
-async def _revised(caller: PersonRequest, key: str, change: Change, wanted: str | None) -> Answer:
+async def _revised(caller: PersonRequest, key: str, change: journal.Change, wanted: str | None) -> Answer:
     """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
     expect, number = None, 0
     if wanted is not None:
-        now = next(iter(await history(caller.store, caller.namespace, key, caller.deployment.limits)), NOTHING)
+        now = next(iter(await journal.history(caller.store, caller.namespace, key, caller.deployment.limits)), journal.NOTHING)
         number = 0 if now.content is None else now.number
         expect = now.id if wanted.strip('"') == str(number) else "another"
     try:
         return {"path": f"{ROUTE}{key}", "revision": (await caller.files.arevise(key, change, expect)).number}
-    except MovedError:
+    except journal.MovedError:
         raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
 
 
@@ -202,13 +189,13 @@ async def read_history(caller: Caller, query: ReadableQuery) -> Answer:
     return {"path": query.path, "revisions": revisions, "revisions_dropped": dropped}
 
 
-def _with_diffs(known: Sequence[Revision]) -> list[Answer]:
+def _with_diffs(known: Sequence[journal.Revision]) -> list[Answer]:
     """Revisions with their diffs, cut where they are long; None for one whose predecessor is gone. Blocks."""
     revisions = []
     for new, old in itertools.zip_longest(known, known[1:]):
         is_known = old is not None or new.number == 1
-        changed = diff((old and old.content) or "", new.content or "") if is_known else None
-        revisions.append({**revision_summary(new), "diff": cut(f"{changed}\n") if changed else changed})
+        changed = journal.diff((old and old.content) or "", new.content or "") if is_known else None
+        revisions.append({**revision_summary(new), "diff": journal.cut(f"{changed}\n") if changed else changed})
     return revisions
 
 
@@ -219,21 +206,21 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
     This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
     for _ in range(_TRIES):
-        known = await history(caller.store, caller.namespace, body.path, caller.deployment.limits)
-        change = partial(_made, await asyncio.to_thread(_undone, body, known))
+        known = await journal.history(caller.store, caller.namespace, body.path, caller.deployment.limits)
+        made = await asyncio.to_thread(_undone, body, known)
+
+        def change(_: FileData | None, made: FileData | None = made) -> FileData | None:
+            return made
+
         if if_match or body.changes is None:
             return await _revised(caller, body.path, change, if_match)
-        with suppress(MovedError):  # what was taken back is worked out anew
-            revision = await caller.files.arevise(body.path, change, (known or [NOTHING])[0].id)
+        with suppress(journal.MovedError):  # what was taken back is worked out anew
+            revision = await caller.files.arevise(body.path, change, (known or [journal.NOTHING])[0].id)
             return {"path": f"{ROUTE}{body.path}", "revision": revision.number}
     raise HTTPException(412, f"{ROUTE}{body.path} is being changed; take it back again.")
 
 
-def _made(file: FileData | None, _before: FileData | None) -> FileData | None:
-    return file
-
-
-def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
+def _undone(body: Undo, known: Sequence[journal.Revision]) -> FileData | None:
     """What the file becomes. Blocks."""
     missing = f"{ROUTE}{body.path} has no revision {{}} in its history; GET /memory/history lists them."
     if body.changes is None:
@@ -245,11 +232,11 @@ def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
     if unknown := {*body.changes} - {revision.id for revision in known}:
         raise HTTPException(404, missing.format(unknown.pop()[:40]))
     content = known[0].content if known else None
-    for revision, before in zip(known, [*known[1:], NOTHING], strict=True):
+    for revision, before in zip(known, [*known[1:], journal.NOTHING], strict=True):
         if revision.id in body.changes:
             if not before.number and revision.number > 1:
                 raise HTTPException(404, f"What revision {revision.number} of {ROUTE}{body.path} changed is not kept any more.")
             if {revision.encoding, before.encoding} != {"utf-8"}:
                 raise HTTPException(409, f"{ROUTE}{body.path} is no text; undo it to a revision.")
-            content = undone(body.path, content, before.content, revision.content)
+            content = journal.undone(body.path, content, before.content, revision.content)
     return None if content is None else FileData(content=content, encoding="utf-8")
