@@ -114,38 +114,6 @@ def test_a_refused_write_is_not_claimed(refusal: str) -> None:
     assert "paused" in said or "I could not write that" in said
 
 
-TALK = """2026-01-02 thread_id=b
-  1. user: What did we say about trains?
-  2. assistant: I remember trains.
-
-2026-01-01 thread_id=a
-  1. user: Remember that I like tea. My train to Lisbon leaves at nine.
-  2. tool: called append_memory {"text": "- I like trains"}"""
-
-
-@pytest.mark.parametrize("question", ["What did we say about trains?", "Was haben wir über trains gesagt?"])
-def test_an_answer_about_past_talk_is_no_transcript(question: str) -> None:
-    tools = {"append_memory", "search_past_conversations"}
-    asked: list[Any] = [SystemMessage(PROMPT), HumanMessage(question)]
-    called = answer(asked, tools)
-    found = ToolMessage(TALK, tool_call_id=str(called.tool_calls[0]["id"]))
-    said = answer([*asked, called, found], tools).text
-    assert "2026-01-01" in said
-    assert "My train to Lisbon leaves at nine" in said
-    assert [word for word in ("user:", "I remember", "What") if word in said] == []
-
-
-def test_policies_and_skills_are_told_without_the_prompt_s_own_words() -> None:
-    d = deployed()
-    policies = d.prompt("policies_block.md").replace("{files}", "## /policies/a.md\n\nNobody shares prices.")
-    skills = d.prompt("skills_block.md").replace("{skills_list}", "- **memo**: writes memos\n  -> Read `/skills/memo/SKILL.md`")
-    prompt = SystemMessage(f"{policies}\n\n{skills}\n\n{PROMPT}")
-    told = answer([prompt, HumanMessage("What are the policies? Which skills do you have?")], {"append_memory"}).text
-    assert "Nobody shares prices." in told
-    assert "**memo**: writes memos" in told
-    assert [line for line in str(prompt.text).splitlines() if len(line.split()) > 4 and line in told] == []
-
-
 @pytest.mark.parametrize(("said", "added"), [
     (
         "user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.\nuser: my dog is Rex!",

@@ -37,13 +37,6 @@ def many(threads: Platform, count: int, *, start: int = 0) -> None:
         say(threads, f"t{number}", f"word{number} thing{number % 10}", "something usual", days=100 - number / 1_000)
 
 
-def threads_of(*messages: Any) -> Platform:
-    threads = Platform()
-    made = [human(message) if isinstance(message, str) else message for message in messages]
-    threads.put(ALICE, "t", NOW.isoformat(), made)
-    return threads
-
-
 async def left(store: BaseStore) -> list[Any]:
     parts: tuple[Any, ...] = ("documents", "new", "segments", "texts", "waiting")
     return [item for part in parts for item in await store.asearch(namespaces.recall(ALICE, part), limit=10)]
