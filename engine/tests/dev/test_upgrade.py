@@ -19,6 +19,7 @@ TEMPLATE = {
     "engine/src/lasting_memory/__init__.py": "",
     "engine/src/lasting_memory/gone.py": "",
 }
+OWN = {name: text for name, text in TEMPLATE.items() if not name.startswith("engine/")}
 NEWER = {
     "pyproject.toml": '[project]\nname = "lasting-memory"\nversion = "0.3.0"\n',
     "CHANGELOG.md": "# Changelog\n\n## 0.3.0\n\nRename `a`.\n\n## 0.2.1\n\nMended.\n\n## 0.2.0\n\nOld.\n",
@@ -35,17 +36,12 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def git(folder: Path, *words: str) -> None:
-    command = ["git", "-c", "user.name=me", "-c", "user.email=me@example.com", *words]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-
-
 @pytest.fixture
 def template(tmp_path: Path) -> Path:
     folder = write(tmp_path / "mine", TEMPLATE)
-    git(folder, "init", "--quiet")
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "--message", "Mine")
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Mine"]):
+        command = ["git", "-c", "user.name=me", "-c", "user.email=me@example.com", *words]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return folder
 
 
@@ -72,63 +68,46 @@ def held(folder: Path) -> dict[str, str]:
 def test_a_folder_takes_the_engines_place_and_nothing_else_changes(template: Path, newer: Path, whole: bool) -> None:
     source = write(newer.parent / "whole", {f"engine/{name}": text for name, text in NEWER.items()}) if whole else newer
     said = upgrade(template, source, "0.2.0")
-    own = {name: text for name, text in TEMPLATE.items() if not name.startswith("engine/")}
-    assert held(template) == own | {f"engine/{name}": text for name, text in NEWER.items() if "__pycache__" not in name}
+    assert held(template) == OWN | {f"engine/{name}": text for name, text in NEWER.items() if "__pycache__" not in name}
     assert said.startswith("## 0.3.0\n\nRename `a`.\n\n## 0.2.1\n\nMended.")
     assert "Old." not in said
 
 
-def test_a_wheel_takes_the_folders_place_and_is_pinned(template: Path, wheel: Path) -> None:
+@pytest.mark.parametrize("of_a_fork", ["", "\n[tool.uv]\nmanaged = false\n"], ids=["no table of uv", "a fork's own"])
+def test_a_wheel_takes_the_folders_place_and_is_pinned_and_a_folder_brings_everything_back(
+    template: Path, wheel: Path, newer: Path, of_a_fork: str
+) -> None:
+    pyproject = template / "pyproject.toml"
+    pyproject.write_text(TEMPLATE["pyproject.toml"] + of_a_fork)
     said = upgrade(template, wheel, "0.2.0")
+    assert said.startswith("## 0.3.0\n\nRename `a`.")
+    assert "Old." not in said
     assert not (template / "engine").exists()
     assert [path.name for path in (template / "wheels").iterdir()] == [wheel.name]
     assert json.loads((template / "langgraph.json").read_text())["dependencies"] == ["."]
-    project = tomllib.loads((template / "pyproject.toml").read_text())
+    pinned = pyproject.read_text()
+    project = tomllib.loads(pinned)
     assert project["project"]["dependencies"] == ["lasting-memory==0.3.0", "a[b]>=1"]
-    assert project["tool"]["uv"]["find-links"] == ["./wheels"]
-    assert said.startswith("## 0.3.0\n\nRename `a`.")
-    assert "Old." not in said
-
-
-def test_a_wheel_follows_a_wheel_and_a_folder_brings_everything_back(template: Path, wheel: Path, newer: Path) -> None:
-    upgrade(template, wheel, "0.2.0")
-    text = (template / "pyproject.toml").read_text()
+    assert project["tool"]["uv"] == {"find-links": ["./wheels"], **({"managed": False} if of_a_fork else {})}
     upgrade(template, wheel, "0.3.0")
-    assert (template / "pyproject.toml").read_text() == text
+    assert pyproject.read_text() == pinned
     upgrade(template, newer, "0.3.0")
-    own = {name: text for name, text in TEMPLATE.items() if not name.startswith("engine/")}
-    assert {name: text for name, text in held(template).items() if not name.startswith("engine/")} == own
+    own = {name: text for name, text in held(template).items() if not name.startswith("engine/")}
+    assert own == {**OWN, "pyproject.toml": TEMPLATE["pyproject.toml"] + of_a_fork}
     assert (template / "engine/src/lasting_memory/__init__.py").read_text() == "new = True\n"
 
 
-def test_a_table_of_uv_that_a_fork_has_is_kept(template: Path, wheel: Path, newer: Path) -> None:
-    own = TEMPLATE["pyproject.toml"] + "\n[tool.uv]\nmanaged = false\n"
-    (template / "pyproject.toml").write_text(own)
-    upgrade(template, wheel, "0.2.0")
-    assert tomllib.loads((template / "pyproject.toml").read_text())["tool"]["uv"] == {
-        "find-links": ["./wheels"],
-        "managed": False,
-    }
-    upgrade(template, newer, "0.3.0")
-    assert (template / "pyproject.toml").read_text() == own
-
-
-def test_an_edited_engine_is_not_replaced(template: Path, newer: Path) -> None:
-    (template / "engine" / "notes.md").write_text("edited = True\n")
+def test_what_cannot_be_replaced_is_left_alone(template: Path, newer: Path, tmp_path: Path) -> None:
     before = held(template)
-    with pytest.raises(UpgradeError, match=r"^engine/ has changes that are not committed \(.*\); commit or undo them first\.$"):
-        upgrade(template, newer, "0.2.0")
-    assert held(template) == before
-
-
-def test_what_is_no_engine_is_refused(template: Path, tmp_path: Path) -> None:
     for source in (tmp_path / "nowhere", template / "agent.py"):
         with pytest.raises(UpgradeError, match=r"name a folder or a wheel \(\.whl\) of lasting-memory"):
             upgrade(template, source, "0.2.0")
-
-
-def test_a_template_that_has_no_place_for_the_engine_is_left_alone(template: Path, newer: Path) -> None:
+    edited = template / "engine" / "notes.md"
+    edited.write_text("edited = True\n")
+    with pytest.raises(UpgradeError, match="changes that are not committed"):
+        upgrade(template, newer, "0.2.0")
+    edited.unlink()
     (template / "langgraph.json").write_text("{}")
     with pytest.raises(UpgradeError, match="write them so"):
         upgrade(template, newer, "0.2.0")
-    assert (template / "engine/src/lasting_memory/gone.py").is_file()
+    assert held(template) == {**before, "langgraph.json": "{}"}
