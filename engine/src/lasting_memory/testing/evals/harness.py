@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepagents.backends.utils import create_file_data
-from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULTS
@@ -18,10 +17,11 @@ from lasting_memory.recall import message_text
 from lasting_memory.settings import Settings
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Act, Case, Thread, messages
+from lasting_memory.testing.people import OPERATOR, Person
 
 PERSON = "person@example.com"
 _LOG_LINES = 30
-_TIDY_SECONDS = 600
+_SECONDS = 600
 _LOOKS = ("search_past_conversations", "read_conversation")
 COSTS = ("model_calls", "input_tokens", "output_tokens")
 
@@ -47,66 +47,64 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     org = f"eval-{uuid.uuid4().hex[:12]}"
     deployment = Deployment(server.project, Settings())
     namespace = list(deployment.memory.namespace(identity.Actor(PERSON, org), deployment.default_assistant))
-    client, operator = server.as_user(PERSON, org), server.as_operator()
-    for path, text in case.memory.items():
-        await operator.store.put_item(namespace, path.removeprefix("/memories"), {**create_file_data(text)})
+    person, operator = server.person(PERSON, org, seconds=_SECONDS), server.person("", headers=OPERATOR, seconds=_SECONDS)
+    files = [(namespace, path.removeprefix("/memories"), text) for path, text in case.memory.items()]
     if case.policies:
-        await operator.store.put_item(list(namespaces.policies(org)), "/policy.md", {**create_file_data(case.policies)})
+        files.append((list(namespaces.policies(org)), "/policy.md", case.policies))
+    for of, key, text in files:
+        await operator.made("PUT", "/store/items", {"namespace": of, "key": key, "value": create_file_data(text)})
     threads: list[Thread] = []
     for number in range(len(case.conversations) + 1):
         if number:
-            said, at = case.messages()[number - 1], (await client.threads.create(graph_id="agent"))["thread_id"]
-            await _say(server, client, at, org, said)
-            threads.append(Thread(at, str((await client.threads.get(at))["updated_at"])[:10]))
+            at = await person.thread(graph_id="agent")
+            await _say(operator, person, at, case.messages()[number - 1])
+            threads.append(Thread(at, str((await person.made("GET", f"/threads/{at}"))["updated_at"])[:10]))
         for act in case.person:
             if act.after == number:
-                await _do(server, client, act, threads, org)
+                await _do(server, operator, person, act, threads)
     if case.category == "tidy":
-        await _tidy(server, client)
+        await _tidy(server, person)
     elif case.brought:
-        await _call(client, "POST", "/memory/bring", {}, {"text": case.brought})
-        await _accept(client)
-    found = await _ask(client, case.question) if case.question else await _consolidate(server, client)
-    items = (await operator.store.search_items(namespace, limit=DEFAULTS.max_files))["items"]
-    runs = (await _call(client, "GET", "/memory/consolidations"))["consolidations"]
+        await person.made("POST", "/memory/bring", {"text": case.brought})
+        await _accept(person)
+    found = await _ask(person, case.question) if case.question else await _consolidate(server, person)
+    wanted = {"namespace_prefix": namespace, "limit": DEFAULTS.max_files}
+    items = (await operator.made("POST", "/store/items/search", wanted))["items"]
+    runs = (await person.made("GET", "/memory/consolidations"))["consolidations"]
     cost = {name: sum(run[name] for run in runs) for name in COSTS}
-    files = {f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}
-    return Outcome(files | found, threads, cost)
+    left = {f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}
+    return Outcome(left | found, threads, cost)
 
 
-async def _ask(client: LangGraphClient, question: str) -> dict[str, str]:
+async def _ask(person: Person, question: str) -> dict[str, str]:
     """What the agent answers in a new conversation, and a line for each look at past ones, with its arguments."""
-    thread = await client.threads.create(graph_id="agent")
-    asked: Any = [{"role": "user", "content": question}]
-    values: Any = await client.runs.wait(thread["thread_id"], "agent", input={"messages": asked})
-    calls = [call for message in values["messages"] for call in message.get("tool_calls") or []]
+    said = (await person.turn(await person.thread(graph_id="agent"), question))["messages"]
+    calls = [call for message in said for call in message.get("tool_calls") or []]
     searches = [f"{call['name']} {json.dumps(call['args'], ensure_ascii=False)}" for call in calls if call["name"] in _LOOKS]
-    return {"answer": message_text(values["messages"][-1]["content"]), "searches": "\n".join(searches)}
+    return {"answer": message_text(said[-1]["content"]), "searches": "\n".join(searches)}
 
 
-async def _tidy(server: DevServer, client: LangGraphClient) -> None:
+async def _tidy(server: DevServer, person: Person) -> None:
     """Have memory tidied, and accept what that proposes."""
-    await _call(client, "POST", "/memory/consolidate", {"tidy": "true"})
-    async with asyncio.timeout(_TIDY_SECONDS):
-        while not (done := (await _call(client, "GET", "/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110  # the server's
+    await person.made("POST", "/memory/consolidate", tidy="true")
+    async with asyncio.timeout(_SECONDS):
+        while not (done := (await person.made("GET", "/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110  # the server's
             await asyncio.sleep(1)
     if done[0]["status"] == "failed":
         raise _failed(server, done[0]["reason"])
-    await _accept(client)
+    await _accept(person)
 
 
-async def _accept(client: LangGraphClient, *, accept: bool = True) -> None:
+async def _accept(person: Person, *, accept: bool = True) -> None:
     """Decide about whatever is proposed."""
-    for proposal in (await _call(client, "GET", "/memory/proposals"))["proposals"]:
-        await _call(client, "POST", f"/memory/proposals/{proposal['id']}", {}, {"accept": accept})
+    for proposal in (await person.made("GET", "/memory/proposals"))["proposals"]:
+        await person.made("POST", f"/memory/proposals/{proposal['id']}", {"accept": accept})
 
 
-async def _consolidate(server: DevServer, client: LangGraphClient) -> dict[str, str]:
-    try:
-        thread = await client.threads.create()
-        await client.runs.wait(thread["thread_id"], "consolidation_agent", input={"messages": []})
-    except Exception as error:
-        raise _failed(server, error) from error
+async def _consolidate(server: DevServer, person: Person) -> dict[str, str]:
+    values = await person.turn(await person.thread(), "", "consolidation_agent")
+    if "__error__" in values:
+        raise _failed(server, values["__error__"])
     return {}
 
 
@@ -115,35 +113,28 @@ def _failed(server: DevServer, reason: object) -> RuntimeError:
     return RuntimeError(f"Consolidation failed ({reason}). The end of the server's log:\n{log}")
 
 
-async def _do(server: DevServer, client: LangGraphClient, act: Act, threads: list[Thread], org: str) -> None:
-    """What a person does, by the routes that the page calls. Raises `httpx.HTTPStatusError` if one of them refuses."""
+async def _do(server: DevServer, operator: Person, person: Person, act: Act, threads: list[Thread]) -> None:
+    """What a person does, by the routes that the page calls. Raises `AssertionError` if one of them refuses."""
     if act.write:
-        await _call(client, "PUT", "/memory/file", {"path": act.write}, {"content": act.text})
+        await person.made("PUT", "/memory/file", {"content": act.text}, path=act.write)
     elif act.delete:
-        await _call(client, "DELETE", "/memory/file", {"path": act.delete})
+        await person.made("DELETE", "/memory/file", path=act.delete)
     elif act.undo:
-        _, before = (await _call(client, "GET", "/memory/history", {"path": act.undo}))["revisions"][:2]
-        await _call(client, "POST", "/memory/undo", {}, {"path": act.undo, "revision": before["revision"]})
+        _, before = (await person.made("GET", "/memory/history", path=act.undo))["revisions"][:2]
+        await person.made("POST", "/memory/undo", {"path": act.undo, "revision": before["revision"]})
     elif act.propose:
-        await _call(client, "PUT", "/memory/controls", {}, {"review": True})
-        await _consolidate(server, client)
-        await _call(client, "PUT", "/memory/controls", {}, {"review": False})
+        await person.made("PUT", "/memory/controls", {"review": True})
+        await _consolidate(server, person)
+        await person.made("PUT", "/memory/controls", {"review": False})
     elif act.decline:
-        await _accept(client, accept=False)
+        await _accept(person, accept=False)
     elif act.say:
-        await _say(server, client, threads[act.thread].thread_id, org, messages(act.say))
+        await _say(operator, person, threads[act.thread].thread_id, messages(act.say))
 
 
-async def _call(
-    client: LangGraphClient, method: str, path: str, parameters: dict[str, str] | None = None, body: Any = None
-) -> Any:
-    options = {} if body is None else {"json": body}
-    response = await client.http.client.request(method, path, params=parameters, **options)
-    return response.raise_for_status().json()
-
-
-async def _say(server: DevServer, client: LangGraphClient, thread_id: str, org: str, said: Any) -> None:
+async def _say(operator: Person, person: Person, thread_id: str, said: Any) -> None:
     """Turns of a conversation with the agent. They reach it in a run, which stops before it calls a model."""
-    context: Any = {"user_id": PERSON, "org_id": org}
-    await server.as_operator().runs.wait(thread_id, "agent", input={"messages": said}, context=context, interrupt_before="*")
-    await client.threads.update_state(thread_id, None, as_node="__end__")
+    run = {"assistant_id": "agent", "input": {"messages": said}, "interrupt_before": "*"}
+    acting = {"context": {"user_id": PERSON, "org_id": person.org}}
+    await operator.made("POST", f"/threads/{thread_id}/runs/wait", {**run, **acting})
+    await person.made("POST", f"/threads/{thread_id}/state", {"values": None, "as_node": "__end__"})
