@@ -45,6 +45,9 @@ def test_every_relative_link_within_the_engine_points_to_a_file() -> None:
 
 def test_every_module_and_test_that_a_document_names_is_there() -> None:
     named = re.compile(r"`((?:lasting_memory|tests|benchmarks)/[\w/.-]*)`")
+    tests = "".join(path.read_text("utf-8") for path in (ENGINE / "tests").glob("**/test_*.py"))
     for document in (ENGINE / "docs").glob("**/*.md"):
-        paths = named.findall(document.read_text("utf-8"))
+        text = document.read_text("utf-8")
+        assert [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in tests] == [], document
+        paths = named.findall(text)
         assert [path for path in paths if not any((ENGINE / base / path).exists() for base in ("", "src"))] == [], document

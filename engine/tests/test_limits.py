@@ -33,9 +33,7 @@ LATER = {**saying("later"), "after_seconds": 3_600}
 
 
 @pytest.mark.server
-async def test_a_person_with_too_many_busy_conversations_is_told_to_wait(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_too_many_busy_conversations_have_to_wait(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     person, other = server.person(alice), server.person(f"other-{alice}")
     model.script(f"slow {alice}", *[Slow(60, [Text("late")])] * DEFAULTS.busy_threads)
     threads = [await person.thread() for _ in range(DEFAULTS.busy_threads + 1)]
@@ -101,9 +99,7 @@ async def put(who: Person, namespace: list[str], key: str = "/x.md", value: Any 
 
 
 @pytest.mark.server
-async def test_with_the_permission_people_change_their_organization_s_policies(
-    signed: DevServer, model: ScriptedAnthropic
-) -> None:
+async def test_with_the_permission_people_change_their_policies(signed: DevServer, model: ScriptedAnthropic) -> None:
     """With the permission people change their own organization's policies, and it is logged. Their agents do not."""
     author, reader = of(signed, token("author\nAUDIT forged", WRITER)), of(signed, token("reader"))
     assert await put(author, ["policies", "acme"], "/dates.md") == 204

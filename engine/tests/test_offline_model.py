@@ -167,9 +167,7 @@ def answer_of(values: dict[str, Any], kind: str = "ai") -> str:
 
 
 @pytest.mark.server
-async def test_the_prompts_of_the_readme_prove_memory_across_threads_and_users(
-    server: DevServer, model: ScriptedAnthropic
-) -> None:
+async def test_the_prompts_of_the_readme_prove_memory(server: DevServer, model: ScriptedAnthropic) -> None:
     remember, know, recall, policies = PROMPTS
     rules = "# Acme compliance\n\n1. Never give a personal opinion on an investment.\n"
     await server.as_operator().store.put_item(["policies", "acme"], "/compliance.md", create_file_data(rules))

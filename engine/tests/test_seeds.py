@@ -56,7 +56,7 @@ async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
 
 
 @pytest.mark.server
-async def test_policies_and_skills_are_put_where_the_agent_reads_them(
+async def test_policies_and_skills_are_put_where_agents_read(
     server: DevServer, repository: Path, model: ScriptedAnthropic
 ) -> None:
     client = server.as_operator()
@@ -77,9 +77,7 @@ async def test_policies_and_skills_are_put_where_the_agent_reads_them(
 
 
 @pytest.mark.server
-async def test_prune_removes_what_the_repository_no_longer_has_and_nothing_else_does(
-    server: DevServer, repository: Path
-) -> None:
+async def test_prune_alone_removes_what_the_repository_no_longer_has(server: DevServer, repository: Path) -> None:
     client = server.as_operator()
     (repository / "policies/gone org").mkdir()
     (repository / "policies/gone org/rule.md").write_text("x")
@@ -136,7 +134,7 @@ async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: Dev
 
 
 @pytest.mark.server
-async def test_the_command_says_in_one_line_what_is_invalid_and_writes_nothing(
+async def test_what_is_invalid_is_said_and_nothing_written(
     server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (repository / "policies/acme/new.md").write_text("must not be written")

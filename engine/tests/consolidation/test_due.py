@@ -107,9 +107,7 @@ async def test_damaged_notes_hide_nothing(world: World) -> None:
     assert await world.read() == ["a"]
 
 
-async def test_everybody_with_something_new_gets_one_run_and_who_is_idle_gets_none(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_everybody_with_something_new_gets_one_run_and_nobody_else(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for user in ("alice", "alice", "bob", "carol"):
         thread = world.platform.talk(user)
         thread["values"] = {"messages": said("x")}
@@ -219,9 +217,7 @@ async def test_turns_that_end_at_once_plan_one_run(platform: Platform) -> None:
     assert begins(platform) == [AFTER]
 
 
-async def test_a_failure_to_plan_is_logged_once_and_is_not_the_turn_s(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failure_to_plan_is_not_the_turn_s(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A turn ends with an answer that calls no tool, or only one whose result is the last word."""
     user: Any = SignedIn(identity="alice", org_id="acme")
     server = ServerInfo(assistant_id="a", graph_id="agent", user=user)

@@ -68,9 +68,7 @@ async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada
     assert (await rehearsal).status_code == 409, (await rehearsal).text
 
 
-async def test_three_turns_are_one_run_on_a_thread_of_their_owner_s(
-    idle: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_three_turns_are_one_run_on_a_thread_of_its_own(idle: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     (person,) = people(idle, model, alice)
     model.script(TASK, [READ], READY)
     await asyncio.gather(*(person.chat(text) for text in ("I like fennel", "and dill", "and sorrel")))
@@ -127,9 +125,7 @@ async def test_a_sweep_starts_those_who_are_due_and_those_who_failed(own_server:
 
 
 @pytest.mark.proof
-async def test_the_cron_of_the_seeds_comes_in_as_an_operator_and_does_the_same(
-    own_server: DevServer, model: ScriptedAnthropic
-) -> None:
+async def test_the_cron_of_the_seeds_comes_in_as_an_operator(own_server: DevServer, model: ScriptedAnthropic) -> None:
     operator = own_server.as_operator()
     await words_of(*people(own_server, model, "one", "another"))
     model.script(TASK, *[READY] * 100)

@@ -36,7 +36,7 @@ async def waiting(store: BaseStore) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("decisions", [{1: False, 2: True}, {2: True, 1: True}, {2: True, 1: False}])
-async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_that(
+async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_it(
     store: BaseStore, decisions: dict[int, bool]
 ) -> None:
     await saved(store, "- dill\n", FOOD)
@@ -59,9 +59,7 @@ async def test_of_two_who_decide_at_once_one_is_told_and_it_is_applied_once(stor
 
 
 @pytest.mark.parametrize(("meanwhile", "left"), [("- dill\n", ""), ("- dill\n- mine\n", "- mine\n")])
-async def test_a_deleted_file_goes_once_that_is_accepted_but_for_what_was_written_meanwhile(
-    store: BaseStore, meanwhile: str, left: str
-) -> None:
+async def test_a_deleted_file_goes_but_for_what_was_written_meanwhile(store: BaseStore, meanwhile: str, left: str) -> None:
     await saved(store, "- dill\n")
     await proposed(store, 1, Changed(FOOD, "- dill\n", "", deleted=True))
     await saved(store, meanwhile)
@@ -129,9 +127,7 @@ async def test_a_write_that_changes_nothing_any_more_waits_no_more(store: BaseSt
 
 
 @pytest.mark.server
-async def test_with_review_nothing_changes_before_the_person_accepts_it(
-    own_server: DevServer, model: ScriptedAnthropic
-) -> None:
+async def test_with_review_nothing_changes_before_it_is_accepted(own_server: DevServer, model: ScriptedAnthropic) -> None:
     alice, bob = people(own_server, model, "alice", "bob")
     await alice.control(review=True)
     for who in (alice, bob):

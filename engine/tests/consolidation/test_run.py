@@ -106,9 +106,7 @@ async def test_a_failing_model_leaves_memory_as_it_was(run: Runs) -> None:
     assert [record["status"] for record in await records(run.store, ALICE)] == ["done", "failed"]
 
 
-async def test_a_consolidation_beyond_the_budget_fails_so_that_it_stays_due(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
+async def test_a_consolidation_beyond_the_budget_fails(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
     today = datetime.now(UTC).date().isoformat()
     await store.aput(namespaces.usage(ALICE), f"{today}/run", {"tokens": 9})
     with pytest.raises(TokenBudgetError, match="Today's 5 tokens are used up"):

@@ -193,9 +193,7 @@ _LINES = st.lists(_LINE, max_size=6, unique_by=lambda line: frozenset(line.split
 
 
 @given(removed=_LINES, present=_LINES, written=_LINES)
-def test_no_removed_line_is_left_and_nothing_else_of_memory_is_lost(
-    removed: list[str], present: list[str], written: list[str]
-) -> None:
+def test_no_removed_line_is_left_and_nothing_else_is_lost(removed: list[str], present: list[str], written: list[str]) -> None:
     """Whatever a batch writes: without what it brings back, it has no line that was removed, and what stood there stays."""
     before = "".join(f"{line}\n" for line in present)
     after = "".join(f"{line}\n" for line in [*present, *written])

@@ -110,9 +110,7 @@ async def test_what_is_done_around_the_journal_is_a_revision_with_the_next_write
 
 @pytest.mark.parametrize("when", ["before", "after", "merging"])
 @pytest.mark.parametrize("there", [None, "from after\n"])
-async def test_who_is_forgotten_while_they_write_leaves_nothing(
-    when: str, there: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_is_forgotten_meanwhile_leaves_nothing(when: str, there: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "lock_of", lambda *_: asyncio.Lock())
     store = WrappedStore()
     await journal.change(store, FILES, PATH, to("before\n"), AUTHOR)
@@ -262,9 +260,7 @@ LONG = "x\n" * MAX_COMPARED_LINES
     (1, ["a\n", f"{LONG}x\n", "a\n"], []),
     (1, [LONG], [1] * MAX_COMPARED_LINES),
 ])  # fmt: skip
-def test_a_line_came_with_the_last_revision_that_brought_it(
-    first: int, contents: list[str | None], numbers: list[int | None]
-) -> None:
+def test_a_line_has_the_revision_that_brought_it(first: int, contents: list[str | None], numbers: list[int | None]) -> None:
     """None for what is older than the history; nothing at all for a file that is too long."""
     history: list[Revision] = [
         dataclasses.replace(NOTHING, number=first + n, content=content) for n, content in enumerate(contents)

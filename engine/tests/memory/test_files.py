@@ -75,7 +75,7 @@ async def test_the_backend_itself_refuses_every_write_to_what_is_shared(store: B
     ({"memory_scope": "assistant", "shared_writes": "interrupt"}, False, False),
     ({"memory_scope": "assistant", "shared_writes": "allow"}, True, False),
 ])  # fmt: skip
-async def test_memory_is_written_by_whom_the_settings_say(
+async def test_the_settings_say_who_writes_memory(
     store: BaseStore, settings: dict[str, Any], agent: bool, consolidation: bool
 ) -> None:
     for consolidating, written in ((False, agent), (True, consolidation)):
@@ -131,9 +131,7 @@ async def test_a_client_s_files_under_a_route_are_not_seen(agent: Scripted) -> N
     assert "/skills/x/SKILL.md" not in told
 
 
-async def test_files_of_a_conversation_are_bounded_each_and_all_together(
-    agent: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_files_of_a_conversation_are_bounded_each_and_all(agent: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "MAX_FILE_BYTES", 1_000)
     monkeypatch.setattr(files_module, "MAX_SCRATCH_BYTES", 4_200)
     grow = ToolCall("edit_file", {"file_path": "/s.md", "old_string": "é", "new_string": "éé", "replace_all": True})

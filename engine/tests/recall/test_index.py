@@ -164,9 +164,7 @@ async def test_of_a_longer_conversation_only_what_is_new_is_embedded(threads: Pl
     assert [text[:17] for text in embedding.texts] == ["user: and a puppy"]
 
 
-async def test_a_search_waits_for_embeddings_for_a_moment_only_and_they_go_on_behind_it(
-    threads: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_search_waits_for_embeddings_only_a_moment(threads: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "EMBED_SECONDS", 0.05)
     embedding = Embedding()
     embedding.may_go_on.clear()
@@ -184,7 +182,7 @@ async def test_a_search_waits_for_embeddings_for_a_moment_only_and_they_go_on_be
     assert len(embedding.texts) == 3
 
 
-async def test_while_embedding_fails_words_find_and_afterwards_nothing_is_lost(
+async def test_while_embedding_fails_words_find_and_nothing_is_lost(
     threads: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     embedding = Embedding()

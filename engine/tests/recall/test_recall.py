@@ -223,9 +223,7 @@ async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads:
     (None, "2025-12-31", "old"),
     ("2026-05-01", "2026-05-08", "week"),
 ])  # fmt: skip
-async def test_days_say_when_whatever_the_language_of_the_question(
-    store: BaseStore, since: str | None, until: str | None, first: str
-) -> None:
+async def test_days_say_when_in_any_language(store: BaseStore, since: str | None, until: str | None, first: str) -> None:
     threads = Platform()
     for name, days in (("old", 400), ("week", 7), ("new", 0)):
         say(threads, name, "La reunión fue sobre el presupuesto y las oficinas de la empresa", days=days)
@@ -277,9 +275,7 @@ def reading(thread: str) -> ToolCall:
 
 
 @pytest.mark.server
-async def test_own_conversations_are_found_and_nobody_else_s_nor_this_one(
-    server: DevServer, ada: Somebody, bob: Somebody
-) -> None:
+async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, ada: Somebody, bob: Somebody) -> None:
     own = await ada.chat("my zebra is called Zoe")
     other = await bob.chat("the zebra of somebody else")
     elsewhere = await Somebody(server.as_user(ada.name, org="globex"), ada.model).chat("the zebra of the other organization")
@@ -308,9 +304,7 @@ async def test_own_conversations_are_found_and_nobody_else_s_nor_this_one(
 
 
 @pytest.mark.server
-async def test_an_operator_s_run_finds_the_conversations_of_its_person_only(
-    server: DevServer, ada: Somebody, bob: Somebody
-) -> None:
+async def test_an_operator_s_run_finds_its_person_s_conversations(server: DevServer, ada: Somebody, bob: Somebody) -> None:
     own = await ada.chat("my zebra is called Zoe")
     other = await bob.chat("the zebra of somebody else")
     context = {"user_id": ada.name, "org_id": "acme"}
