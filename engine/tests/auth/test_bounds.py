@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
-from lasting_memory.auth.admission import MAX_REQUEST_WAIT_SECONDS, Admission
+from lasting_memory.auth.admission import MAX_REQUEST_WAIT_SECONDS, Share
 from lasting_memory.http.request_bounds import (
     BYTES_A_VALUE,
     MAX_BATCH,
@@ -41,14 +41,13 @@ async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(monkey
         waited.append(seconds)
 
     monkeypatch.setattr("lasting_memory.auth.admission.sleep", sleep)  # of many who wait at once
-    admission = Admission()
+    share = Share(CALLER, DEFAULTS)
     for _ in range(DEFAULTS.requests_at_once + DEFAULTS.requests_per_second * MAX_REQUEST_WAIT_SECONDS):
-        await admission.request(CALLER)
+        await share.request()
     with pytest.raises(HTTPException) as refusal:
-        await admission.request(CALLER, DEFAULTS.requests_per_second)  # a slow machine has earned some
+        await share.request(DEFAULTS.requests_per_second)  # a slow machine has earned some
     assert (refusal.value.status_code, waited[-1]) == (429, MAX_REQUEST_WAIT_SECONDS)
-    await admission.request(Actor("bob", "acme"))
-    await admission.reading(Actor("an operator, whom nothing admitted", "acme"), 10**12)
+    await Share(Actor("bob", "acme"), DEFAULTS).request()
     assert waited[-1] == MAX_REQUEST_WAIT_SECONDS, "others do not wait"
 
 

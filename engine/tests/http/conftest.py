@@ -7,7 +7,7 @@ import httpx
 import pytest
 from langgraph.store.base import BaseStore
 
-from lasting_memory.auth.admission import admission
+from lasting_memory.auth.admission import share_of
 from lasting_memory.deployment import Deployment
 from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed
@@ -18,7 +18,7 @@ from tests.http.calls import Open
 @pytest.fixture
 def calling(store: BaseStore) -> Open:
     """Opens the API, without a platform around it, as somebody."""
-    admission.cache_clear()  # who waited for a turn binds it to their test's event loop
+    share_of.cache_clear()  # nothing is owed for the tests before
 
     def opened(
         identity: str | None = "alice",

@@ -8,14 +8,13 @@ business of a proxy before it.
 import asyncio
 import math
 from asyncio import sleep
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
-from functools import cache
+from functools import lru_cache
 from time import monotonic
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import NotFoundError
@@ -25,7 +24,7 @@ from lasting_memory import platform
 from lasting_memory.agent.usage import budget_refusal
 from lasting_memory.controls import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment
-from lasting_memory.limits import DEFAULTS, Limits
+from lasting_memory.limits import Limits
 from lasting_memory.people.identity import Actor
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
@@ -41,99 +40,65 @@ PEOPLE = 10_000
 _CREATION_SECONDS = 0.05
 # Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has one to consolidate.
 _BUSY_COUNTED = 100
-# Requests about one person that are computed at once, and that wait for that: a full memory takes a second to show.
-_TURNS, _MOST_WAITING = 2, 50
+# Requests about one person that are computed, one after the other: a full memory takes a second to show.
+_IN_TURN = 50
 _RETRY_AFTER = {"Retry-After": "1"}
 
 
-class _Share:
-    """A person's remaining share, and what of theirs is under way."""
+class Share:
+    """A person's remaining share of this process, within these limits, and what of theirs is under way."""
 
-    def __init__(self, limits: Limits) -> None:
-        self.at, self.left = monotonic(), float(limits.requests_at_once)
-        self.under_way = Counter[str]()
+    def __init__(self, person: Actor, limits: Limits) -> None:
+        self._person, self._limits = person, limits
+        self._at, self._left = monotonic(), float(limits.requests_at_once)
+        self._under_way = Counter[str]()
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
-        self.checking = asyncio.Lock()
-        self.turns = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]()
 
+    def charge(self, requests: float) -> None:
+        """Take so many requests, for which the next one waits. At most another whole share is owed."""
+        self._refill()
+        self._left = max(self._left - requests, min(self._left, -self._limits.requests_at_once))
 
-class Admission:
-    """Admits requests of a person, within these limits."""
-
-    def __init__(self, limits: Limits = DEFAULTS) -> None:
-        self._limits = limits
-        self._shares: OrderedDict[Actor, _Share] = OrderedDict()
-
-    def _share(self, person: Actor) -> _Share:
-        share = self._shares.setdefault(person, _Share(self._limits))
-        self._shares.move_to_end(person)
-        if len(self._shares) > PEOPLE:
-            self._shares.popitem(last=False)
+    def _refill(self) -> None:
         now = monotonic()
-        share.left = min(self._limits.requests_at_once, share.left + (now - share.at) * self._limits.requests_per_second)
-        share.at = now
-        return share
+        self._left = min(self._limits.requests_at_once, self._left + (now - self._at) * self._limits.requests_per_second)
+        self._at = now
 
-    async def request(self, person: Actor, requests: float = 1) -> None:
+    async def request(self, requests: float = 1) -> None:
         """Return when so many requests may proceed; 429 after the longest wait: an early refusal would invite retries."""
-        share = self._share(person)
-        wait = max((requests - share.left) / self._limits.requests_per_second, 0)
+        self._refill()
+        wait = max((requests - self._left) / self._limits.requests_per_second, 0)
         if wait > MAX_REQUEST_WAIT_SECONDS:
             await sleep(MAX_REQUEST_WAIT_SECONDS)
             raise HTTPException(429, "You have sent or asked for too much; slow down.", {"Retry-After": str(math.ceil(wait))})
-        share.left -= requests
+        self._left -= requests
         if wait > 0:
             await sleep(wait)
 
-    async def reading(self, person: Actor, size: int) -> None:
-        """Return when so many bytes may be read. Raises as `request`. Who was never admitted, an operator, has no share."""
-        if person in self._shares and size:
-            await self.request(person, size / BYTES_PER_REQUEST)
-
-    def charge(self, person: Actor, requests: float) -> None:
-        """Take so many requests, for which the next one waits. At most another whole share is owed."""
-        if person in self._shares:
-            share = self._share(person)
-            share.left = max(share.left - requests, -self._limits.requests_at_once)
-
     @contextmanager
-    def under_way(self, person: Actor, what: str, most: int = 1) -> Iterator[None]:
+    def under_way(self, what: str, most: int = 1) -> Iterator[None]:
         """One of at most so many of its kind that the person has under way. Raises `HTTPException` 429 if there are as many."""
-        under_way = self._share(person).under_way
-        if under_way[what] >= most:
+        if self._under_way[what] >= most:
             raise HTTPException(429, f"You have {most} of this under way: {what}; wait until one ends.", _RETRY_AFTER)
-        under_way[what] += 1
+        self._under_way[what] += 1
         try:
             yield
         finally:
-            under_way[what] -= 1
+            self._under_way[what] -= 1
 
     @asynccontextmanager
-    async def turn(self, person: Actor) -> AsyncIterator[None]:
-        """Waits until fewer than `_TURNS` requests about this person are computed. Raises as `under_way` if many wait."""
-        with self.under_way(person, "requests about your memory", _TURNS + _MOST_WAITING):
-            async with self._share(person).turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_TURNS)):
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits until no other request about this person is computed. Raises as `under_way` if many wait."""
+        with self.under_way("requests about your memory", _IN_TURN):
+            async with platform.lock_of("turn", self._person):
                 yield
 
-    @asynccontextmanager
-    async def run(self, person: Actor) -> AsyncIterator[set[str]]:
-        """Gives the person's crowded threads to who counts their runs: one by one, so that each is counted before the next."""
-        share = self._share(person)
-        self.charge(person, RUN_IN_REQUESTS)
-        await share.checking.acquire()
-        try:
-            yield share.crowded
-        except BaseException:
-            share.checking.release()
-            raise
-        asyncio.get_running_loop().call_later(_CREATION_SECONDS, share.checking.release)
 
-
-@cache
-def admission(limits: Limits) -> Admission:
-    """This process's admission within these limits: sign-in and the app, which are loaded apart, take from the same shares."""
-    return Admission(limits)
+@lru_cache(PEOPLE)
+def share_of(person: Actor, limits: Limits) -> Share:
+    """A person's share of this process: sign-in and the app, which are loaded apart, take from the same."""
+    return Share(person, limits)
 
 
 async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
@@ -143,9 +108,12 @@ async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deploym
     if deployment.settings.daily_tokens and (spent := await budget_refusal(await platform.store(), person, deployment)):
         raise HTTPException(429, spent[0], {"Retry-After": str(spent[1])})
     thread_id, runs = value["thread_id"] and str(value["thread_id"]), get_client().runs
-    limits = deployment.limits
-    async with admission(limits).run(person) as crowded:
-        busy, most = await _busy_threads(person, crowded, thread_id), limits.waiting_runs
+    limits, share = deployment.limits, share_of(person, deployment.limits)
+    share.charge(RUN_IN_REQUESTS)
+    checking = platform.lock_of("runs", person)  # one by one, so that each is counted before the next
+    await checking.acquire()
+    try:
+        busy, most = await _busy_threads(person, share.crowded, thread_id), limits.waiting_runs
         if thread_id in busy:  # another has no runs that wait, or is not there yet
             with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
                 if len(await runs.list(thread_id, status="pending", limit=most)) >= most:
@@ -153,6 +121,8 @@ async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deploym
         most = limits.busy_threads
         if sum(consolidating == consolidates for consolidating in busy.values()) >= most:
             raise HTTPException(429, f"{most} of your conversations have a run going; wait for one.", _RETRY_AFTER)
+    finally:
+        asyncio.get_running_loop().call_later(_CREATION_SECONDS, checking.release)
 
 
 async def _busy_threads(person: Actor, crowded: set[str], thread_id: str | None) -> dict[str, bool]:

@@ -18,7 +18,7 @@ from langgraph_sdk.schema import Thread
 
 from lasting_memory import platform
 from lasting_memory.auth import run_requests
-from lasting_memory.auth.admission import THREAD_IN_REQUESTS, admission, check_run
+from lasting_memory.auth.admission import THREAD_IN_REQUESTS, check_run, share_of
 from lasting_memory.auth.run_requests import GROUP_CLAIMS, OWNER_KEYS
 from lasting_memory.auth.tokens import Tokens
 from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, delete_temporary, is_temporary, keep_out
@@ -71,7 +71,6 @@ class _Handlers:
     def __init__(self, deployment: Deployment) -> None:
         self._deployment, self._settings = deployment, deployment.settings
         self._tokens = Tokens(deployment.settings, deployment.claims)
-        self._admission = admission(deployment.limits)
 
     def rules(self) -> dict[str, Handler]:
         """The handler of each action that can be opened to people."""
@@ -95,7 +94,7 @@ class _Handlers:
         """The user behind a request, once admitted."""
         user = await self._tokens.user(authorization)
         if user["identity"] not in self._settings.operators and identity.OPERATE not in user["permissions"]:
-            await self._admission.request(Actor(user["identity"], user["org_id"]))
+            await share_of(Actor(user["identity"], user["org_id"]), self._deployment.limits).request()
         return user
 
     def _is_operator(self, user: User) -> bool:
@@ -119,7 +118,7 @@ class _Handlers:
     async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """A new thread belongs to the person of the token. The client's metadata cannot change that."""
         if not self._is_operator(ctx.user):
-            self._admission.charge(self._owner(ctx.user), THREAD_IN_REQUESTS)
+            share_of(self._owner(ctx.user), self._deployment.limits).charge(THREAD_IN_REQUESTS)
         if value.get("metadata") is None:  # a copy: the platform copies the owner, too
             value["metadata"] = {}
         run_requests.rebuild_thread_metadata(value["metadata"], self._deployment.agents, new=True)

@@ -65,7 +65,7 @@ def build_http(
         raise SettingsError(f"routes has {bare[0]!r}, which no sign-in can surround; give the routes, router.routes.")
     # The server adds its own routes, so this middleware surrounds all of them.
     middleware = [Middleware(DevGuard, settings=deployment.settings)] if deployment.settings.local_dev else []
-    middleware += [Middleware(RequestBounds, limits=deployment.limits)]
+    middleware += [Middleware(RequestBounds, deployment=deployment)]
     middleware += [Middleware(Page, deployment=deployment)] if page else []
     # The server's own document has these routes; the handlers cover the server's routes, too.
     api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS)

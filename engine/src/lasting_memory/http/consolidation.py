@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
 from lasting_memory import consolidation, journal, platform
-from lasting_memory.auth.admission import admission
+from lasting_memory.auth.admission import share_of
 from lasting_memory.controls import PAUSED, controls, may_set
 from lasting_memory.files.proposals import DecidedError, UnknownProposalError
 from lasting_memory.http.requests import (
@@ -81,7 +81,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     owner = await _owner(caller)
     if query.dry_run:
         response.status_code = 200
-        with admission(caller.deployment.limits).under_way(caller.actor, "dry run"):
+        with share_of(caller.actor, caller.deployment.limits).under_way("dry run"):
             return await _waited(caller, owner, {"trigger": "tidy"} if query.tidy else {}, dry_run=True)
     async with platform.acting_as_caller(caller.http), get_client() as client:
         await consolidation.start(owner, client, "tidy" if query.tidy else "asked")

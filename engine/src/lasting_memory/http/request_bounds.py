@@ -14,16 +14,16 @@ from uuid import UUID
 import numpy as np
 from langgraph_sdk.auth.types import StudioUser
 from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from lasting_memory.auth.admission import BYTES_PER_REQUEST, admission
+from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, share_of
+from lasting_memory.deployment import Deployment
 from lasting_memory.http.dev_guard import is_in_process
-from lasting_memory.limits import Limits
-from lasting_memory.people.identity import Actor, claim
+from lasting_memory.people.identity import Actor, claim, is_operator
 from lasting_memory.validation import MAX_INPUT_BYTES
 
 # Bytes of a document to import.
@@ -115,8 +115,8 @@ class RequestBounds:
     Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations.
     """
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
-        self.app, self._limits = app, limits
+    def __init__(self, app: ASGIApp, deployment: Deployment) -> None:
+        self.app, self._deployment = app, deployment
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -137,7 +137,7 @@ class RequestBounds:
             if is_in_process(scope):
                 await self.app(scope, receive, send)
             else:
-                with _Bounded(scope, receive, send, path, self._limits) as bounded:
+                with _Bounded(scope, receive, send, path, self._deployment) as bounded:
                     await bounded.carry_out(self.app)
 
 
@@ -149,24 +149,22 @@ class _Bounded(ExitStack):
     were whole, and raises the error afterwards.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, path: str, deployment: Deployment) -> None:
         super().__init__()
-        self._admission, self._open_streams = admission(limits), limits.open_streams
-        self._scope, self._receive, self._send, self._path = scope, receive, send, path
+        self._scope, self._receive, self._send, self._path, self._deployment = scope, receive, send, path, deployment
         self._is_memory = path == "/memory" or path.startswith("/memory/")
-        self._fields = None if self._is_memory else _History if path.endswith("/history") else _Fields
-        self._limit = MAX_IMPORT_BYTES if path == "/memory/import" else MAX_INPUT_BYTES
         self._is_read = False
         self._end: Message | None = None
         self._refusal: HTTPException | None = None
 
     @property
-    def _person(self) -> Actor | None:
-        """Whose share it takes, once they are signed in. Studio has none."""
+    def _share(self) -> Share | None:
+        """The share of who is signed in. Operators have none."""
         user = self._scope.get("user")
         if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
             return None
-        return Actor(user.identity, org_id)
+        limits, settings = self._deployment.limits, self._deployment.settings
+        return None if is_operator(user, settings) else share_of(Actor(user.identity, org_id), limits)
 
     async def carry_out(self, app: ASGIApp) -> None:
         """Have the app answer the request, or refuse it."""
@@ -194,36 +192,38 @@ class _Bounded(ExitStack):
 
     async def _body(self) -> Message:
         """Raises `HTTPException`: 413 (reading stops), 422, or 429 if it is not their turn."""
-        person, body, more = self._person, bytearray(), True
-        if person and (weight := _WEIGHTS.get(self._path.split("/")[1])):
-            await self._admission.request(person, weight)
-        while more and len(body) <= self._limit:
+        share, body, more = self._share, bytearray(), True
+        limit = MAX_IMPORT_BYTES if self._path == "/memory/import" else MAX_INPUT_BYTES
+        if share and (weight := _WEIGHTS.get(self._path.split("/")[1])):
+            await share.request(weight)
+        while more and len(body) <= limit:
             message = await self._receive()
             if message["type"] != "http.request":
                 return message
             part, more = message.get("body", b""), message.get("more_body", False)
-            if person:
-                await self._admission.reading(person, len(part))
+            if share and part:
+                await share.request(len(part) / BYTES_PER_REQUEST)
             body += part
-        if len(body) > self._limit:
-            raise HTTPException(413, f"The body has more than {self._limit:,} bytes; send less.")
+        if len(body) > limit:
+            raise HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
+        fields = None if self._is_memory else _History if self._path.endswith("/history") else _Fields
         if len(body) > _LARGE:
-            await asyncio.to_thread(_check_json, bytes(body), self._limit, self._fields)
+            await asyncio.to_thread(_check_json, bytes(body), limit, fields)
         else:
-            _check_json(bytes(body), self._limit, self._fields)
+            _check_json(bytes(body), limit, fields)
         return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     async def send(self, message: Message) -> None:
         if self._refusal is not None:
             return
-        if person := self._person:
+        if share := self._share:
             try:
                 if self._begins_stream(message):
-                    self.enter_context(self._admission.under_way(person, "stream", self._open_streams))
+                    self.enter_context(share.under_way("stream", self._deployment.limits.open_streams))
             except HTTPException as error:
                 self._refusal = error
                 raise
-            self._admission.charge(person, len(message.get("body", b"")) / BYTES_PER_REQUEST)
+            share.charge(len(message.get("body", b"")) / BYTES_PER_REQUEST)
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message
         else:
@@ -233,5 +233,5 @@ class _Bounded(ExitStack):
         """Whether an answer that is streamed, or waits for a run, begins with this."""
         if message["type"] != "http.response.start":
             return False
-        kinds = (value for name, value in message.get("headers", ()) if name == b"content-type")
-        return self._path.rpartition("/")[2] in _WAITED or any(kind.startswith(b"text/event-stream") for kind in kinds)
+        kind = Headers(raw=message["headers"]).get("content-type", "")
+        return self._path.rpartition("/")[2] in _WAITED or kind.startswith("text/event-stream")

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal
-from lasting_memory.auth.admission import admission
+from lasting_memory.auth.admission import share_of
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.proposals import Memory
@@ -183,18 +183,18 @@ def alone(what: str) -> Any:
     """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
 
     async def only(caller: Caller) -> AsyncIterator[None]:
-        with admission(caller.deployment.limits).under_way(caller.actor, what):
+        with share_of(caller.actor, caller.deployment.limits).under_way(what):
             yield
 
     return Depends(only)
 
 
 async def _in_turn(caller: Caller) -> AsyncIterator[None]:
-    async with admission(caller.deployment.limits).turn(caller.actor):
+    async with share_of(caller.actor, caller.deployment.limits).turn():
         yield
 
 
-# A dependency of routes that compute: a few such requests about a person are answered at a time, the others wait.
+# A dependency of routes that compute: one such request about a person is answered at a time, the others wait.
 IN_TURN = Depends(_in_turn)
 
 
