@@ -25,7 +25,7 @@ from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, dele
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor, Context, IdentityError, User, acting, check_person, claim
-from lasting_memory.settings import SettingsError
+from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 from lasting_memory.validation import RefusedWrite, check_policy, check_text
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
@@ -163,7 +163,7 @@ class _Handlers:
             owner = await self._act_as(ctx.user, thread, kwargs)
         else:
             owner = self._owner(ctx.user)
-            consolidates = str(value["assistant_id"]) == identity.DEFAULT_CONSOLIDATION_ASSISTANT
+            consolidates = str(value["assistant_id"]) == identity.assistant_of(CONSOLIDATION_GRAPH)
             await check_run(owner, value, self._deployment, consolidates=consolidates)
         value["metadata"].update(asdict(owner))
         if self._deployment.claims:  # for an operator who resumes it

@@ -111,7 +111,8 @@ class Standing:
         """Whether these words are enough of a fact's, with all of its numbers."""
         there = {word for word in fact if word in words}
         needed = self._share * sum(weights[word] for word in fact)
-        return sum(weights[word] for word in there) >= needed and _numbers(fact) <= there
+        numbers = {word for word in fact if any(map(str.isdigit, word))}
+        return sum(weights[word] for word in there) >= needed and numbers <= there
 
     @cached_property
     def words(self) -> dict[Key, frozenset[str]]:
@@ -128,10 +129,6 @@ class Standing:
                 if len(by_word[word]) < _CANDIDATES:
                     by_word[word].append(key)
         return by_word
-
-
-def _numbers(words: Iterable[str]) -> set[str]:
-    return {word for word in words if any(map(str.isdigit, word))}
 
 
 def weights_of(facts: Collection[frozenset[str]]) -> Mapping[str, float]:
@@ -227,11 +224,6 @@ def invented(
     return found
 
 
-def named(lines: Mapping[str, Mapping[Key, str]]) -> str:
-    """The first of some lines, by path, for the reason to refuse them."""
-    return "; ".join([f"{path}: {line[:120]}" for path, of in lines.items() for line in of.values()][:5])
-
-
 # --- What was taken back
 
 
@@ -280,7 +272,8 @@ def returning(
 
     @cache
     def said_after(at: str) -> Standing:
-        return Standing(_sentences(each.text for each in said if each.at > at), language, rules)
+        sentences = (re.sub(r"([.!?;]) ", r"\1\n", each.text) for each in said if each.at > at)
+        return Standing(facts_of(("", text) for text in sentences), language, rules)
 
     def is_back(key: Key, says: frozenset[str], *, as_it_was: bool) -> bool:
         fact = facts[key]
@@ -302,31 +295,22 @@ def returning(
     return found
 
 
-def _sentences(texts: Iterable[str]) -> dict[Key, str]:
-    """Messages as sentences, each on a line of its own."""
-    return facts_of(("", re.sub(r"([.!?;]) ", r"\1\n", text)) for text in texts)
-
-
 def without(changes: Sequence[Changed], brought: Mapping[str, Collection[Key]]) -> list[Changed]:
     """The changes without these lines, by path. What such a line replaced stays; of a JSON file nothing changes. Blocks."""
-    cleaned = list[Changed]()
+    cleaned = [change for change in changes if change.path not in brought]
     for change in changes:
-        if change.path not in brought:
-            cleaned.append(change)
-        elif not change.path.endswith(".json") and (after := _without(change, brought[change.path])) != change.before:
-            cleaned.append(replace(change, after=after, deleted=False))
+        if change.path not in brought or change.path.endswith(".json"):
+            continue
+        old, new, result, at = change.before.split("\n"), change.after.split("\n"), list[str](), 0
+        for i, i_end, j, j_end in edits(old, new):
+            lines = [line for line in new[j:j_end] if not facts_of([("", line)]).keys() & brought[change.path]]
+            replaced = old[i:i_end] if len(lines) < j_end - j else []
+            result += [*old[at:i], *(line for line in replaced if line not in lines), *lines]
+            at = i_end
+        text = "\n".join([*result, *old[at:]])
+        if text != change.before and (change.before or facts_of([("", text)])):
+            cleaned.append(replace(change, after=text, deleted=False))
     return cleaned
-
-
-def _without(change: Changed, brought: Collection[Key]) -> str:
-    old, new, result, at = change.before.split("\n"), change.after.split("\n"), list[str](), 0
-    for i, i_end, j, j_end in edits(old, new):
-        lines = [line for line in new[j:j_end] if not facts_of([(change.path, line)]).keys() & brought]
-        replaced = old[i:i_end] if len(lines) < j_end - j else []
-        result += [*old[at:i], *(line for line in replaced if line not in lines), *lines]
-        at = i_end
-    text = "\n".join([*result, *old[at:]])
-    return text if facts_of([(change.path, text)]) or change.before else ""
 
 
 def shown_lines(taken: Iterable[Dated], said: Iterable[Dated]) -> str:

@@ -24,6 +24,7 @@ from langgraph.runtime import Runtime
 from langgraph.store.base import BaseStore, GetOp, PutOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient, ThreadsClient
+from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
@@ -88,6 +89,9 @@ class Position:
     undone: int = 0  # runs whose changes from its new messages were refused
 
 
+_POSITIONS = TypeAdapter(Position)
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """The new turns of one conversation, beyond its position. `whole`: no new turn is left out."""
@@ -103,11 +107,9 @@ class Due:
 
     def transcript(self, rules: Consolidation = DEFAULT_CONSOLIDATION) -> str:
         """The turns as the model reads them, a line each, under the conversation's date and thread."""
-        most, lines = (
-            rules.batch_tokens * CHARS_PER_TOKEN,
-            [f"{self.conversation.date} thread_id={self.conversation.thread_id}"],
-        )
-        for turn in self.conversation.turns:
+        most, talk = rules.batch_tokens * CHARS_PER_TOKEN, self.conversation
+        lines = [f"{talk.date} thread_id={talk.thread_id}"]
+        for turn in talk.turns:
             left_out = f" [{len(turn.text) - most:,} more characters are left out]" if len(turn.text) > most else ""
             lines.append(f"{turn.speaker}: {' '.join(turn.text[:most].split())}{left_out}")
         return "\n".join(lines)
@@ -232,20 +234,15 @@ async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequ
 
 
 async def put_positions(store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position]) -> None:
-    namespace = namespaces.positions(actor)
-    await store.abatch(
-        [
-            PutOp(namespace, thread_id, {**asdict(at), "seen": sorted(at.seen)}, index=False)
-            for thread_id, at in positions.items()
-        ]
-    )
+    place, values = namespaces.positions(actor), {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
+    await store.abatch([PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()])
 
 
 def _position(item: Any) -> Position:
-    value = item.value if item else {}
-    seen, undone = value.get("seen"), value.get("undone")
-    known = frozenset(map(str, seen)) if isinstance(seen, list | tuple) else frozenset[str]()
-    return Position(str(value.get("updated_at") or ""), known, undone if isinstance(undone, int) else 0)
+    try:
+        return _POSITIONS.validate_python(item.value) if item else Position()
+    except ValidationError:  # damaged: what it has consolidated may be read again
+        return Position()
 
 
 # --- One person's runs

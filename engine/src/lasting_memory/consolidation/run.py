@@ -245,8 +245,11 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     if draft.source:
         unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, rules)
     lines = {path: {*brought.get(path, ()), *unsaid.get(path, ())} for path in {*brought, *unsaid}}
-    told = ((RETURNS, brought), (INVENTED, unsaid))
-    left_out = " ".join(reason.format(guard.named(of)) for reason, of in told if of)
+    told = list[str]()
+    for reason, of in ((RETURNS, brought), (INVENTED, unsaid)):
+        named = [f"{path}: {line[:120]}" for path, found in of.items() for line in found.values()]
+        told += [reason.format("; ".join(named[:5]))] if named else []
+    left_out = " ".join(told)
     changed = await asyncio.to_thread(guard.without, changed, lines)
     others, given_up = list[tuple[str, str]](), {} if draft.report.kind == "bring" else draft.given_up
     if draft.source is not None:  # each line that goes needs a reason; a text that was brought takes none away

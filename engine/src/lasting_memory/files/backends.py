@@ -21,6 +21,8 @@ Gate = Callable[[BaseStore], Awaitable[str | None]]
 Propose = Callable[[BaseStore, Namespace, str, Change], Awaitable[str | None]]
 StoreOverride = Callable[[], BaseStore | None]
 
+# Where nothing ever is: no route's namespace begins so.
+_NOBODYS = ("nobody",)
 # UTF-8 bytes of all files in one thread's state.
 MAX_SCRATCH_BYTES = 4_194_304
 # deepagents' folders for messages and tool results that are too long for the prompt.
@@ -35,7 +37,7 @@ class ScopedFiles(StoreBackend):
     Args:
         deployment: its checks and schemas.
         namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity, and
-            `NotAMemberError`, which becomes an error result, where the person has no such folder.
+            `NotAMemberError`, where the person has no such folder: they see an empty one, and a write says why it is refused.
         gate: gives the reason to refuse a write to this store, or None.
         route: the folder as the agent sees it, without the last slash.
         propose: has the agent's writes wait, those of its tools. `arevise` and `aremove` never wait.
@@ -62,18 +64,19 @@ class ScopedFiles(StoreBackend):
         self._gate, self._propose, self._route = gate, propose, route
         self._author, self._began, self._override = author, began, override
 
-    def _unavailable(self) -> str | None:
-        """Why the person of this run has no such folder; None if they have."""
+    def _get_namespace(self) -> Namespace:
+        """Where this run reads: who has no such folder sees an empty one. `_check` comes before every write."""
         try:
-            self._get_namespace()
-        except NotAMemberError as error:
-            return f"{self._route}/ is not available: {error}"
-        return None
+            return super()._get_namespace()
+        except NotAMemberError:
+            return _NOBODYS
 
     async def _check(self, path: str) -> None:
         """Raise `RefusedWrite` for a path that may not be written."""
-        if reason := self._unavailable():
-            raise RefusedWrite(reason)
+        try:
+            super()._get_namespace()
+        except NotAMemberError as error:
+            raise RefusedWrite(f"{self._route}/ is not available: {error}") from None
         validation.check_path(path)
         if self._gate and (reason := await self._gate(self._get_store())):
             raise RefusedWrite(f"Permission denied for '{path}': {reason}")
@@ -83,25 +86,6 @@ class ScopedFiles(StoreBackend):
         raise NotImplementedError("Files in the store are asynchronous; await awrite, aedit or adelete.")
 
     write = edit = delete = upload_files = download_files = _refuse
-
-    async def als(self, path: str) -> protocol.LsResult:
-        reason = self._unavailable()
-        return protocol.LsResult(error=f"Error: {reason}") if reason else await super().als(path)
-
-    async def aread(self, file_path: str, offset: int = 0, limit: int = 2000) -> protocol.ReadResult:
-        reason = self._unavailable()
-        return protocol.ReadResult(error=f"Error: {reason}") if reason else await super().aread(file_path, offset, limit)
-
-    # A search of everything comes here, too, and has results of other folders.
-    async def agrep(
-        self, pattern: str, path: str | None = None, glob: str | None = None, *, max_count: int | None = None
-    ) -> protocol.GrepResult:
-        if self._unavailable():
-            return protocol.GrepResult(matches=[])
-        return await super().agrep(pattern, path, glob, max_count=max_count)
-
-    async def aglob(self, pattern: str, path: str | None = None) -> protocol.GlobResult:
-        return protocol.GlobResult(matches=[]) if self._unavailable() else await super().aglob(pattern, path)
 
     async def awrite(self, file_path: str, content: str) -> protocol.WriteResult:
         error = await self._adone(file_path, lambda _: FileData(content=content, encoding="utf-8"))
@@ -136,8 +120,6 @@ class ScopedFiles(StoreBackend):
 
     async def adownload_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
-        if reason := self._unavailable():
-            return [protocol.FileDownloadResponse(path=path, error=reason) for path in paths]
         namespace = self._get_namespace()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
@@ -150,14 +132,10 @@ class ScopedFiles(StoreBackend):
             ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
         """
         await self._check(path)
-        author, limits = self._author(), self._deployment.limits
-
-        def room(files: Sequence[Item], file: FileData) -> None:
-            validation.check_room(files, path, len(file["content"].encode()), limits)
-
+        author = self._author()
         return await journal.change(
             self._get_store(), self._get_namespace(), path, self._checked(path, change, author), author,
-            room=room, expect=expect, began=self._began(), limits=limits,
+            bounded=True, expect=expect, began=self._began(), limits=self._deployment.limits,
         )  # fmt: skip
 
     def _checked(self, path: str, change: Change, author: identity.Author) -> Change:

@@ -139,10 +139,6 @@ class Log:
             newest = self.known.get(newest.previous) or (older[-1] if older else None)
         return chain
 
-    def lacks(self, tips: Sequence[Revision]) -> bool:
-        """Whether a merge of these needs older revisions."""
-        return any(parent not in self.known for each in self._lacking(tips) for parent in each.parents)
-
     async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
         """Revisions, the last of which has everything that is in these; none if there is one. The same whoever makes them."""
         return [] if len(tips) == 1 else await asyncio.to_thread(self._merged, path, tips)
@@ -151,7 +147,7 @@ class Log:
         """Each change that the newest tip lacks is made once more, in order, by its own author. A merge is none."""
         newest = max(tips)
         changes, content, encoding = list[Revision](), newest.content, newest.encoding
-        for each in self._lacking(tips):
+        for each in self.lacking(tips):
             before, after = self.known.get(each.previous, NOTHING), each.content
             if not before.number and each.number > 1 and each not in tips:
                 continue  # what it changed is not known any more
@@ -169,7 +165,7 @@ class Log:
             chain.append(made_of(chain[-1], each.file(), each.author, f"{each.id}-{made_from}", *merged))
         return chain[1:]
 
-    def _lacking(self, tips: Sequence[Revision]) -> list[Revision]:
+    def lacking(self, tips: Sequence[Revision]) -> list[Revision]:
         """What the newest of these was not made from, oldest first."""
         return sorted(self._lineage(tips) - self._lineage([max(tips)]))
 

@@ -25,12 +25,10 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
-from lasting_memory.validation import RefusedWrite
+from lasting_memory.validation import RefusedWrite, check_room
 
 # Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
 Change = Callable[[FileData | None], FileData | None]
-# Takes all present files of the namespace, and the new one. Raises a ValueError if there is no room for it.
-Room = Callable[[Sequence[Item], FileData], None]
 
 # Revisions of one search for all.
 _ALL = 10_000
@@ -138,7 +136,7 @@ async def change(
     make: Change,
     author: Author,
     *,
-    room: Room | None = None,
+    bounded: bool = False,
     expect: str | None = None,
     began: Began | None = None,
     limits: Limits = DEFAULTS,
@@ -147,20 +145,20 @@ async def change(
 
     Args:
         make: makes the new content.
-        room: checks it against all files.
+        bounded: whether `limits` bound all files of the namespace together.
         expect: id of the only revision that the change may follow, "" for no file yet. None: any.
         began: when the run or request did; None for files of nobody in particular.
 
     Raises:
         MovedError: the file's revision is not the expected one. Nothing was changed.
-        ValueError: from `make` or `room`, or the person was forgotten since the writer began. Nothing was changed.
+        ValueError: from `make`, of no room, or the person was forgotten since the writer began. Nothing was changed.
     """
     file = _File(store, files, path, began)
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
     async with lock_of(files, path):  # nothing depends on it, but who waits has nothing to merge
         for tries in range(_TRIES):
-            found, _ = await file.read(SearchOp(files, limit=limits.max_files + 1) if room else GetOp(files, path))
-            item = next((item for item in found if item.key == path), None) if room else found
+            found, _ = await file.read(SearchOp(files, limit=limits.max_files + 1) if bounded else GetOp(files, path))
+            item = next((item for item in found if item.key == path), None) if bounded else found
             base, adopted = await _base(file, item)
             if expect is not None and base.id != expect:
                 if adopted:  # so that the history says to what it has moved
@@ -168,8 +166,8 @@ async def change(
                 raise MovedError
             try:
                 after = make(base.file())
-                if after is not None and room is not None:
-                    room(found, after)
+                if after is not None and bounded:
+                    check_room(found, path, len(after["content"].encode()), limits)
                 break
             except ValueError:
                 known = await history(store, files, path, limits)  # merges what others have not merged yet
@@ -214,7 +212,7 @@ async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Rev
             tips = log.tips()
             if len(tips) == 1 and tips[0].id in {newest.id, shown and shown.id}:
                 return tips[0]
-            if since and log.lacks(tips):
+            if since and any(parent not in log.known for each in log.lacking(tips) for parent in each.parents):
                 since = 0
             elif len(tips) > 1 and tries % 2 == 0:
                 await asyncio.sleep(random.uniform(0, _WAIT * min(tries + 1, 10)))  # noqa: S311

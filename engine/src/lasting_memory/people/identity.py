@@ -155,9 +155,6 @@ def assistant_of(graph: str) -> str:
     return str(uuid5(_PLATFORM, graph))
 
 
-DEFAULT_CONSOLIDATION_ASSISTANT = assistant_of(CONSOLIDATION_GRAPH)
-
-
 def current_assistant(default: str, runtime: Runtime[Any] | None = None) -> str:
     """Id of the assistant whose skills and, under `user+assistant`, whose memory this run uses; `default` if none is named."""
     runtime = runtime or get_runtime()
