@@ -33,7 +33,9 @@ from lasting_memory.people.identity import Context
 from lasting_memory.testing import dev_server, postgres
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from tests.recall.talks import say
 from tests.turns import Somebody, people
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
@@ -203,6 +205,16 @@ def ada(server: DevServer, model: ScriptedAnthropic, alice: str) -> Somebody:
 def bob(server: DevServer, model: ScriptedAnthropic, alice: str) -> Somebody:
     """Somebody else there."""
     return people(server, model, f"bob-{alice}")[0]
+
+
+@pytest.fixture
+def threads() -> Platform:
+    """Three conversations of Alice's."""
+    threads = Platform()
+    say(threads, "dog", "Our dog Rex had puppies", "How many?", "Seven, all brown", days=3)
+    say(threads, "car", "The engine makes a noise", "Change the belt", days=2)
+    say(threads, "trip", "We fly to Lisbon in May", "Take an umbrella", days=1)
+    return threads
 
 
 @pytest.fixture

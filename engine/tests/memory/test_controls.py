@@ -1,6 +1,7 @@
 """A person's controls: memory that is paused, temporary conversations, and what a memory starts with."""
 
 import asyncio
+import shutil
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -13,11 +14,11 @@ from langgraph_sdk.errors import UnprocessableEntityError
 
 from lasting_memory.files.routes import starting_memory
 from lasting_memory.people import identity, namespaces
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR
 from lasting_memory.testing.scripted_anthropic import Reply, ScriptedAnthropic, Text, ToolCall, system_text
-from tests.conftest import BUILDERS, model_env
+from tests.conftest import model_env
 from tests.consolidation.runs import READ, READY, TASK, go, soon, while_it_works
 from tests.turns import Somebody, note, status
 
@@ -249,12 +250,16 @@ async def test_temporary_is_said_with_true_or_not_at_all(ada: Somebody) -> None:
             await ada.client.runs.create(None, "agent", input=HELLO, **each)
 
 
+HASTY = ".parent, limits=Limits(temporary_hours=2 / 3600, conversation_days=6 / 86_400))"
+
+
 @pytest.fixture
 async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevServer]:
     """A server on which a temporary conversation is over after two seconds, and any after six."""
-    graphs = Path(__file__).parent / "hasty_graphs.py"
-    config = {"graphs": {name: f"{graphs}:{name}" for name in BUILDERS}, "auth": {"path": f"{graphs}:auth"}}
-    with DevServer(tmp_path, env=model_env(model), config=config) as server:
+    project = Path(shutil.copytree(PROJECT, tmp_path / "project"))
+    text = (project / "deployment.py").read_text().replace(".parent)", HASTY)
+    (project / "deployment.py").write_text(text.replace("import Deployment\n", "import Deployment, Limits\n"))
+    with DevServer(tmp_path, env=model_env(model), project=project) as server:
         yield server
         await server.close_clients()
 

@@ -29,7 +29,7 @@ from lasting_memory.people.identity import (
     label,
     part_of,
 )
-from lasting_memory.people.namespaces import Namespace, policies, skills
+from lasting_memory.people.namespaces import Namespace, group, policies, skills
 from lasting_memory.settings import MemoryScope, Settings
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
@@ -232,7 +232,9 @@ def two_people(draw: st.DrawFn) -> tuple[Actor, Actor]:
 @example((Actor("b", "a"), Actor("c", "a:b")), (ASSISTANT, OTHER_ASSISTANT))
 @example((Actor("c", "a:b"), Actor("b:c", "a")), (ASSISTANT, OTHER_ASSISTANT))
 @example((Actor("a", "acme"), Actor("ab", "acme")), (ASSISTANT, OTHER_ASSISTANT))
-def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace_or_find_anothers(
+@example((Actor("a:b", "acme"), Actor("b", "acme")), (ASSISTANT, OTHER_ASSISTANT))
+@example((Actor("a", "acme"), Actor("a", "acme:team")), (ASSISTANT, OTHER_ASSISTANT))
+def test_no_two_people_groups_assistants_or_layouts_share_a_namespace(
     people: tuple[Actor, Actor], assistants: tuple[str, str]
 ) -> None:
     owners: dict[tuple[str, ...], Namespace] = {}
@@ -240,6 +242,9 @@ def test_no_two_people_organizations_assistants_or_layouts_share_a_namespace_or_
         owners["policies", person.org_id] = policies(person.org_id)
         owners["controls", person.org_id, person.user_id] = namespaces.controls(person)
         owners["user", person.org_id, person.user_id] = scoped("user").memory.namespace(person, assistants[0])
+        for claim in ("team", "team:a", "a"):
+            place = group(claim).namespace(person, "", {claim: person.user_id})
+            owners["group", person.org_id, claim, person.user_id] = place
         for assistant in assistants:
             owners["skills", assistant] = skills(assistant)
             owners["assistant", assistant, person.org_id] = scoped("assistant").memory.namespace(person, assistant)

@@ -8,9 +8,6 @@ import psycopg
 import pytest
 
 from lasting_memory.settings import Settings
-from tests.recall.conftest import threads
-
-__all__ = ["embedded_in", "threads"]
 
 
 def embedded_in(folder: Path) -> str:
