@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Self
 
-from fastapi import Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from langgraph_sdk import get_client
 from langgraph_sdk.errors import APIStatusError
 from pydantic import Field, model_validator
@@ -13,18 +13,8 @@ from lasting_memory import consolidation, journal, platform
 from lasting_memory.auth.admission import share_of
 from lasting_memory.controls import PAUSED, controls, may_set
 from lasting_memory.files.proposals import DecidedError, UnknownProposalError
-from lasting_memory.http.requests import (
-    AboutQuery,
-    Answer,
-    Caller,
-    MemoryQuery,
-    NoBody,
-    OneMemory,
-    PersonRequest,
-    Sent,
-    alone,
-    memory_router,
-)
+from lasting_memory.http import requests
+from lasting_memory.http.requests import AboutQuery, Answer, Caller, MemoryQuery, NoBody, PersonRequest, Sent
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.people import identity
 from lasting_memory.settings import CONSOLIDATION_GRAPH
@@ -35,12 +25,12 @@ def _is_on(request: Request) -> None:
         raise HTTPException(404, "There is no consolidation here: consolidation is None in deployment.py.")
 
 
-router = memory_router(Depends(_is_on))
+router = APIRouter(tags=["Memory"], dependencies=[Depends(_is_on)])
 # Characters of a text that a person brings: what one batch takes.
 MAX_BROUGHT_CHARS = 50_000
 
 
-class RunQuery(OneMemory):
+class RunQuery(requests.OneMemory):
     dry_run: bool = False
     tidy: bool = False
 
@@ -88,7 +78,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     return {"queued": True}
 
 
-@router.post("/memory/bring", dependencies=[alone("text")])
+@router.post("/memory/bring", dependencies=[requests.alone("text")])
 async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     """Bring along what another assistant knows about you: a text, Markdown or JSON.
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 import httpx
 from deepagents.backends.protocol import FileData
+from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
 from langgraph.store.base import BaseStore
 from langgraph_sdk import get_client
@@ -25,31 +26,21 @@ from lasting_memory import journal
 from lasting_memory.controls import controls, is_temporary
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Memory
-from lasting_memory.http.requests import (
-    ROUTE,
-    AboutQuery,
-    Answer,
-    Caller,
-    MemoryQuery,
-    alone,
-    key_of,
-    memory_namespaces,
-    memory_router,
-    revision_summary,
-)
+from lasting_memory.http import requests
+from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, key_of
 from lasting_memory.limits import Limits
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by
 from lasting_memory.validation import RefusedWrite, before_write, file_bytes, stored_file
 
-router = memory_router()
+router = APIRouter(tags=["Memory"])
 # Conversations, with their messages, and ids that are read at once.
 _PAGE = 20
 _IDS = 1_000
 
 
-@router.get("/memory/export", dependencies=[alone("export")])
+@router.get("/memory/export", dependencies=[requests.alone("export")])
 async def export(caller: Caller, query: AboutQuery) -> Response:
     """Everything of yours as one JSON document.
 
@@ -65,8 +56,8 @@ async def export(caller: Caller, query: AboutQuery) -> Response:
 async def document(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment
 ) -> AsyncIterator[bytes]:
-    """The document in parts, with one file's history or `_PAGE` conversations in memory at a time."""
-    by_assistant, own = deployment.memory.per_assistant, await memory_namespaces(store, actor, deployment)
+    """The document in parts, with one memory's histories or `_PAGE` conversations in memory at a time."""
+    by_assistant, own = deployment.memory.per_assistant, await requests.memory_namespaces(store, actor, deployment)
     of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
     memories = [Memory(store, actor, place, deployment) for place in own]
     proposals = [{**each, **of[memory.files]} for memory in memories for each in await memory.shown_proposals()]
@@ -79,10 +70,9 @@ async def document(
         "proposals": proposals,
     }
     yield json.dumps(told)[:-1].encode()
-    unreadable = list[Answer]()
+    deleted, unreadable = list[Answer](), list[Answer]()
     lists = {
-        "files": _files(store, of, unreadable, deployment.limits),
-        "deleted_files": _deleted_files(store, of, deployment.limits),
+        "files": _files(store, of, deleted, unreadable, deployment.limits),
         "conversations": conversations(client, actor, deployment.agents),
     }
     for name, entries in lists.items():
@@ -92,32 +82,26 @@ async def document(
             yield comma + entry
             comma = b",\n"
         yield b"\n]"
-    yield b', "unreadable": ' + json.dumps(unreadable, default=str).encode() + b"}\n"
+    rest = await asyncio.to_thread(_json, {"deleted_files": deleted, "unreadable": unreadable})
+    yield b", " + rest[1:] + b"\n"
 
 
 async def _files(
-    store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], unreadable: list[Answer], limits: Limits
+    store: BaseStore, of: Mapping[Namespace, Answer], deleted: list[Answer], unreadable: list[Answer], limits: Limits
 ) -> AsyncIterator[bytes]:
-    """The files with their histories; values of other code become `unreadable`."""
+    """The files with their histories; `deleted` gets the histories of those that are gone, `unreadable` other code's values."""
     for place, assistant in of.items():
+        histories = dict(await journal.histories(store, place, limits))
         for item in await journal.all_items(store, place):
-            path = f"{ROUTE}{item.key}"
+            path, known = f"{ROUTE}{item.key}", _revisions(histories.pop(item.key, []))
             try:
                 file = {"path": path, **stored_file(item), **assistant}
             except RefusedWrite:
                 unreadable.append({"path": path, "value": item.value, **assistant})
             else:
-                revisions = _revisions(await journal.history(store, place, item.key, limits))
-                yield await asyncio.to_thread(_json, {**file, "revisions": revisions})
-
-
-async def _deleted_files(store: BaseStore, of: Mapping[Namespace, Mapping[str, str]], limits: Limits) -> AsyncIterator[bytes]:
-    for place, assistant in of.items():
-        known = await journal.histories(store, place, limits)
-        there = {item.key for item in await journal.all_items(store, place)}
-        for key, revisions in known:
-            if revisions and key not in there:
-                yield await asyncio.to_thread(_json, {"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(revisions)})
+                yield await asyncio.to_thread(_json, {**file, "revisions": known})
+        gone = {key: known for key, known in histories.items() if known}
+        deleted += [{"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(known)} for key, known in gone.items()]
 
 
 def _json(value: Answer) -> bytes:
@@ -125,7 +109,7 @@ def _json(value: Answer) -> bytes:
 
 
 def _revisions(history: Sequence[journal.Revision]) -> list[Answer]:
-    return [{**revision_summary(revision), "content": revision.content} for revision in history]
+    return [{**requests.revision_summary(revision), "content": revision.content} for revision in history]
 
 
 async def conversations(client: LangGraphClient, actor: identity.Actor, agents: Collection[str]) -> AsyncIterator[bytes]:
@@ -212,7 +196,7 @@ class Document(BaseModel, strict=True):
         return self
 
 
-@router.post("/memory/import", dependencies=[alone("import")])
+@router.post("/memory/import", dependencies=[requests.alone("import")])
 async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> Answer:
     """Merge the files of an export into your memory.
 

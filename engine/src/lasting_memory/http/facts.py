@@ -11,6 +11,7 @@ from functools import partial
 from typing import Annotated
 
 import orjson
+from fastapi import APIRouter
 from fastapi.responses import Response
 from langgraph.store.base import Item
 from pydantic import AwareDatetime, BaseModel, Field
@@ -18,11 +19,11 @@ from pydantic import AwareDatetime, BaseModel, Field
 from lasting_memory.agent.prompt import without_comments
 from lasting_memory.controls import seen_until, set_seen, usage_of
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.http.requests import IN_TURN, ROUTE, AboutQuery, Answer, Caller, MemoryQuery, Sent, memory_router
+from lasting_memory.http.requests import IN_TURN, ROUTE, AboutQuery, Answer, Caller, MemoryQuery, Sent
 from lasting_memory.journal import NOTHING, Revision, all_items, cut, diff, histories, lines_of, undone
 from lasting_memory.validation import RefusedWrite, stored_file
 
-router = memory_router(IN_TURN)
+router = APIRouter(tags=["Memory"], dependencies=[IN_TURN])
 # Nobody looked before. Years near the first one would leave the calendar in another time zone.
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 # Entries of one answer, the newest ones.

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import Annotated, Self
 
 from deepagents.backends.protocol import FileData
-from fastapi import Header
+from fastapi import APIRouter, Header
 from fastapi.responses import Response
 from langgraph.store.base import Item
 from pydantic import Field, model_validator
@@ -17,25 +17,12 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import journal
 from lasting_memory.controls import usage_of
-from lasting_memory.http.requests import (
-    IN_TURN,
-    ROUTE,
-    Answer,
-    Caller,
-    FileQuery,
-    Key,
-    MemoryQuery,
-    NoBody,
-    PersonRequest,
-    ReadableQuery,
-    Sent,
-    memory_router,
-    revision_summary,
-)
-from lasting_memory.people.namespaces import Namespace
+from lasting_memory.http import requests
+from lasting_memory.http.requests import ROUTE, Answer, Caller, FileQuery, MemoryQuery, NoBody, ReadableQuery, Sent
+from lasting_memory.journal import NOTHING, Revision
 from lasting_memory.validation import RefusedWrite, stored_file
 
-router = memory_router(IN_TURN)
+router = APIRouter(tags=["Memory"], dependencies=[requests.IN_TURN])
 # Of taking changes back from a file that others are changing.
 _TRIES = 5
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
@@ -46,7 +33,7 @@ class Content(Sent):
 
 
 class Undo(Sent):
-    path: Key
+    path: requests.Key
     revision: (
         Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
     ) = ""
@@ -74,17 +61,20 @@ async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
 def _listed(items: Sequence[Item], route: str) -> list[Answer]:
     listed = list[Answer]()
     for item in items:
+        path = f"{route}{item.key}"
         try:
-            listed.append(_shown(item, route))
+            file = _shown(item, path)
+            del file["content"]
         except RefusedWrite as error:
-            listed.append({"path": f"{route}{item.key}", "error": str(error)})
-    return [{name: value for name, value in file.items() if name != "content"} for file in listed]
+            file = {"path": path, "error": str(error)}
+        listed.append(file)
+    return listed
 
 
-def _shown(item: Item, route: str) -> Answer:
+def _shown(item: Item, path: str) -> Answer:
     file = stored_file(item)
     size = len(file["content"].encode())
-    return {**file, "path": f"{route}{item.key}", "bytes": size, "revision": item.value.get("revision")}
+    return {**file, "path": path, "bytes": size, "revision": item.value.get("revision")}
 
 
 @router.get("/memory/file")
@@ -94,21 +84,20 @@ async def read_file(caller: Caller, query: ReadableQuery, response: Response) ->
     `lines`: the revision, time (`at`), author and conversations (`threads`) that each line of the content came with; null where
     unknown, empty for more than 2,000 lines. Of a group's file authors are named without their conversations.
     """
-    namespace, key, _ = caller.place(query.path)
-    file = _shown(await _item(caller, namespace, key, query.path), query.path.removesuffix(key))
+    file = _shown(await _item(caller, query.path), query.path)
     known = await _history(caller, query.path)
     response.headers["etag"] = f'"{file["revision"]}"'
     return {**file, "lines": await asyncio.to_thread(_lines, file["content"], known)}
 
 
-async def _item(caller: PersonRequest, namespace: Namespace, key: str, path: str) -> Item:
-    item = await caller.store.aget(namespace, key)
-    if item is None:
-        raise HTTPException(404, f"There is no file {path}.")
-    return item
+async def _item(caller: requests.PersonRequest, path: str) -> Item:
+    namespace, key, _ = caller.place(path)
+    if item := await caller.store.aget(namespace, key):
+        return item
+    raise HTTPException(404, f"There is no file {path}.")
 
 
-async def _history(caller: PersonRequest, path: str) -> list[journal.Revision]:
+async def _history(caller: requests.PersonRequest, path: str) -> list[Revision]:
     """The revisions of a readable file, newest first."""
     namespace, key, shared = caller.place(path)
     known = await journal.history(caller.store, namespace, key, caller.deployment.limits)
@@ -122,7 +111,7 @@ async def _history(caller: PersonRequest, path: str) -> list[journal.Revision]:
 _SAID_IN = re.compile(r"\bthread ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 
 
-def _lines(content: str, revisions: Sequence[journal.Revision]) -> list[Answer | None]:
+def _lines(content: str, revisions: Sequence[Revision]) -> list[Answer | None]:
     """The origin of each line of a file. Blocks."""
     if not revisions or revisions[0].content != content:  # another code wrote the file, or it is changing at this moment
         return []
@@ -130,7 +119,7 @@ def _lines(content: str, revisions: Sequence[journal.Revision]) -> list[Answer |
     return [_origin(line, came) if came else None for line, came in lines]
 
 
-def _origin(line: str, revision: journal.Revision) -> Answer:
+def _origin(line: str, revision: Revision) -> Answer:
     """The revision that a line came with, and its conversations: the one that it names, but for an agent's line the agent's."""
     author, named = revision.author, _SAID_IN.search(line)
     threads = [named[1]] if named and author.kind not in {"agent", "subagent"} else author.thread_id.split()
@@ -143,33 +132,37 @@ async def write_file(caller: Caller, query: FileQuery, body: Content, if_match: 
 
     412: it is at another revision. 422: it must not be remembered (too large, a credential, an invalid profile).
     """
-    written = FileData(content=body.content, encoding="utf-8")
-    return await _revised(caller, query.path, lambda _: written, if_match)
+    return await _revised(caller, query.path, FileData(content=body.content, encoding="utf-8"), if_match)
 
 
 @router.delete("/memory/file")
 async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_match: IfMatch = None) -> Answer:
     """Delete a file. Its history stays, and it can be undone."""
-    item = await _item(caller, caller.namespace, query.path, f"{ROUTE}{query.path}")
+    item = await _item(caller, f"{ROUTE}{query.path}")
     try:
         stored_file(item)
     except RefusedWrite:  # a value of other code, not a file
         await caller.files.aremove(item)
         return {"path": f"{ROUTE}{query.path}", "revision": None}
-    return await _revised(caller, query.path, lambda _: None, if_match)
+    return await _revised(caller, query.path, None, if_match)
 
 
-async def _revised(caller: PersonRequest, key: str, change: journal.Change, wanted: str | None) -> Answer:
-    """Change a file, provided that it still is at the wanted revision; 0 is that of no file."""
+async def _revised(caller: requests.PersonRequest, key: str, file: FileData | None, wanted: str | None) -> Answer:
+    """Replace a file, provided that it still is at the wanted revision; 0 is that of no file."""
     expect, number = None, 0
     if wanted is not None:
-        now = next(iter(await journal.history(caller.store, caller.namespace, key, caller.deployment.limits)), journal.NOTHING)
-        number = 0 if now.content is None else now.number
-        expect = now.id if wanted.strip('"') == str(number) else "another"
+        known = await _history(caller, f"{ROUTE}{key}")
+        number = known[0].number if known and known[0].content is not None else 0
+        expect = (known or [NOTHING])[0].id if wanted.strip('"') == str(number) else "another"
     try:
-        return {"path": f"{ROUTE}{key}", "revision": (await caller.files.arevise(key, change, expect)).number}
+        return await _put(caller, key, file, expect)
     except journal.MovedError:
         raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
+
+
+async def _put(caller: requests.PersonRequest, key: str, file: FileData | None, expect: str | None) -> Answer:
+    revision = await caller.files.arevise(key, lambda _: file, expect)
+    return {"path": f"{ROUTE}{key}", "revision": revision.number}
 
 
 @router.get("/memory/history")
@@ -179,23 +172,21 @@ async def read_history(caller: Caller, query: ReadableQuery) -> Answer:
     `revisions`, newest first: revision (its number), id, at, author (kind, user, run, thread), deleted, bytes, diff; and
     `revisions_dropped`: how many more there would be, had they not been removed to make room.
     """
-    limits = caller.deployment.limits
     known = await _history(caller, query.path)
     if not known:
-        namespace, key, _ = caller.place(query.path)
-        await _item(caller, namespace, key, query.path)
+        await _item(caller, query.path)
     revisions = await asyncio.to_thread(_with_diffs, known)
-    dropped = min(limits.revisions_kept, known[0].number) - len(known) if known else 0
+    dropped = min(caller.deployment.limits.revisions_kept, known[0].number) - len(known) if known else 0
     return {"path": query.path, "revisions": revisions, "revisions_dropped": dropped}
 
 
-def _with_diffs(known: Sequence[journal.Revision]) -> list[Answer]:
+def _with_diffs(known: Sequence[Revision]) -> list[Answer]:
     """Revisions with their diffs, cut where they are long; None for one whose predecessor is gone. Blocks."""
     revisions = []
     for new, old in itertools.zip_longest(known, known[1:]):
         is_known = old is not None or new.number == 1
         changed = journal.diff((old and old.content) or "", new.content or "") if is_known else None
-        revisions.append({**revision_summary(new), "diff": journal.cut(f"{changed}\n") if changed else changed})
+        revisions.append({**requests.revision_summary(new), "diff": journal.cut(f"{changed}\n") if changed else changed})
     return revisions
 
 
@@ -206,21 +197,16 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
     This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
     for _ in range(_TRIES):
-        known = await journal.history(caller.store, caller.namespace, body.path, caller.deployment.limits)
-        made = await asyncio.to_thread(_undone, body, known)
-
-        def change(_: FileData | None, made: FileData | None = made) -> FileData | None:
-            return made
-
+        known = await _history(caller, f"{ROUTE}{body.path}")
+        file = await asyncio.to_thread(_undone, body, known)
         if if_match or body.changes is None:
-            return await _revised(caller, body.path, change, if_match)
+            return await _revised(caller, body.path, file, if_match)
         with suppress(journal.MovedError):  # what was taken back is worked out anew
-            revision = await caller.files.arevise(body.path, change, (known or [journal.NOTHING])[0].id)
-            return {"path": f"{ROUTE}{body.path}", "revision": revision.number}
+            return await _put(caller, body.path, file, (known or [NOTHING])[0].id)
     raise HTTPException(412, f"{ROUTE}{body.path} is being changed; take it back again.")
 
 
-def _undone(body: Undo, known: Sequence[journal.Revision]) -> FileData | None:
+def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
     """What the file becomes. Blocks."""
     missing = f"{ROUTE}{body.path} has no revision {{}} in its history; GET /memory/history lists them."
     if body.changes is None:
@@ -232,7 +218,7 @@ def _undone(body: Undo, known: Sequence[journal.Revision]) -> FileData | None:
     if unknown := {*body.changes} - {revision.id for revision in known}:
         raise HTTPException(404, missing.format(unknown.pop()[:40]))
     content = known[0].content if known else None
-    for revision, before in zip(known, [*known[1:], journal.NOTHING], strict=True):
+    for revision, before in zip(known, [*known[1:], NOTHING], strict=True):
         if revision.id in body.changes:
             if not before.number and revision.number > 1:
                 raise HTTPException(404, f"What revision {revision.number} of {ROUTE}{body.path} changed is not kept any more.")

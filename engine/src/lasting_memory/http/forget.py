@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from fastapi import APIRouter
 from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
@@ -18,12 +19,12 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment
-from lasting_memory.http.requests import AboutQuery, Answer, Caller, NoBody, memory_namespaces, memory_router
+from lasting_memory.http.requests import AboutQuery, Answer, Caller, NoBody, memory_namespaces
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace, namespaces_of, person
 
 logger = logging.getLogger("api")
-router = memory_router()
+router = APIRouter(tags=["Memory"])
 
 # Seconds that cancelled runs have to end. A slower run writes no memory, because it began before.
 STOP_SECONDS = 10.0

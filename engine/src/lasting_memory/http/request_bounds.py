@@ -8,13 +8,14 @@ in the event loop.
 import asyncio
 import json
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 import numpy as np
 from langgraph_sdk.auth.types import StudioUser
 from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
@@ -112,7 +113,8 @@ class RequestBounds:
     """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, and refuses
     WebSockets: all that one carries is there over HTTP.
 
-    Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations.
+    Calls from inside the server have no bounds, but must spell ids like others: they carry A2A's ids of conversations. Notes
+    when a request came, before its body is read. No cache may keep an answer of /memory.
     """
 
     def __init__(self, app: ASGIApp, deployment: Deployment) -> None:
@@ -133,6 +135,7 @@ class RequestBounds:
         except HTTPException as error:
             await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
             return
+        scope.setdefault("state", {})["came"] = datetime.now(UTC).isoformat(timespec="microseconds")
         with suppress(ClientDisconnect):  # nobody waits for an answer
             if is_in_process(scope):
                 await self.app(scope, receive, send)
@@ -224,6 +227,8 @@ class _Bounded(ExitStack):
                 self._refusal = error
                 raise
             share.charge(len(message.get("body", b"")) / BYTES_PER_REQUEST)
+        if self._is_memory and message["type"] == "http.response.start":
+            MutableHeaders(scope=message)["cache-control"] = "no-store"
         if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
             self._end = message
         else:

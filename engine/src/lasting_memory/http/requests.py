@@ -4,16 +4,14 @@ Outside of runs the platform scopes nothing. So every route takes a `Caller`, th
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Body, Depends, Query, Request
+from fastapi import Body, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from fastapi.routing import APIRoute
 from langgraph.store.base import BaseStore, Item
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -219,25 +217,6 @@ def revision_summary(revision: Revision) -> Answer:
         "deleted": revision.content is None,
         "bytes": len((revision.content or "").encode(errors="replace")),
     }
-
-
-class MemoryRoute(APIRoute):
-    """A route that notes when a request came, before its body is read. No cache may keep its answer."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        answer = super().get_route_handler()
-
-        async def handle(request: Request) -> Response:
-            request.state.came = datetime.now(UTC).isoformat(timespec="microseconds")
-            response = await answer(request)
-            response.headers["cache-control"] = "no-store"
-            return response
-
-        return handle
-
-
-def memory_router(*dependencies: Any) -> APIRouter:
-    return APIRouter(tags=["Memory"], route_class=MemoryRoute, dependencies=dependencies)
 
 
 async def _invalid(_: Request, error: RequestValidationError) -> Response:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import APIRouter, Query
 from langchain_core.messages import SystemMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.store.base import Item
@@ -17,23 +17,13 @@ from lasting_memory import journal, platform, recall
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files
 from lasting_memory.agent.skills import skills
 from lasting_memory.controls import controls, set_controls
-from lasting_memory.http.requests import (
-    IN_TURN,
-    About,
-    AboutQuery,
-    Answer,
-    Caller,
-    MemoryQuery,
-    PersonRequest,
-    Sent,
-    memory_router,
-)
+from lasting_memory.http.requests import IN_TURN, About, AboutQuery, Answer, Caller, MemoryQuery, PersonRequest, Sent
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import claims_of, is_operator, may_write_policies
 from lasting_memory.people.namespaces import NotAMemberError, Scope
 from lasting_memory.validation import is_policy, text_of
 
-router = memory_router(IN_TURN)
+router = APIRouter(tags=["Memory"], dependencies=[IN_TURN])
 _EXCERPT_CHARS = 240
 
 
@@ -78,13 +68,18 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     shown += await PromptBlocks(deployment, memory_files(deployment)).read(caller.store, actor, assistant, preview=True)
     if listed := skills(deployment):
         shown.append(await listed.preview(caller.store, actor, assistant, claims_of(caller.http.user)))
-    return {"blocks": [_block(block) for block in shown], "tools": platform.tools_of(deployment.agents[0])}
-
-
-def _block(block: Block) -> Answer:
-    size, tokens = len(block.text.encode(errors="replace")), count_tokens_approximately([SystemMessage(block.text)])
-    told = {"name": block.name, "text": block.text, "bytes": size, "tokens": tokens, "budget": block.budget or None}
-    return {**told, "left_out": list(block.left_out)}
+    blocks = [
+        {
+            "name": block.name,
+            "text": block.text,
+            "bytes": len(block.text.encode(errors="replace")),
+            "tokens": count_tokens_approximately([SystemMessage(block.text)]),
+            "budget": block.budget or None,
+            "left_out": block.left_out,
+        }
+        for block in shown
+    ]
+    return {"blocks": blocks, "tools": platform.tools_of(deployment.agents[0])}
 
 
 @router.get("/memory/policies")
