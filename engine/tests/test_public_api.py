@@ -17,39 +17,13 @@ from langgraph_sdk import Auth
 from pydantic import Field
 from starlette.routing import Route
 
-import lasting_memory
-from lasting_memory import (
-    Author,
-    Consolidation,
-    Context,
-    Deployment,
-    Limits,
-    Profile,
-    RefusedWrite,
-    Scope,
-    Settings,
-    assistant,
-    build_auth,
-    build_consolidation_agent,
-    build_http,
-    build_model,
-    consolidated,
-    conversation_tools,
-    file_system,
-    group,
-    memory_tools,
-    middleware,
-    organization,
-    person,
-    skills,
-    subagents,
-    testing,
-)
+import lasting_memory as lm
+from lasting_memory import testing
 
 Middleware = AgentMiddleware[Any, Any, Any]
 
-# Arguments with their kinds; "..." is a default, whose value may change. Of numbers that a fork decides each name counts.
-SIGNATURES = {
+# Fields with their kinds; "..." is a default, whose value may change. Functions' arguments are held by what is written below.
+FIELDS = {
     "Author": "(kind, user_id=..., run_id=..., thread_id=...)",
     "Consolidation": "(*, batch_tokens=..., topic_files_shown=..., max_steps=..., removable_share=..., fact_words_kept=..., "
     "records_kept=..., at_once=..., tidy_days=...)",
@@ -61,83 +35,66 @@ SIGNATURES = {
     "requests_per_second=..., requests_at_once=..., open_streams=..., busy_threads=..., waiting_runs=..., "
     "model_silence_seconds=..., model_retries=..., max_run_seconds=...)",
     "Profile": "(*, name=..., role=..., language=..., timezone=..., units=...)",
-    "assistant": "()",
-    "build_auth": "(deployment, *, open_to_people)",
-    "build_consolidation_agent": "(d, model=...)",
-    "build_http": "(deployment, *, routes=..., page=..., store=...)",
-    "build_model": "(d, *, consolidating=...)",
-    "consolidated": "(d)",
-    "conversation_tools": "(d)",
-    "file_system": "(d, interrupt_on=...)",
-    "group": "(claim, *, writes=..., over_http=...)",
-    "memory_tools": "(d, descriptions=...)",
-    "middleware": "(d, *extra)",
-    "organization": "()",
-    "person": "()",
-    "skills": "(d, tools=...)",
-    "subagents": "(d, *own)",
 }
-# Errors; the environment, whose variables test_settings.py holds; and what the functions above make.
-NOT_CALLED = {"RefusedWrite", "Scope", "Settings", "SettingsError"}
 
 
-class MyProfile(Profile):
+class MyProfile(lm.Profile):
     pronouns: str | None = Field(None, max_length=50, description="How to refer to them.")
 
 
-def my_check(path: str, content: str | None, author: Author) -> None:
+def my_check(path: str, content: str | None, author: lm.Author) -> None:
     """As forks write them."""
     assert_type((author.kind, author.user_id, author.run_id, author.thread_id), tuple[str, str, str, str])
-    raise RefusedWrite(f"{path} was not written: leave {content} out.")
+    raise lm.RefusedWrite(f"{path} was not written: leave {content} out.")
 
 
-def decided(folder: Path) -> Deployment:
+def decided(folder: Path) -> lm.Deployment:
     """`deployment.py`, checked by mypy, never called. The errors that are ignored here must be errors."""
-    assert_type([person(), assistant(), organization()], list[Scope])
-    assert_type(group("team_id", writes="members", over_http=False), Scope)
-    group("team_id", writes="everybody")  # type: ignore[arg-type]
-    group("team_id", "members")  # type: ignore[call-arg]
-    Limits(busy_threads="two")  # type: ignore[arg-type]
-    Limits(busy_people=2)  # type: ignore[call-arg]
-    Consolidation(batch_tokens=None)  # type: ignore[arg-type]
-    Deployment(folder, checks=[len])  # type: ignore[list-item]
-    Deployment(folder, routes={"/team/": "team_id"})  # type: ignore[dict-item]
-    Deployment(folder, consolidation=False)  # type: ignore[arg-type]
-    Deployment(folder).offline_model = False  # type: ignore[misc]
-    return Deployment(
+    assert_type([lm.person(), lm.assistant(), lm.organization()], list[lm.Scope])
+    assert_type(lm.group("team_id", writes="members", over_http=False), lm.Scope)
+    lm.group("team_id", writes="everybody")  # type: ignore[arg-type]
+    lm.group("team_id", "members")  # type: ignore[call-arg]
+    lm.Limits(busy_threads="two")  # type: ignore[arg-type]
+    lm.Limits(busy_people=2)  # type: ignore[call-arg]
+    lm.Consolidation(batch_tokens=None)  # type: ignore[arg-type]
+    lm.Deployment(folder, checks=[len])  # type: ignore[list-item]
+    lm.Deployment(folder, routes={"/team/": "team_id"})  # type: ignore[dict-item]
+    lm.Deployment(folder, consolidation=False)  # type: ignore[arg-type]
+    lm.Deployment(folder).offline_model = False  # type: ignore[misc]
+    return lm.Deployment(
         folder,
-        settings=Settings(memory_scope="user"),
+        settings=lm.Settings(memory_scope="user"),
         schemas={"/memories/profile.json": MyProfile},
         checks=[my_check],
-        routes={"/memories/": person(), "/team/": group("team_id")},
-        limits=Limits(busy_threads=2),
+        routes={"/memories/": lm.person(), "/team/": lm.group("team_id")},
+        limits=lm.Limits(busy_threads=2),
         consolidation=None,
         offline_model=False,
     )
 
 
-def built(d: Deployment, *, spec: SubAgent, model: BaseChatModel, tool: BaseTool, own: Middleware, route: Route) -> None:
+def built(d: lm.Deployment, *, spec: SubAgent, model: BaseChatModel, tool: BaseTool, own: Middleware, route: Route) -> None:
     """The other files of a fork, checked by mypy, never called."""
     assert_type(d.prompt("agent.md"), str)
     assert_type(d.agents, tuple[str, ...])
-    assert_type((d.folder, d.settings, d.limits), tuple[Path, Settings, Limits])
-    assert_type((d.consolidation, d.offline_model), tuple[Consolidation | None, bool])
-    assert_type(build_model(d), BaseChatModel)
-    assert_type(build_model(d, consolidating=True), BaseChatModel)
-    assert_type([tool, *memory_tools(d), *conversation_tools(d)], list[BaseTool])
-    assert_type(memory_tools(d, descriptions={"append_memory": "Remember."}), list[BaseTool])
-    memory_tools(d, descriptions=["append_memory"])  # type: ignore[arg-type]
-    listed: Middleware | None = skills(d, tools=[tool])
-    assert_type(consolidated(d), Middleware | None)
-    assert_type(middleware(d, listed, consolidated(d), own, None), list[Middleware])
-    middleware(d, tool)  # type: ignore[arg-type]
-    assert_type(subagents(d, spec, spec), list[SubAgent])
-    subagents(d, "writer")  # type: ignore[arg-type]
-    assert_type(file_system(d, {"send_mail": True})["memory"], list[str])
-    assert_type(build_consolidation_agent(d, model), CompiledStateGraph[Any, Context, Any, Any])
-    assert_type(build_auth(d, open_to_people={"threads:create"}), Auth)
-    assert_type(build_http(d, routes=[route], page=False), FastAPI)
-    build_http(d, [route])  # type: ignore[call-arg]
+    assert_type((d.folder, d.settings, d.limits), tuple[Path, lm.Settings, lm.Limits])
+    assert_type((d.consolidation, d.offline_model), tuple[lm.Consolidation | None, bool])
+    assert_type(lm.build_model(d), BaseChatModel)
+    assert_type(lm.build_model(d, consolidating=True), BaseChatModel)
+    assert_type([tool, *lm.memory_tools(d), *lm.conversation_tools(d)], list[BaseTool])
+    assert_type(lm.memory_tools(d, descriptions={"append_memory": "Remember."}), list[BaseTool])
+    lm.memory_tools(d, descriptions=["append_memory"])  # type: ignore[arg-type]
+    listed: Middleware | None = lm.skills(d, tools=[tool])
+    assert_type(lm.consolidated(d), Middleware | None)
+    assert_type(lm.middleware(d, listed, lm.consolidated(d), own, None), list[Middleware])
+    lm.middleware(d, tool)  # type: ignore[arg-type]
+    assert_type(lm.subagents(d, spec, spec), list[SubAgent])
+    lm.subagents(d, "writer")  # type: ignore[arg-type]
+    assert_type(lm.file_system(d, {"send_mail": True})["memory"], list[str])
+    assert_type(lm.build_consolidation_agent(d, model), CompiledStateGraph[Any, lm.Context, Any, Any])
+    assert_type(lm.build_auth(d, open_to_people={"threads:create"}), Auth)
+    assert_type(lm.build_http(d, routes=[route], page=False), FastAPI)
+    lm.build_http(d, [route])  # type: ignore[call-arg]
     assert_type(d.settings.memory_scope, Literal["user", "user+assistant", "assistant"])
 
 
@@ -151,12 +108,11 @@ def arguments(called: object) -> str:
 
 
 def test_each_name_is_there_and_documented() -> None:
-    assert [name for name in lasting_memory.__all__ if not inspect.getdoc(getattr(lasting_memory, name))] == []
+    assert [name for name in lm.__all__ if not inspect.getdoc(getattr(lm, name))] == []
 
 
-def test_arguments_keep_their_names_kinds_and_defaults() -> None:
-    found = {name: arguments(getattr(lasting_memory, name)) for name in lasting_memory.__all__ if name not in NOT_CALLED}
-    assert found == SIGNATURES
+def test_fields_keep_their_names_kinds_and_defaults() -> None:
+    assert {name: arguments(getattr(lm, name)) for name in FIELDS} == FIELDS
     assert arguments(testing.contract) == "(deployment, build_agent)"
 
 
@@ -167,4 +123,4 @@ def test_a_command_of_this_machine_loads_no_agent() -> None:
 
 def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = lasting_memory.nothing
+        _ = lm.nothing
