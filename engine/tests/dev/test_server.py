@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,6 @@ from lasting_memory.dev import server
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
-from tests.conftest import model_env
 
 SECRET = "a secret of at least thirty-two bytes"
 
@@ -37,46 +37,44 @@ def project() -> Iterator[Path]:
         yield Path(shutil.copytree(PROJECT, Path(folder) / "project", ignore=skipped, dirs_exist_ok=True))
 
 
-Start = Callable[..., subprocess.Popen[str]]
+Started = tuple[subprocess.Popen[str], str, str]
+Start = Callable[..., Started]
 
 
 @pytest.fixture
 def start(project: Path) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
+    """Starts it; gives the process, what that said until it ran, and its address."""
+    with ExitStack() as ends:
 
-    def run(*args: str, **env: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "lasting_memory.dev.server", *args],
-            cwd=project,
-            env={**os.environ, "PYTHONPATH": f"{project}{os.pathsep}{project}/engine/src", "LOG_LEVEL": "WARNING", **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            process_group=0,
-            # A background job of a shell ignores SIGINT, and its children do.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-        )
-        started.append(process)
-        return process
+        def run(*args: str, **env: str) -> Started:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "lasting_memory.dev.server", *args],
+                cwd=project,
+                env={**os.environ, "PYTHONPATH": f"{project}{os.pathsep}{project}/engine/src", "LOG_LEVEL": "WARNING", **env},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                process_group=0,
+                # A background job of a shell ignores SIGINT, and its children do.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+            )
+            assert process.stdout
+            ends.enter_context(process.stdout)
+            ends.callback(stop, process)
+            said = list[str]()
+            while line := process.stdout.readline():
+                said.append(line)
+                if "In another terminal" in line:
+                    break
+            return process, "".join(said), (project / ".langgraph_api/address").read_text()
 
-    yield run
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(20)
-        if process.stdout:
-            process.stdout.close()
+        yield run
 
 
-def started_at(process: subprocess.Popen[str], project: Path) -> tuple[str, str]:
-    """What it said until it ran, and its address."""
-    assert process.stdout
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if "In another terminal" in line:
-            break
-    return "".join(lines), (project / ".langgraph_api/address").read_text()
+def stop(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(20)
 
 
 def ended(url: str) -> bool:
@@ -109,8 +107,7 @@ def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
     (project / "policies/acme/rule.md").write_text("1. Be kind.\n")
     (project / ".env").write_text("DEFAULT_ORG=globex\nMEMORY_SCOPE=\nCONSOLIDATION_SCHEDULE=0 3 * * *\n")
     model.script("hang", Slow(60, [Text("late")]))
-    process = start("--port", str(free_port()), DEFAULT_ORG="acme", **model_env(model))
-    said, url = started_at(process, project)
+    process, said, url = start("--port", str(free_port()), DEFAULT_ORG="acme", **model.env)
     assert "policies/acme/rule.md: added" in said, said
     assert "cron: created, 0 3 * * *" in said
     assert f"Open {url}/app to talk" in said
@@ -136,8 +133,7 @@ def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
 def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_server(
     project: Path, start: Start, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = start("--port", str(free_port()), AGENT_MODEL="")
-    _, url = started_at(process, project)
+    process, _, url = start("--port", str(free_port()), AGENT_MODEL="")
     command = psutil.Process(process.pid)
     *parents, serving = sorted([command, *command.children(recursive=True)], key=lambda each: each.create_time())
     for each in parents:
@@ -157,19 +153,17 @@ def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_serv
 @pytest.mark.proof
 @pytest.mark.parametrize("options", [[], ["--postgres"]])
 def test_it_keeps_what_it_had_and_goes_down_with_its_terminal(
-    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
+    start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
 ) -> None:
     note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
     model.script("note it", [note], [Text("done")])
-    process = start(*options, "--port", str(free_port()), **model_env(model))
-    _, url = started_at(process, project)
+    process, _, url = start(*options, "--port", str(free_port()), **model.env)
     message = {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": "note it"}]}}
     assert ask("POST", f"{url}/runs/wait", json=message, headers={"authorization": "Bearer dev:acme:alice"}).is_success
     process.send_signal(signal.SIGINT)
     assert process.wait(25) == 0
 
-    process = start(*options, "--port", str(free_port()), AUTH_JWT_SECRET=SECRET, **model_env(model))
-    said, url = started_at(process, project)
+    process, said, url = start(*options, "--port", str(free_port()), AUTH_JWT_SECRET=SECRET, **model.env)
     assert "make chat TOKEN=" in said, "a development token would be refused"
     token = jwt.encode({"sub": "alice", "org_id": "acme", "exp": int(time.time()) + 600}, SECRET, "HS256")
     kept = ask("GET", f"{url}/memory/file?path=/memories/preferences.md", headers={"authorization": f"Bearer {token}"})
