@@ -1,19 +1,14 @@
 """The house, where the import contracts of pyproject.toml cannot see it."""
 
 import ast
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
-
-import pytest
 
 from lasting_memory.settings import ENGINE
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
 CONTRACTS = {contract["id"]: contract for contract in PYPROJECT["tool"]["importlinter"]["contracts"]}
 FLOORS = {layer.strip() for row in CONTRACTS["house"]["layers"] for layer in row.split("|")}
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 # What production imports nothing of. Nothing of it is served.
 BESIDE = {"dev", "postgres", "testing"}
 
@@ -49,13 +44,3 @@ def test_the_engine_imports_nothing_of_the_template_and_none_of_its_own_tests() 
     template = {"agent", "auth", "benchmarks", "consolidation_agent", "deployment", "http_api", "seeds", "tests"}
     named = {str(path): {name.partition(".")[0] for name in imported_by(path)} & template for path in ENGINE.rglob("*.py")}
     assert {path: names for path, names in named.items() if names} == {}
-
-
-@pytest.mark.proof
-def test_a_benchmark_that_starts_a_server_loads_no_deployment() -> None:
-    """The server's process imports the benchmark again, and would have its settings from before it has its environment."""
-    files = [path for path in BENCHMARKS.rglob("*.py") if "DevServer(" in path.read_text("utf-8")]
-    names = [".".join(path.relative_to(BENCHMARKS.parent).with_suffix("").parts) for path in files]
-    code = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]; sys.exit('deployment' in sys.modules)"
-    assert len(names) > 5
-    subprocess.run([sys.executable, "-c", code, *names], cwd=BENCHMARKS.parent, check=True)

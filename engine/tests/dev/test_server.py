@@ -20,6 +20,7 @@ import psutil
 import pytest
 
 from lasting_memory.dev import server
+from lasting_memory.limits import DEFAULTS
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
@@ -88,6 +89,10 @@ def ended(url: str) -> bool:
 def test_a_port_that_is_taken_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit, match="PORT is"):
         server.choose_port(taken.getsockname()[1])
+
+
+def test_two_people_s_conversations_and_consolidations_leave_workers_for_others() -> None:
+    assert int(server.JOBS) > 2 * DEFAULTS.busy_threads
 
 
 def test_a_folder_has_one_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from langgraph_sdk.client import LangGraphClient
 
-from lasting_memory.dev.server import JOBS
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
 from tests.faults.graphs import LIMITS
@@ -121,24 +118,3 @@ async def test_an_answer_that_broke_off_once_is_asked_for_again(
     assert set(kept) < set(streamed), "a client that keeps messages by id sees which ones are gone"
     assert len(streamed) == 4
     assert SECRET in (await faulty.person(alice).read(NOTED) or "")
-
-
-async def test_while_the_model_hangs_for_two_people_somebody_else_gets_through(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
-    assert int(JOBS) > 2 * DEFAULTS.busy_threads, "nor do one person's conversations and consolidations take every worker"
-    model.script(f"hang {alice}", *[Slow(60, [Text("late")])] * 100)
-    going: list[tuple[LangGraphClient, str, str]] = []
-    for person in (alice, f"other-{alice}"):
-        client = server.as_user(person)
-        message: Any = {"messages": [{"role": "user", "content": f"hang {alice}"}]}
-        for _ in range(DEFAULTS.busy_threads):
-            thread = str((await client.threads.create())["thread_id"])
-            going.append((client, thread, (await client.runs.create(thread, "agent", input=message))["run_id"]))
-    await model.asked(f"hang {alice}", len(going))
-    third = server.as_user(f"third-{alice}")
-    async with asyncio.timeout(40):
-        assert (await run_turn(third, str((await third.threads.create())["thread_id"]), "hello"))["messages"][-1][
-            "content"
-        ] == "ok"
-    await asyncio.gather(*(client.runs.cancel(thread, run, wait=True) for client, thread, run in going))
