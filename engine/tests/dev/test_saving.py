@@ -10,7 +10,7 @@ import pytest
 
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import BUILDERS, model_env
+from tests.conftest import BUILDERS
 
 pytestmark = pytest.mark.server
 
@@ -20,7 +20,7 @@ GRAPHS = {name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name 
 @pytest.fixture(scope="module")
 def shared_hasty(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
     folder = tmp_path_factory.mktemp("saving")
-    with DevServer(folder, env=model_env(shared_model), config={"graphs": GRAPHS}) as server:
+    with DevServer(folder, env=shared_model.env, config={"graphs": GRAPHS}) as server:
         yield server
         (folder / "let_go").touch()
 

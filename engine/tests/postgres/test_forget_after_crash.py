@@ -14,8 +14,7 @@ import pytest
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
-from tests.conftest import model_env
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.postgres.conftest import embedded_in
 
 pytestmark = [pytest.mark.server, pytest.mark.postgres, pytest.mark.proof]
@@ -24,9 +23,8 @@ SECRET, OTHERS = "the-safe-opens-with-4711", "bob-likes-tea"
 
 
 @pytest.fixture
-def server(shared_model: ScriptedAnthropic) -> Iterator[DevServer]:
-    env = model_env(shared_model)
-    with TemporaryDirectory(prefix="postgres-") as folder, DevServer(Path(folder), env, ON_POSTGRES) as server:
+def server(model: ScriptedAnthropic) -> Iterator[DevServer]:
+    with TemporaryDirectory(prefix="postgres-") as folder, DevServer(Path(folder), model.env, ON_POSTGRES) as server:
         yield server
 
 
@@ -46,22 +44,16 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     model.script("remember", [ToolCall("append_memory", {"path": "/memories/a.md", "text": SECRET})], [Text(f"noted {SECRET}")])
     task: dict[str, Any] = {"description": f"look for {SECRET}", "subagent_type": "general-purpose"}
     model.script("delegate", [ToolCall("task", task)], [Text("done")], [Text("done")])
-    model.script("hangs", Slow(60, [Text("never")]))
-    for text in ("remember", "delegate"):
-        await person.turn(await person.thread(), f"{text} {SECRET}")
-    copied, shared = await person.thread(), await operator.thread()
-    await person.turn(copied, SECRET)
-    await person.made("POST", f"/threads/{copied}/copy")
+    for text in ("remember", "delegate", "copied"):
+        await person.turn(said := await person.thread(), f"{text} {SECRET}")
+    await person.made("POST", f"/threads/{said}/copy")
     await operator.turn(await operator.thread(), SECRET, context={"user_id": alice, "org_id": "acme"})
     await bob.turn(await bob.thread(), OTHERS)
+    shared = await operator.thread()
     for user in (alice, "carol"):
         await operator.turn(shared, "of both", context={"user_id": user, "org_id": "acme"})
-    hanging: Any = {"messages": [{"role": "user", "content": f"hangs {SECRET}"}]}
-    await person.made("POST", f"/threads/{await person.thread()}/runs", {"assistant_id": "agent", "input": hanging})
-    await model.asked("hangs")
     with psycopg.connect(embedded_in(server.folder)) as connection:
-        before = tables_with(connection, SECRET)
-    assert {"store", "checkpoint_writes"} <= before
+        assert {"store", "checkpoint_writes"} <= tables_with(connection, SECRET)
 
     pid = int((server.folder / ".postgres/postmaster.pid").read_text().splitlines()[0])
     postmaster = psutil.Process(pid)
@@ -86,8 +78,8 @@ async def test_nothing_a_person_said_is_in_the_database_after_a_kill(
     await server.close_clients()
 
 
-async def test_so_it_is_where_everything_is_kept_in_files(tmp_path: Path, shared_model: ScriptedAnthropic, alice: str) -> None:
-    with DevServer(tmp_path, env=model_env(shared_model)) as server:
+async def test_so_it_is_where_everything_is_kept_in_files(tmp_path: Path, model: ScriptedAnthropic, alice: str) -> None:
+    with DevServer(tmp_path, model.env) as server:
         for user, text in ((alice, SECRET), ("bob", OTHERS)):
             person = server.person(user)
             await person.turn(await person.thread(), text)

@@ -17,7 +17,6 @@ from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import SERVED
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
-from tests.conftest import model_env
 from tests.postgres.conftest import embedded_in
 
 pytestmark = pytest.mark.postgres
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture(scope="module")
 def servers(shared_model: ScriptedAnthropic) -> Iterator[list[DevServer]]:
     """Two servers, each in a folder of its own, with a semantic index: the second on the Postgres that the first started."""
-    env = model_env(shared_model)
+    env = shared_model.env
     config = {**ON_POSTGRES, "store": {**ON_POSTGRES["store"], "index": SERVED}}
     # Folders that the user Postgres runs as under root can reach.
     with TemporaryDirectory(prefix="postgres-") as one, TemporaryDirectory() as two:
