@@ -1,7 +1,6 @@
 """A fork's contract: green whatever a fork may change, red where a promise is broken."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,57 +49,32 @@ def with_writable_policies(d: Deployment, model: BaseChatModel) -> Any:
     return create_deep_agent(model=model, **given, middleware=middleware(d), subagents=subagents(d), context_schema=Context)
 
 
+def changed(**settings: Any) -> Deployment:
+    return replace(DEPLOYMENT, settings=Settings(**settings))
+
+
+# It holds whatever a fork changes.
+TestBackground = contract(changed(memory_scope="user", memory_writes="background"), build_agent)
+TestPerAssistant = contract(changed(memory_scope="user+assistant"), build_agent)
+TestSharedMemory = contract(changed(memory_scope="assistant", memory_writes="background"), build_agent)
+TestSharedWrites = contract(changed(memory_scope="assistant", shared_writes="allow"), build_agent)
 ROUTES = {route: of for route, of in DEPLOYMENT.routes.items() if route != "/skills/"}
-SETTINGS = [
-    Settings(memory_scope="user", memory_writes="background"),
-    Settings(memory_scope="user+assistant"),
-    Settings(memory_scope="assistant", memory_writes="background"),
-    Settings(memory_scope="assistant", shared_writes="allow"),
-]
-CHANGED = [replace(DEPLOYMENT, settings=settings) for settings in SETTINGS]
-CHANGED.append(replace(DEPLOYMENT, consolidation=None, schemas={}, routes=ROUTES))
+TestWithoutParts = contract(replace(DEPLOYMENT, consolidation=None, schemas={}, routes=ROUTES), build_agent)
+TestFewParts = contract(DEPLOYMENT, build_small)
 
 
-async def hold(d: Deployment, build: Any, tmp_path: Path) -> None:
-    """Run every test of the contract."""
-    tests = contract(d, build)()
-    await tests.test_what_one_person_has_another_never_sees(World(d, build))
-    await tests.test_no_tool_and_no_spelling_of_a_path_writes_a_policy(World(d, build))
-    await tests.test_a_forged_path_reaches_nobody_else_s_memory(World(d, build))
-    await tests.test_every_prompt_shows_the_policies_the_subagents_too(World(d, build))
-    await tests.test_a_client_s_state_puts_nothing_into_the_prompt(World(d, build))
-    await tests.test_checks_run_on_tools_http_and_seeds_alike(tmp_path)
-    tests.test_what_this_folder_seeds_is_valid()
-    tests.test_what_langgraph_json_names_is_there()
-
-
-@pytest.mark.parametrize("changed", CHANGED)
-async def test_it_holds_whatever_a_fork_changes(changed: Deployment, tmp_path: Path) -> None:
-    await hold(changed, build_agent, tmp_path)
-
-
-async def test_it_holds_for_an_agent_with_few_parts(tmp_path: Path) -> None:
-    await hold(DEPLOYMENT, build_small, tmp_path)
-
-
-async def test_it_fails_for_an_agent_without_the_middleware() -> None:
-    world = World(DEPLOYMENT, without_middleware)
-    with pytest.raises(AssertionError, match="build it with middleware"):
-        await contract(DEPLOYMENT, without_middleware)().test_every_prompt_shows_the_policies_the_subagents_too(world)
-    with pytest.raises(AssertionError, match="state reaches the prompt"):
-        await contract(DEPLOYMENT, without_middleware)().test_a_client_s_state_puts_nothing_into_the_prompt(world)
-
-
-async def test_it_fails_for_a_subagent_without_policies() -> None:
-    world = World(DEPLOYMENT, with_a_blind_subagent)
-    with pytest.raises(AssertionError, match="'spy' sees no policies"):
-        await contract(DEPLOYMENT, with_a_blind_subagent)().test_every_prompt_shows_the_policies_the_subagents_too(world)
-
-
-async def test_it_fails_for_policies_that_can_be_written() -> None:
-    world = World(DEPLOYMENT, with_writable_policies)
-    with pytest.raises(AssertionError, match="the agent wrote a policy"):
-        await contract(DEPLOYMENT, with_writable_policies)().test_no_tool_and_no_spelling_of_a_path_writes_a_policy(world)
+@pytest.mark.parametrize(
+    ("build", "test", "fix"),
+    [
+        (without_middleware, "every_prompt_shows_the_policies_the_subagents_too", "build it with middleware"),
+        (without_middleware, "a_client_s_state_puts_nothing_into_the_prompt", "state reaches the prompt"),
+        (with_a_blind_subagent, "every_prompt_shows_the_policies_the_subagents_too", "'spy' sees no policies"),
+        (with_writable_policies, "no_tool_and_no_spelling_of_a_path_writes_a_policy", "the agent wrote a policy"),
+    ],
+)
+async def test_it_fails_for_an_unsafe_agent_and_names_the_fix(build: Any, test: str, fix: str) -> None:
+    with pytest.raises(AssertionError, match=fix):
+        await getattr(contract(DEPLOYMENT, build)(), f"test_{test}")(World(DEPLOYMENT, build))
 
 
 def test_a_stack_that_would_be_unsafe_is_refused_with_the_fix() -> None:
