@@ -126,21 +126,15 @@ def test_a_context_comes_through_and_configurable_in_its_place() -> None:
 
 
 BAD: dict[str, dict[str, Any]] = {
-    "config.metadata": {"config": {"metadata": [1]}},
     "metadata": {"metadata": {"x": {"y": 1}}},
     f"at most {MAX_METADATA_KEYS}": {"metadata": {str(i): i for i in range(MAX_METADATA_KEYS + 1)}},
     f"at most {MAX_METADATA_CHARS}": {"metadata": {"x": "y" * (MAX_METADATA_CHARS + 1)}},
     "metadata.nul": {"metadata": {"nul": "\0"}},
     "recursion_limit is 1": {"config": {"recursion_limit": MAX_RECURSION_LIMIT + 1}},
-    "config.tags.0": {"config": {"tags": [1]}},
     "checkpoint_id": {"config": {"configurable": {"checkpoint_id": "x"}}},
-    "checkpoint_map": {"config": {"configurable": {"checkpoint_map": {"": "x"}}}},
-    "__request_start_time_ms__": {"config": {"configurable": {"__request_start_time_ms__": "x"}}},
-    "after_seconds is -1": {"after_seconds": -1},
     "after_seconds is 1e+300": {"after_seconds": 1e300},
     "feedback_keys": {"feedback_keys": ["x"] * 11},
     "context.graph_id": {"context": {"graph_id": "x"}, "config": {"configurable": {"__context_provided__": True}}},
-    "context.user_id": {"context": {"user_id": 5}},
 }
 
 
@@ -151,21 +145,14 @@ def test_what_does_not_fit_is_refused_by_name_for_everybody(reason: str) -> None
         assert (status, reason in detail, "\n" in detail) == (422, True, False), detail
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"webhook": "https://example.com/x"},
-        {"interrupt_before": ["model"]},
-        {"interrupt_after": "*"},
-        {"command": {"goto": ["model", "model"]}},
-        {"command": {"goto": {"node": "tools", "input": []}}},
-    ],
-)
-def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators(given: dict[str, Any]) -> None:
-    assert refusal(request(**given), operator=False)[0] == 403
-    value = request(**given)
-    run_requests.rebuild_run(value, operator=True)
-    assert given.items() <= value["kwargs"].items()
+def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators() -> None:
+    jumps: list[dict[str, Any]] = [{"goto": ["model", "model"]}, {"goto": {"node": "tools", "input": []}}]
+    asked = [{"webhook": "https://example.com/x"}, {"interrupt_before": ["model"]}, {"interrupt_after": "*"}]
+    for told in [*asked, *({"command": jump} for jump in jumps)]:
+        assert refusal(request(**told), operator=False)[0] == 403
+        value = request(**told)
+        run_requests.rebuild_run(value, operator=True)
+        assert told.items() <= value["kwargs"].items()
 
 
 # --- The platform's code: a field or key that a new version adds fails here until somebody decides about it ---------

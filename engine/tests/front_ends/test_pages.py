@@ -1,20 +1,23 @@
 """The React code of docs/front-ends.md, taken from the document, compiled, and rendered in jsdom against a real server."""
 
-from __future__ import annotations
-
+import asyncio
+import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text
-from tests.front_ends.conftest import Node
 
-pytestmark = [pytest.mark.server, pytest.mark.proof]  # npm installs 170 megabytes
+pytestmark = pytest.mark.server
+HERE, ORIGIN = Path(__file__).parent, "http://localhost:3000"
+INSTALL = ["npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--silent"]
 DOCUMENT = Path(__file__).parents[2] / "docs/front-ends.md"
-COMPILE_SECONDS = 120
+SECONDS = 120
 # fmt: off
 TSC = [
     "node", "node_modules/typescript/bin/tsc", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "nodenext",
@@ -109,20 +112,27 @@ def modules(url: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def compiled(javascript: Path, shared_server: DevServer) -> None:
-    """The modules as JavaScript, once the compiler finds nothing wrong with them."""
-    sources = {javascript / f"{name}.ts": text for name, text in modules(shared_server.url).items()}
+def compiled(shared_server: DevServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the packages, the script, and the modules as JavaScript, in which the compiler finds nothing wrong."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        pytest.skip("node or npm is not installed")
+    folder = tmp_path_factory.mktemp("javascript")
+    for file in (HERE / "package.json", *HERE.glob("*.mjs")):
+        shutil.copy(file, folder)
+    subprocess.run(INSTALL, cwd=folder, check=True, timeout=300)
+    sources = {folder / f"{name}.ts": text for name, text in modules(shared_server.url).items()}
     for path, text in sources.items():
         path.write_text(text)
     command = [*TSC, *(path.name for path in sources)]
-    done = subprocess.run(command, cwd=javascript, capture_output=True, text=True, timeout=COMPILE_SECONDS, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stdout
+    return folder
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.proof  # npm installs 170 megabytes
 @pytest.mark.parametrize("name", ["react", "sdk", "sdk_2", "agent_chat_ui", "deep_agents_ui", "assistant_ui"])
 async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_keep(
-    node: Node, server: DevServer, model: ScriptedAnthropic, alice: str, name: str
+    compiled: Path, server: DevServer, model: ScriptedAnthropic, alice: str, name: str
 ) -> None:
     model.script("my name", [Text("Hello, Ada.")])
     model.script("I live", [Text("In Oslo, then.")])
@@ -132,9 +142,13 @@ async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_ke
     reloads = name != "assistant_ui"  # which begins anew without a thread list of one's own
     joins = name not in {"assistant_ui", "agent_chat_ui"}
     turns = [{"text": text, "answer": answer} for text, answer in (*said, late)]
-    given = {"turns": turns[:-1], "reload": reloads, "late": turns[-1] if joins else None}
     token = dev_token("acme", alice)
-    seen = await node("conversation.mjs", f"./{name}.js", tokens=[token, f"{token}?renewed=yes"], **given)
+    given = {"turns": turns[:-1], "reload": reloads, "late": turns[-1] if joins else None}
+    script = ["node", "conversation.mjs", f"./{name}.js", json.dumps({**given, "tokens": [token, f"{token}?renewed=yes"]})]
+    done = await asyncio.to_thread(
+        subprocess.run, script, cwd=compiled, capture_output=True, text=True, timeout=SECONDS, check=True
+    )
+    seen = json.loads(done.stdout.splitlines()[-1])
     assert "ok" in seen, seen
 
     shown = [text for turn in said for text in turn]
@@ -145,3 +159,16 @@ async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_ke
         assert [thread["extracted"]["title"] for thread in seen["ok"]["listed"]] == ["my name is Ada"]
     threads = await server.as_user(alice).threads.search()
     assert len(threads) == 1
+
+
+async def test_scripts_may_read_by_which_path_a_stream_is_joined_again(server: DevServer, alice: str) -> None:
+    headers = {"Origin": ORIGIN, "Authorization": f"Bearer {dev_token('acme', alice)}"}
+    body = {"assistant_id": "agent", "input": {"messages": "hello"}, "on_disconnect": "continue", "stream_resumable": True}
+    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=30) as http:
+        thread = (await http.post("/threads", json={})).json()["thread_id"]
+        answer = await http.post(f"/threads/{thread}/runs/stream", json=body)
+        exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].lower().split(",")}
+        assert {"location", "content-location", "x-pagination-total"} <= exposed
+        assert answer.headers["access-control-allow-origin"] == ORIGIN
+        joined = await http.get(answer.headers["location"], headers={"last-event-id": "-1"})
+        assert "event: values" in joined.text

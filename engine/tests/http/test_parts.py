@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -10,14 +9,15 @@ from types import MappingProxyType
 import pytest
 from fastapi import APIRouter, FastAPI
 
+from lasting_memory.auth.handlers import build_auth
 from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import build_http
 from lasting_memory.limits import Limits
 from lasting_memory.people.identity import Actor
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
-from lasting_memory.testing.people import OPERATOR
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import model_env
 from tests.http.calls import Open
@@ -83,82 +83,84 @@ def test_a_route_that_no_sign_in_could_surround_is_refused() -> None:
     assert build_http(deployed(), routes=router.routes)
 
 
-HTTP_API = """
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+HELLO = """
+from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from lasting_memory.http.app import build_http
 
-from deployment import DEPLOYMENT
-
-
-async def hello(request: Request) -> Response:
+async def hello(request):
     return JSONResponse({"user": request.user.identity, "sent": len(await request.body())})
 
 
 app = build_http(DEPLOYMENT, routes=[Route("/hello", hello, methods=["GET", "POST"])], page=False)
 """
-AUTH = """
-from lasting_memory.auth.handlers import build_auth
-
-from deployment import DEPLOYMENT
-
-auth = build_auth(
-    DEPLOYMENT,
-    open_to_people={
-        "assistants:read", "threads:create", "threads:create_run", "threads:read", "threads:search", "threads:update",
-    },
-)
-"""
-
-
-@pytest.fixture(scope="module")
-def served_fork(tmp_path_factory: pytest.TempPathFactory, shared_model: ScriptedAnthropic) -> Iterator[DevServer]:
-    """A project without consolidation and page, with a second agent and a route of its own, in which people may do less."""
-    project = Path(shutil.copytree(PROJECT, tmp_path_factory.mktemp("fork") / "project"))
-    text = (project / "deployment.py").read_text()
-    (project / "deployment.py").write_text(text.replace(".parent)", ".parent, consolidation=None)"))
-    (project / "http_api.py").write_text(HTTP_API)
-    (project / "auth.py").write_text(AUTH)
-    config = json.loads((project / "langgraph.json").read_text())
-    config["graphs"] = {"helpdesk": "./agent.py:agent", "support": "./agent.py:agent"}
-    (project / "langgraph.json").write_text(json.dumps(config))
-    folder = tmp_path_factory.mktemp("served")
-    with DevServer(folder, model_env(shared_model), project=project) as server:
-        yield server
-
-
-@pytest.fixture
-async def fork(served_fork: DevServer) -> AsyncIterator[DevServer]:
-    yield served_fork
-    await served_fork.close_clients()
+CLOSED = ("assistants:search", "threads:delete", "store:search")
 
 
 @pytest.mark.server
-async def test_a_fork_without_parts_with_a_route_and_two_agents(fork: DevServer, model: ScriptedAnthropic, alice: str) -> None:
-    async with fork.person(alice) as person, fork.person("x", headers={}) as nobody:
-        assert (await person.http.get("/memory/me")).json()["agents"] == ["helpdesk", "support"]
-        assert (await person.http.get("/memory/consolidations")).status_code == 404
-        assert (await person.http.get("/app")).status_code == 404
-        # Its own route: the same sign-in, the same bounds.
-        assert (await person.http.get("/hello")).json() == {"user": alice, "sent": 0}
-        assert (await nobody.http.get("/hello")).status_code == 401
-        assert (await person.http.post("/hello", content=b" " * 2_000_000)).status_code == 413
-    client = fork.as_user(alice)
-    for agent in ("helpdesk", "support"):
-        thread = str((await client.threads.create())["thread_id"])
-        assert (await run_turn(client, thread, "hello", assistant=agent))["messages"]
-    # What is not in the list is for operators; what a handler stamps stays stamped.
-    found = await fork.as_operator().threads.search(metadata={"user_id": alice, "org_id": "acme"})
-    assert {(thread["metadata"] or {}).get("graph_id") for thread in found} == {"helpdesk", "support"}
-    memory = {"namespace_prefix": deployed().memory.namespace(Actor(alice, "acme"), "")}
-    refused = [
-        ("POST", "/assistants/search", {}),
-        ("POST", "/store/items/search", memory),
-        ("DELETE", f"/threads/{thread}", None),
-    ]
-    async with fork.person(alice) as person, fork.person("studio", headers=OPERATOR) as operator:
-        for method, path, body in refused:
-            assert (await person.http.request(method, path, json=body)).status_code == 403, path
-            assert (await operator.http.request(method, path, json=body)).is_success, path
+async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedAnthropic, tmp_path: Path, alice: str) -> None:
+    """A project without consolidation and page, with a second agent and a route of its own, in which people may do less."""
+    project = Path(shutil.copytree(PROJECT, tmp_path / "project"))
+    for file, old, new in (
+        ("deployment.py", ".parent)", ".parent, consolidation=None)"),
+        ("http_api.py", "app = build_http(DEPLOYMENT)", HELLO),
+        *(("auth.py", f'"{name}",', "") for name in CLOSED),
+    ):
+        text = (project / file).read_text()
+        assert old in text
+        (project / file).write_text(text.replace(old, new))
+    config = json.loads((project / "langgraph.json").read_text())
+    config["graphs"] = {"helpdesk": "./agent.py:agent", "support": "./agent.py:agent"}
+    (project / "langgraph.json").write_text(json.dumps(config))
+    with DevServer(tmp_path, model_env(model), project=project) as fork:
+        async with (
+            Person(fork.url, alice) as person, Person(fork.url, "x", headers={}) as nobody,
+            Person(fork.url, "studio", headers=OPERATOR) as operator,
+        ):  # fmt: skip
+            assert (await person.made("GET", "/memory/me"))["agents"] == ["helpdesk", "support"]
+            for path in ("/memory/consolidations", "/app"):
+                assert (await person.ask("GET", path)).status_code == 404
+            # Its own route: the same sign-in, the same bounds.
+            assert await person.made("GET", "/hello") == {"user": alice, "sent": 0}
+            assert (await nobody.ask("GET", "/hello")).status_code == 401
+            assert (await person.http.post("/hello", content=b" " * 2_000_000)).status_code == 413
+            for agent in ("helpdesk", "support"):
+                thread = await person.thread()
+                assert (await person.turn(thread, "hello", agent))["messages"]
+            # What is not in the list is for operators; what a handler stamps stays stamped.
+            found = await operator.made("POST", "/threads/search", {"metadata": {"user_id": alice, "org_id": "acme"}})
+            assert {one["metadata"].get("graph_id") for one in found} == {"helpdesk", "support"}
+            memory = {"namespace_prefix": deployed().memory.namespace(Actor(alice, "acme"), "")}
+            refused = [("POST", "/assistants/search", {}), ("POST", "/store/items/search", memory)]
+            for method, path, body in (*refused, ("DELETE", f"/threads/{thread}", None)):
+                assert (await person.ask(method, path, body)).status_code == 403, path
+                await operator.made(method, path, body)
+
+
+# --- What auth.py opens to people ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["threads:write", "*", "crons:search", "assistants:create"])
+def test_what_would_not_keep_people_apart_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        build_auth(deployed(), open_to_people={"threads:read", name})
+    assert repr(name) in str(refused.value)
+    assert "threads:create_run" in str(refused.value), "it says what can be opened"
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["threads:read", "threads:search", "threads:update"])
+def test_runs_are_not_opened_without_what_they_need(name: str) -> None:
+    needed = {"threads:read", "threads:search", "threads:update", "threads:create_run"}
+    assert build_auth(deployed(), open_to_people=needed)
+    with pytest.raises(SettingsError, match=f"'threads:create_run' without '{name}'"):
+        build_auth(deployed(), open_to_people=needed - {name})
+
+
+def test_the_project_opens_all_that_has_a_rule() -> None:
+    """So the authorization matrix, which runs on it, tries each rule."""
+    text = (PROJECT / "auth.py").read_text("utf-8")
+    with pytest.raises(SettingsError) as refused:
+        build_auth(deployed(), open_to_people={"x"})
+    for name in str(refused.value).rpartition("use one of ")[2].removesuffix(".").split(", "):
+        assert f'"{name}"' in text

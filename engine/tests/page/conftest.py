@@ -42,6 +42,14 @@ def visit(browser: Browser, url: str) -> Iterator[Visit]:
 
 
 @pytest.fixture
+def visitor(visit: Visit, me: str) -> Visitor:
+    """Me, signed in."""
+    visitor = visit()
+    visitor.sign_in(me)
+    return visitor
+
+
+@pytest.fixture
 def me() -> str:
     """An identity like real ones, new in every test, and no part of a name that the page shows."""
     return f"zoe+{uuid.uuid4().hex[:8]}@example.com"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from tests.page.browser import Visitor
 from tests.page.conftest import Elsewhere, Visit
 from tests.page.test_person import PREFERENCES
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
 
-def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     visitor.say("I play the cello.")
     visitor.button("Consolidation").click()
     expect(page.get_by_text("There were none yet.")).to_be_visible()
@@ -33,9 +33,10 @@ def test_consolidation_is_rehearsed_then_done_and_its_diff_shown(visit: Visit, m
     expect(visitor.button("Consolidation")).to_be_focused()
 
 
-def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(
+    visitor: Visitor, me: str, elsewhere: Elsewhere
+) -> None:
+    page = visitor.page
     page.get_by_label("Show me changes first").check()
     for said, decision in (("I like leek.", "Decline"), ("I like fennel.", "Accept")):
         visitor.button("New conversation").click()
@@ -57,9 +58,8 @@ def test_what_is_proposed_waits_behind_a_badge_and_is_accepted_or_declined(visit
     assert "leek" not in str(elsewhere.read(PREFERENCES))
 
 
-def test_what_the_agent_would_write_waits_as_well(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_what_the_agent_would_write_waits_as_well(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     page.get_by_label("Also what it writes while we talk").check()
     expect(page.get_by_text("waits for your yes")).to_contain_text("between conversations counts at once")
     visitor.say("Remember that I like fennel.")
@@ -97,9 +97,8 @@ def test_memory_is_tidied_and_one_decides_line_by_line(visit: Visit, me: str, el
     assert elsewhere.read(PREFERENCES) == "- Metric units\n- Short answers\n- Metric units.\n- Sources for numbers\n"
 
 
-def test_what_another_assistant_knows_is_brought_along_and_edited(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_what_another_assistant_knows_is_brought_along_and_edited(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     visitor.button("Bring your memory").click()
     dialog = page.get_by_role("dialog", name="Bring your memory")
     expect(dialog).to_contain_text("Write down everything that you remember or know about me")

@@ -10,15 +10,15 @@ from playwright.sync_api import expect
 from lasting_memory.controls import NEARLY_FULL
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.validation import MAX_FILE_BYTES
-from tests.page.conftest import Elsewhere, Visit
+from tests.page.browser import Visitor
+from tests.page.conftest import Elsewhere
 from tests.page.test_person import METRIC, PREFERENCES
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
 
-def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     page.get_by_label("Temporary conversation").check()
     visitor.say(METRIC)
     expect(page.get_by_text("Temporary conversation: it knows nothing of you")).to_be_visible()
@@ -32,9 +32,8 @@ def test_a_temporary_conversation_is_shown_as_one_and_leaves_nothing(visit: Visi
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 
-def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_memory_is_paused_and_resumed_by_a_switch(visitor: Visitor, me: str, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     page.get_by_label("Pause memory").check()
     expect(page.get_by_text("Memory is paused: nothing new is remembered")).to_be_visible()
     visitor.say(METRIC)
@@ -52,9 +51,8 @@ def test_memory_is_paused_and_resumed_by_a_switch(visit: Visit, me: str, elsewhe
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 
-def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_each_line_of_a_file_says_why_it_is_known(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     visitor.say(METRIC)
     thread = page.url.partition("#")[2]
     elsewhere.write(PREFERENCES, f"{elsewhere.read(PREFERENCES)}- in short sentences\n")
@@ -78,10 +76,9 @@ def test_each_line_of_a_file_says_why_it_is_known(visit: Visit, me: str, elsewhe
 
 @pytest.mark.proof
 def test_what_the_model_does_not_see_is_named_and_that_memory_is_nearly_full_said(
-    visit: Visit, me: str, elsewhere: Elsewhere
+    visitor: Visitor, elsewhere: Elsewhere
 ) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+    page = visitor.page
     page.get_by_text("Nothing yet.").wait_for()
     full = page.get_by_text("Memory is nearly full: ")
     expect(full).to_have_count(0)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from tests.page.browser import Visitor
 from tests.page.conftest import Elsewhere, Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
@@ -18,9 +19,8 @@ PREFERENCES = "/memories/preferences.md"
 METRIC = "Remember that I prefer metric units."
 
 
-def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_what_is_remembered_lights_up_beside_the_chat_and_is_undone(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     visitor.say(METRIC)
     expect(page.get_by_text("I will remember that: I prefer metric units.").first).to_be_visible()
     call = page.locator("details", has_text="append_memory")
@@ -102,9 +102,8 @@ def test_of_many_titles_the_first_are_shown_and_the_search_finds_every_one(visit
     expect(titles.last).to_contain_text("Said 109")
 
 
-def test_the_profile_is_a_form_of_its_fields(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_the_profile_is_a_form_of_its_fields(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     visitor.button("Say who you are").click()
     expect(page.get_by_role("textbox", name=re.compile("^Name"))).to_be_focused()
     page.get_by_role("textbox", name=re.compile("^Name")).fill("Zoe")
@@ -120,9 +119,8 @@ def test_the_profile_is_a_form_of_its_fields(visit: Visit, me: str, elsewhere: E
     expect(page.get_by_role("alert")).to_contain_text("is at revision 2 or later")
 
 
-def test_a_file_is_made_read_changed_deleted_and_brought_back(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_a_file_is_made_read_changed_deleted_and_brought_back(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     visitor.button("Files").click()
     visitor.button("New file").click()
     page.get_by_label("Path").fill("/memories/notes.md")
@@ -207,9 +205,8 @@ def test_the_history_says_who_and_when_links_the_conversation_and_restores(visit
     assert elsewhere.read(PREFERENCES) == "- Tea\n"
 
 
-def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visit: Visit, me: str) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visitor: Visitor) -> None:
+    page = visitor.page
     visitor.button("Policies").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("/policies/prices.md")
@@ -223,10 +220,9 @@ def test_policies_are_shown_to_read_and_so_is_what_the_model_sees(visit: Visit, 
 
 
 def test_everything_is_exported_forgotten_and_imported_again(
-    visit: Visit, me: str, elsewhere: Elsewhere, tmp_path: Path
+    visitor: Visitor, me: str, elsewhere: Elsewhere, tmp_path: Path
 ) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+    page = visitor.page
     visitor.say(METRIC)
     with page.expect_download() as download:
         visitor.button("Export").click()
@@ -254,11 +250,8 @@ def test_everything_is_exported_forgotten_and_imported_again(
     assert "metric" in str(elsewhere.read(PREFERENCES))
 
 
-def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(
-    visit: Visit, me: str, elsewhere: Elsewhere
-) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(visitor: Visitor, elsewhere: Elsewhere) -> None:
+    page = visitor.page
     visitor.say("Remember that my zebra is called Quirin.")
     visitor.button("New conversation").click()
     visitor.say("What are the policies?")
@@ -286,9 +279,8 @@ def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(
     assert page.url == f"{visitor.url}/app"
 
 
-def test_another_person_sees_nothing_also_later_in_the_same_browser(visit: Visit, me: str) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_another_person_sees_nothing_also_later_in_the_same_browser(visitor: Visitor, me: str) -> None:
+    page = visitor.page
     visitor.say("Remember that my zebra is called Quirin.")
     at = page.url.removeprefix(f"{visitor.url}/app")
     visitor.button("Sign out").click()

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
 from tests.page.browser import Visitor
-from tests.page.conftest import Visit, put_item
+from tests.page.conftest import put_item
 
 pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
@@ -24,9 +24,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
-def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visit: Visit, me: str) -> None:
-    visitor = visit()
-    page = visitor.sign_in(me)
+def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visitor: Visitor, me: str) -> None:
+    page = visitor.page
     expect(page.get_by_text("Memory is shared here by everybody")).to_be_visible()
     expect(page.get_by_role("list", name="Memory")).to_have_count(0)
     expect(visitor.button("Import")).to_have_count(0)

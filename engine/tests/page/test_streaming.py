@@ -48,6 +48,13 @@ def enter(visitor: Visitor, identity: str, **claims: Any) -> None:
 
 
 @pytest.fixture
+def visitor(visit: Visit, me: str) -> Visitor:
+    visitor = visit()
+    enter(visitor, me)
+    return visitor
+
+
+@pytest.fixture
 def to_the_end() -> Iterator[threading.Event]:
     """Set by a test that has seen enough of an answer that grows."""
     event = threading.Event()
@@ -115,9 +122,7 @@ def test_a_token_signs_in_by_field_or_by_address_after_a_yes_and_is_erased_from_
     expect(page.get_by_label("Token")).to_be_visible()
 
 
-def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visit: Visit, me: str) -> None:
-    visitor = visit()
-    enter(visitor, me)
+def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visitor: Visitor, me: str) -> None:
     page, other, used = visitor.page, token(f"mallory-{me}"), set[str]()
     page.on("request", lambda request: used.add(request.headers.get("authorization", "")))
     visitor.say("hello")
@@ -134,9 +139,7 @@ def test_a_token_in_the_address_replaces_nobody_who_is_signed_in(visit: Visit, m
     assert f"Bearer {other}" not in used
 
 
-def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_person(visit: Visit, me: str) -> None:
-    visitor = visit()
-    enter(visitor, me)
+def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_person(visitor: Visitor, me: str) -> None:
     page, message = visitor.page, visitor.page.get_by_label("Message")
     visitor.say("hello")
     address = page.url
@@ -154,9 +157,7 @@ def test_a_message_that_met_the_end_of_a_token_is_in_the_box_again_for_the_same_
     expect(message).to_have_value("")
 
 
-def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(visit: Visit, me: str) -> None:
-    visitor = visit()
-    enter(visitor, me)
+def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(visitor: Visitor, me: str) -> None:
     page, message = visitor.page, visitor.page.get_by_label("Message")
     refuse(page, "**/memory/policies")
     message.fill("a secret")
@@ -218,10 +219,8 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
 
 
 def test_what_does_not_work_is_said_in_a_sentence_and_no_message_is_lost(
-    visit: Visit, model: ScriptedAnthropic, me: str
+    visitor: Visitor, model: ScriptedAnthropic, me: str
 ) -> None:
-    visitor = visit()
-    enter(visitor, me)
     page = visitor.page
     model.script("fail", Failure(400, "invalid_request_error", "no"))
     visitor.say("fail")
@@ -295,9 +294,7 @@ HUGE = {
 }
 
 
-def test_answers_are_markdown_with_links_that_open_apart(visit: Visit, model: ScriptedAnthropic, me: str) -> None:
-    visitor = visit()
-    enter(visitor, me)
+def test_answers_are_markdown_with_links_that_open_apart(visitor: Visitor, model: ScriptedAnthropic) -> None:
     page, answer = visitor.page, visitor.page.get_by_role("article").last
     model.script("show", [Text(MARKDOWN)])
     visitor.say("show")
@@ -324,9 +321,7 @@ def test_answers_are_markdown_with_links_that_open_apart(visit: Visit, model: Sc
     expect(answer).to_contain_text("https://good.example/?to=evil.example (evil.example) https://good.example/")
 
 
-def test_no_trick_of_markdown_does_anything(visit: Visit, model: ScriptedAnthropic, me: str) -> None:
-    visitor = visit()
-    enter(visitor, me)
+def test_no_trick_of_markdown_does_anything(visitor: Visitor, model: ScriptedAnthropic) -> None:
     page, answer = visitor.page, visitor.page.get_by_role("article").last
     model.script("tricks", [Text("\n\n".join([*TRICKS, "[r]: javascript:alert(7)", "the end"]))])
     visitor.say("tricks")
