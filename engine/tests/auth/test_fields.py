@@ -147,7 +147,11 @@ def test_what_does_not_fit_is_refused_by_name_for_everybody(reason: str) -> None
 
 def test_what_is_an_operator_s_is_refused_to_others_and_not_to_operators() -> None:
     jumps: list[dict[str, Any]] = [{"goto": ["model", "model"]}, {"goto": {"node": "tools", "input": []}}]
-    asked = [{"webhook": "https://example.com/x"}, {"interrupt_before": ["model"]}, {"interrupt_after": "*"}]
+    asked: list[dict[str, Any]] = [
+        {"webhook": "https://example.com/x"},
+        {"interrupt_before": ["model"]},
+        {"interrupt_after": "*"},
+    ]
     for told in [*asked, *({"command": jump} for jump in jumps)]:
         assert refusal(request(**told), operator=False)[0] == 403
         value = request(**told)

@@ -1,12 +1,17 @@
 """What of a request reaches a run, on the real server: on every route, nothing but what was rebuilt."""
 
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from lasting_memory.people import namespaces
+from lasting_memory.people.identity import Actor
+from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR
+from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Text, ToolCall, system_text
 from tests.auth.test_fields import CONFIG, CONFIGURABLE
 
 pytestmark = pytest.mark.server
@@ -105,3 +110,54 @@ async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(server:
         by_id = {"thread_id": thread, "run_ids": [run["run_id"]]}
         assert (await caller.ask("POST", "/runs/cancel", by_id, action=action)).status_code == 204
     assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
+
+
+# --- Whom an operator's run acts for ---------------------------------------------------------------------------------
+
+SECRET = "alice-says-4711"
+
+
+def memories(name: str, org: str = "acme") -> list[str]:
+    return list(deployed().memory.namespace(Actor(name, org), ""))
+
+
+@pytest.mark.parametrize("caller", ["studio", "root"])
+async def test_an_operator_s_context_chooses_whose_memory_is_shown(
+    server: DevServer, model: ScriptedAnthropic, alice: str, caller: str
+) -> None:
+    operator = server.person("root", "default", headers=OPERATOR if caller == "studio" else None)
+    org, other = f"org of {alice}", f"other org of {alice}"
+    files = [(memories(alice, org), SECRET), *((list(namespaces.policies(of)), f"policy of {of}") for of in (org, other))]
+    for namespace, text in files:
+        value = {"content": text, "encoding": "utf-8"}
+        await operator.made("PUT", "/store/items", {"namespace": namespace, "key": "/preferences.md", "value": value})
+    await operator.turn(await operator.thread(), f"for {alice}", context={"user_id": alice, "org_id": org})
+    shown = system_text(model.requests_for(f"for {alice}")[-1])
+    assert [text in shown for _, text in files] == [True, True, False]
+
+
+async def test_what_an_operator_makes_for_somebody_is_theirs(server: DevServer, alice: str) -> None:
+    """A thread that an operator's run creates, and a copy, are the person's, and not those of their name elsewhere."""
+    owner, elsewhere, operator = server.person(alice), server.person(alice, "globex"), server.person("", headers=OPERATOR)
+    thread, context = str(uuid.uuid4()), {"user_id": alice, "org_id": "acme"}
+    later = asked("hello", if_not_exists="create", after_seconds=3600, context=context)
+    run = await operator.made("POST", f"/threads/{thread}/runs", later)
+    await owner.made("GET", f"/threads/{thread}/runs/{run['run_id']}")
+    await owner.turn(said := await owner.thread(), SECRET)
+    copied = (await operator.made("POST", f"/threads/{said}/copy"))["thread_id"]
+    assert SECRET in (await owner.ask("GET", f"/threads/{copied}/state")).text
+    for other in (thread, copied):
+        assert (await elsewhere.ask("GET", f"/threads/{other}")).status_code == 404
+
+
+async def test_an_operator_who_goes_on_with_a_stopped_run_acts_as_the_thread_s_owner(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    owner, operator = server.person(alice), server.person("root", "default")
+    append = ToolCall("append_memory", {"path": "/memories/notes.md", "text": f"- {SECRET}"})
+    model.script(alice, Failure(401, "authentication_error", "no"), [append], [Text("done")])
+    thread = await owner.thread()
+    assert "__error__" in await owner.turn(thread, f"remember {alice}")
+    await operator.made("POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None})
+    assert SECRET in str(await owner.read())
+    assert SECRET not in str(await operator.read())

@@ -122,3 +122,27 @@ async def test_the_server_describes_the_routes_and_lets_nobody_in_unsigned(serve
     for method, path in own:
         answer = await nobody.ask(method, path.replace("{proposal_id}", "1"), **NOTES)
         assert answer.status_code == 401, (method, path)
+
+
+@pytest.mark.server
+async def test_each_line_says_who_wrote_it_and_where_it_was_said(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    person = server.person(alice)
+    threads = [await person.thread() for _ in range(3)]
+    model.script("likes dill", [note("- likes dill")], [Text("noted")])
+    for thread, said in zip(threads, ("likes dill", "I like leek", "I like kale"), strict=True):
+        await person.turn(thread, said)
+    named = f"- likes leek (2026-01-01, thread {threads[1]})"
+    model.script("Conversations with something new", [note(f"{named}\n- likes kale")], [Text("done")])
+    await person.turn(await person.thread(), "go", "consolidation_agent")
+    await person.write(f"# Food\n{await person.read()}")
+    file = await person.made("GET", "/memory/file", **NOTES)
+    assert file["content"].splitlines() == ["# Food", "- likes dill", named, "- likes kale"]
+    assert [(line["author"]["kind"], line["revision"], line["threads"]) for line in file["lines"]] == [
+        ("person", 3, []),
+        ("agent", 1, [threads[0]]),
+        ("consolidation", 2, [threads[1]]),
+        ("consolidation", 2, sorted(threads)),
+    ]
+    assert all(line["at"] for line in file["lines"])

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from lasting_memory import journal
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
-from lasting_memory.files.proposals import Changed, Memory, Proposal
+from lasting_memory.files.proposals import Changed, Memory
 from lasting_memory.files.routes import starting_files
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import SettingsError
@@ -64,20 +64,10 @@ class Doors:
     def __init__(self, calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
         self.calling, self.graph, self.model, self.store = calling, graph, model, store
 
-    async def _tool(self, fork: Deployment, name: str, **args: Any) -> str:
-        self.model.script("go", [ToolCall(name, args)], [Text("done")])
+    async def append_memory(self, fork: Deployment, text: str) -> str:
+        self.model.script("go", [ToolCall("append_memory", {"path": PATH, "text": text})], [Text("done")])
         await self.graph(fork).turn("go")
         return tool_results(self.model.requests[-1])[0]
-
-    async def append_memory(self, fork: Deployment, text: str) -> str:
-        return await self._tool(fork, "append_memory", path=PATH, text=text)
-
-    async def edit_file(self, fork: Deployment, text: str) -> str:
-        await self.store.aput(MEMORIES, "/topics/note.md", {**create_file_data("old")})
-        return await self._tool(fork, "edit_file", file_path=PATH, old_string="old", new_string=text)
-
-    async def save_profile(self, fork: Deployment, text: str) -> str:
-        return await self._tool(fork, "save_profile", profile={"role": text})
 
     async def put(self, fork: Deployment, text: str) -> str:
         async with self.calling("alice", fork) as api:
@@ -95,24 +85,9 @@ class Doors:
             file = {"path": PATH, "content": text, "encoding": "utf-8"}
             return str((await api.post("/memory/import", json={"version": 1, "files": [file]})).text)
 
-    async def draft(self, fork: Deployment, text: str) -> str:
-        self.model.script("go", [ToolCall("append_memory", {"path": PATH, "text": text})], [Text("done")])
-        await self.graph(fork, build=build_consolidation_agent).turn("go")
-        return tool_results(self.model.requests[-1])[0]
-
     async def commit(self, fork: Deployment, text: str) -> str:
         changed = [Changed("/topics/note.md", "", text)]
         return str(await Memory(self.store, ALICE, MEMORIES, fork).apply(changed, CONSOLIDATION))
-
-    async def proposal(self, fork: Deployment, text: str) -> str:
-        waiting = Proposal("1", "2026", MEMORIES[-1], CONSOLIDATION, [Changed("/topics/note.md", "", text)], [])
-        memory = Memory(self.store, ALICE, MEMORIES, fork)
-        await memory.propose(waiting)
-        try:
-            await memory.decide("1", accept=True)
-        except RefusedWrite as refused:
-            return str(refused)
-        return ""
 
 
 DOORS = sorted(name for name in vars(Doors) if not name.startswith("_"))
