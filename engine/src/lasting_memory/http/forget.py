@@ -43,13 +43,13 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
 
     Returns deleted `runs`, `threads`, and items of the store by the first part of their namespace (`memories`, `journal`, ...).
     """
-    counts, going, deadline = Counter[str](), set[str](), time.monotonic() + STOP_SECONDS
+    counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
     files = set[Namespace]()
     for _ in range(_PASSES):
         await journal.forget(store, actor)
-        runs, going = await _stop_runs(client, actor, deadline)
-        if runs:
-            counts["runs"] += runs
+        going = await _stop_runs(client, actor, stopped, deadline)
+        if counts["runs"] != len(stopped):
+            counts["runs"] = len(stopped)
             await journal.forget(store, actor)  # a run may have begun after the first
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         counts["threads"] += await _delete_threads(client, actor, going)
@@ -58,7 +58,7 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
             counts[namespace[0]] += await _delete_items(store, namespace)
         files |= await _files(store, actor, deployment)  # also of what was written meanwhile
         searches = [SearchOp(namespace, limit=1) for namespace in namespaces_of(actor, sorted(files))]
-        if not any(await store.abatch(searches)) and not await _own(client, actor, limit=1):
+        if not any(await store.abatch(searches)) and not await _own(client, actor):
             return +counts
     why = f"Runs of yours could not be stopped yet: {', '.join(going)}." if going else "Something of yours came back each time."
     raise HTTPException(503, f"{why} All else is deleted; call again.")
@@ -70,45 +70,37 @@ async def _files(store: BaseStore, actor: identity.Actor, deployment: Deployment
     return {private, *await memory_namespaces(store, actor, deployment)}
 
 
-async def _stop_runs(client: LangGraphClient, actor: identity.Actor, deadline: float) -> tuple[int, set[str]]:
-    """Cancel all runs and wait until they have ended. Returns their number, and the threads in which one still goes on."""
-    busy, going = await _busy(client, actor)
-    cancelled = sum(await asyncio.gather(*(_cancel(client, thread_id) for thread_id in busy | going)))
-    while going and time.monotonic() < deadline:
+async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], deadline: float) -> set[str]:
+    """Cancel all runs and wait until they have ended. Adds their ids to `stopped`; returns the threads in which one goes on."""
+    states: tuple[RunStatus, ...] = ("pending", "running")
+    cancelled = set[str]()
+    while True:
+        busy = going = await _own(client, actor, status="busy")
+        if platform.runs_going is not None:
+            counted = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
+            going = await _own(client, actor, ids=counted) if counted else set()
+        for thread_id in busy | going:
+            with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
+                runs = [run for state in states for run in await client.runs.list(thread_id, limit=_PAGE, status=state)]
+                if run_ids := {str(run["run_id"]) for run in runs} - cancelled:
+                    await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
+                    cancelled |= run_ids
+                    stopped |= run_ids
+        if not going or time.monotonic() > deadline:
+            return going
         await asyncio.sleep(0.05)
-        _, going = await _busy(client, actor)
-    return cancelled, going
-
-
-async def _busy(client: LangGraphClient, actor: identity.Actor) -> tuple[set[str], set[str]]:
-    """The person's threads that the platform calls busy, and those in which a run goes on."""
-    busy = await _own(client, actor, status="busy")
-    if platform.runs_going is None:
-        return busy, busy
-    going = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
-    return busy, await _own(client, actor, ids=going) if going else set()
 
 
 async def _own(client: LangGraphClient, actor: identity.Actor, **wanted: Any) -> set[str]:
-    threads = await client.threads.search(**{"limit": _IDS, **wanted}, metadata=asdict(actor), select=["thread_id"])
+    threads = await client.threads.search(**wanted, metadata=asdict(actor), limit=_IDS, select=["thread_id"])
     return {str(thread["thread_id"]) for thread in threads}
-
-
-async def _cancel(client: LangGraphClient, thread_id: str) -> int:
-    states: tuple[RunStatus, ...] = ("pending", "running")
-    with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
-        runs = [run for state in states for run in await client.runs.list(thread_id, limit=_PAGE, status=state)]
-        if runs:
-            await client.runs.cancel_many(thread_id=thread_id, run_ids=[str(run["run_id"]) for run in runs])
-        return len(runs)
-    return 0
 
 
 async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going: set[str]) -> int:
     """Delete all threads but these, with their runs and checkpoints; returns their number."""
     deleted, pruned = 0, 1
     while pruned:
-        thread_ids = sorted(await _own(client, actor, limit=min(_IDS, _PAGE + len(going))) - going)
+        thread_ids = sorted(await _own(client, actor) - going)
         pruned = int((await client.threads.prune(thread_ids))["pruned_count"]) if thread_ids else 0
         deleted += pruned
     return deleted
