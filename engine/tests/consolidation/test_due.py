@@ -17,20 +17,11 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
-from lasting_memory.consolidation.planning import (
-    _BACK,
-    APART_SECONDS,
-    Due,
-    IdleTrigger,
-    Owner,
-    consolidated,
-    delete_old,
-    find_due,
-    put_positions,
-)
+from lasting_memory.consolidation.planning import Due, IdleTrigger, Owner, consolidated, delete_old, find_due, put_positions
 from lasting_memory.limits import Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
+from lasting_memory.recall import index
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.platform import Platform
@@ -113,10 +104,11 @@ async def test_everybody_with_something_new_gets_one_run_and_nobody_else(world: 
         thread["values"] = {"messages": said("x")}
     await world.read(Actor("carol", "acme"))
     for page in (1_000, 2):
-        monkeypatch.setattr(planning, "_PAGE", page)
+        for name, value in {"_FIRST_PAGE": page, "_PAGE": page, "_OVERLAP": 1}.items():
+            monkeypatch.setattr(index, name, value)
         assert await world.swept() == ["alice", "bob"], "who was not consolidated stays due"
     begins = sorted(run["after_seconds"] for run in world.platform.runs.all())
-    assert begins == [0, APART_SECONDS]
+    assert begins == [0, planning.APART_SECONDS]
 
 
 async def test_a_run_that_cannot_be_created_is_one_person_s_and_is_tried_again(world: World) -> None:
@@ -147,7 +139,7 @@ async def test_a_sweep_plans_nothing_for_who_was_forgotten_since_it_began(world:
 
 async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(world: World) -> None:
     now = world.platform.now
-    world.platform.now = now - 2 * _BACK
+    world.platform.now = now - 2 * planning._BACK
     world.platform.talk("alice")
     assert await world.swept() == ["alice"], "the first sweep reads all"
     mark = {"began": (now + timedelta(days=900)).isoformat()}
@@ -155,7 +147,7 @@ async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(world: W
     world.platform.talk("bob")
     await world.store.aput(*namespaces.LAST_SWEEP, mark)
     assert await world.swept() == ["bob"]
-    for began in ((now - 2 * _BACK).isoformat(), "soon"):
+    for began in ((now - 2 * planning._BACK).isoformat(), "soon"):
         await world.store.aput(*namespaces.LAST_SWEEP, {"began": began})
         assert await world.swept() == ["alice", "bob"], "since the last sweep that ended, or all"
 
@@ -172,7 +164,7 @@ async def test_old_conversations_go_with_their_positions_once_they_are_consolida
     assert late["thread_id"] in world.platform.kept, "what is due is consolidated first"
     assert mine["thread_id"] not in world.platform.kept
     assert await world.store.asearch(namespaces.positions(ALICE)) == []
-    assert await delete_old(MONTHLY, world.platform, world.store, now + _BACK) == 1, "but not for ever"
+    assert await delete_old(MONTHLY, world.platform, world.store, now + planning._BACK) == 1, "but not for ever"
 
 
 MINE = Owner(ALICE)

@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -32,7 +32,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
-from lasting_memory.recall import Conversation, Turn, conversation, drop, owned_by, threads_by_id
+from lasting_memory.recall import Conversation, Turn, changed_since, conversation, drop, owned_by, threads_by_id
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 logger = logging.getLogger(__name__)
@@ -44,21 +44,17 @@ Trigger = Literal["idle", "sweep", "asked", "tidy", "bring"]
 _LISTED = 20
 # Planning waits until the turn's checkpoint and answer are out.
 _DELAY_SECONDS = 0.2
-# The platform's own maximum for one search of threads.
-_PAGE = 1_000
 # How far before the last sweep one looks back: so long a failed consolidation is tried again. Also how much longer than
 # `Limits.conversation_days` a conversation may wait for its consolidation.
 _BACK = timedelta(days=7)
 # Seconds between the begins of two people's runs, so that workers stay free for conversations.
 APART_SECONDS = 4
-_SMALL_PAGE = 100
 # Conversations that are read at once with all their messages.
 _READ_AT_ONCE = 20
 # Turns commit late, and clocks differ.
 _MARGIN = timedelta(minutes=10)
 CHARS_PER_TOKEN = 4
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
-_FIELDS: list[Any] = ["thread_id", "updated_at", "metadata"]
 
 
 # --- What is due
@@ -153,7 +149,7 @@ async def find_due(deployment: Deployment, threads: ThreadsClient, store: BaseSt
     read_to, changed = time_of(item.value.get("read_to") if item else None), list[Any]()
     newest, metadata = read_to.isoformat(), owned_by(owner.actor, deployment.agents)
     for owned in metadata:
-        async for page in changed_since(threads, owned, read_to):
+        async for page in changed_since(threads, owned, read_to.timestamp() * 1_000_000):
             newest = max([newest, *(str(thread["updated_at"]) for thread in page)])
             changed += [each for each in await changed_in(page, deployment, store) if each[0] == owner]
     changed.sort(key=lambda each: (each[2].undone, str(each[1]["updated_at"])))
@@ -202,20 +198,6 @@ def owner_of(thread: Any, deployment: Deployment) -> Owner | None:
     except identity.IdentityError:
         return None
     return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
-
-
-async def changed_since(
-    threads: ThreadsClient, metadata: Mapping[str, Any], since: datetime, page_size: int = _SMALL_PAGE
-) -> AsyncIterator[list[Any]]:
-    """Pages of the threads with this metadata that changed since then, newest first, without their messages."""
-    offset, newer = 0, list[Any]()
-    while not offset or len(newer) == page_size:
-        page: list[Any] = await threads.search(
-            metadata=dict(metadata), limit=page_size, offset=offset, sort_by="updated_at", sort_order="desc", select=_FIELDS
-        )
-        newer = [thread for thread in page if time_of(thread["updated_at"]) >= since]
-        yield newer
-        offset += page_size
 
 
 def time_of(stamp: object) -> datetime:
@@ -379,7 +361,7 @@ async def _all_due(deployment: Deployment, client: LangGraphClient, store: BaseS
     due, last = list[tuple[Owner, str]](), await store.aget(*namespaces.LAST_SWEEP)
     since = min(time_of(last.value.get("began")), datetime.now(UTC)) - _BACK if last else EARLIEST
     for graph in deployment.agents:
-        async for threads in changed_since(client.threads, {"graph_id": graph}, since, _PAGE):
+        async for threads in changed_since(client.threads, {"graph_id": graph}, since.timestamp() * 1_000_000):
             due += [(owner, str(thread["updated_at"])) for owner, thread, _ in await changed_in(threads, deployment, store)]
     return due
 

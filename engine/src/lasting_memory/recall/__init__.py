@@ -8,11 +8,12 @@ where the store has an index of it), `retrieval.py` with `ranking.py` (search, i
 """
 
 from lasting_memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id
-from lasting_memory.recall.index import MODEL, catch_up, drop, nearest
+from lasting_memory.recall.index import MODEL, catch_up, changed_since, drop, nearest
 from lasting_memory.recall.lexical import language, normalized, rank, stems
 from lasting_memory.recall.retrieval import Match, conversation_tools, excerpts, fused, results_text, search
 
 __all__ = [
-    "MODEL", "Conversation", "Match", "Turn", "catch_up", "conversation", "conversation_tools", "drop", "excerpts", "fused",
-    "language", "message_text", "nearest", "normalized", "owned_by", "rank", "results_text", "search", "stems", "threads_by_id",
+    "MODEL", "Conversation", "Match", "Turn", "catch_up", "changed_since", "conversation", "conversation_tools", "drop",
+    "excerpts", "fused", "language", "message_text", "nearest", "normalized", "owned_by", "rank", "results_text", "search",
+    "stems", "threads_by_id",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ import asyncio
 import logging
 import statistics
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -277,18 +277,30 @@ async def _embed_waiting(
 async def _changed(threads: Threads, actor: identity.Actor, agents: Collection[str], since: int) -> dict[str, int]:
     """The person's threads that changed since then, newest first, with the version of each."""
     changed: dict[str, int] = {}
-    newest: dict[str, Any] = {"sort_by": "updated_at", "sort_order": "desc", "select": ["thread_id", "updated_at", "metadata"]}
     for metadata in conversations.owned_by(actor, agents):
-        offset, size, last = 0, _FIRST_PAGE, since
-        while last >= since:
-            page = await threads.search(metadata=metadata, limit=size, offset=offset, **newest)
-            versions = [version_of(str(thread["updated_at"])) for thread in page]
-            newer = [pair for pair in zip(page, versions, strict=True) if pair[1] >= since and not is_temporary(pair[0])]
-            changed |= {str(thread["thread_id"]): version for thread, version in newer}
-            last = versions[-1] if len(page) == size else -1
-            # Pages overlap: a thread deleted meanwhile moves the others up.
-            offset, size = offset + size - _OVERLAP, _PAGE
+        async for page in changed_since(threads, metadata, since):
+            talks = [thread for thread in page if not is_temporary(thread)]
+            changed |= {str(thread["thread_id"]): version_of(str(thread["updated_at"])) for thread in talks}
     return dict(sorted(changed.items(), key=lambda thread: -thread[1]))
+
+
+async def changed_since(threads: Threads, metadata: Mapping[str, Any], since: float) -> AsyncIterator[list[Any]]:
+    """Pages of the threads with this metadata that changed since then (as `version_of`), newest first, each once,
+    without their messages.
+    """
+    fields, known = ["thread_id", "updated_at", "metadata"], set[str]()
+    offset, size, last = 0, _FIRST_PAGE, since
+    while last >= since:
+        page = await threads.search(
+            metadata=dict(metadata), limit=size, offset=offset, sort_by="updated_at", sort_order="desc", select=fields
+        )
+        versions = [version_of(str(thread["updated_at"])) for thread in page]
+        newer = {thread["thread_id"]: thread for thread, at in zip(page, versions, strict=True) if at >= since}
+        yield [thread for thread_id, thread in newer.items() if thread_id not in known]
+        known |= newer.keys()
+        last = versions[-1] if len(page) == size else -1
+        # Pages overlap: a thread deleted meanwhile moves the others up.
+        offset, size = offset + size - _OVERLAP, _PAGE
 
 
 async def read_conversations(
