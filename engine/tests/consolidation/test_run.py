@@ -1,13 +1,11 @@
 """A consolidation run on the real graph and stores, without a server: what it is shown, commits, refuses and records."""
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from deepagents.backends.protocol import FileData
-from langchain_core.utils.uuid import uuid7
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
@@ -59,14 +57,6 @@ async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revi
     assert "not delegated" in tool_results(run.model.requests[1])[-1]
     assert len((await runs.text(run.store)).splitlines()) == 30
     assert len(await journal.history(run.store, FILES, "/topics/food.md")) == 1
-
-
-async def test_somebody_who_was_forgotten_once_is_consolidated_like_anybody(run: Runs) -> None:
-    await journal.forget(run.store, ALICE)
-    await asyncio.sleep(0.002)  # a run's id says its millisecond
-    run.model.script(TASK, [append("- dill")], READY)
-    await run(str(uuid7()), [talk("t", "dill")])
-    assert await runs.text(run.store) == "- dill\n"
 
 
 async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(run: Runs) -> None:
@@ -220,9 +210,8 @@ async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(run: Run
         await run(f"{deaths} then")
         await run(f"{deaths} at last")
         lines = (await runs.text(run.store)).splitlines()
-        assert {line: min(lines.count(line), 1) for line in lines} == {"one": 1, "- dill": 1, "mine": 1}, deaths
-        assert (lines.count("one"), lines.count("mine")) == (1, 1)
-        assert lines.count("- dill") <= 2
+        assert set(lines) == {"one", "- dill", "mine"}, deaths
+        assert (lines.count("one"), lines.count("mine"), lines.count("- dill") <= 2) == (1, 1, True)
         assert (await runs.text(run.store, "/topics/index.md")).count("- food.md: dill") in {1, 2}
         assert await runs.consolidated(run.store) == {"t"}
     assert deaths > 10

@@ -95,14 +95,6 @@ async def test_only_top_level_markdown_files_are_rules_behind_any_number_of_othe
     assert "rule /d.txt" not in text
 
 
-async def test_nothing_remembered_and_no_policies_are_said_so(agent: Scripted) -> None:
-    agent.put(MEMORIES, "/elsewhere.md", "A memory that has begun.")
-    text = await agent.shown()
-    assert "(Nothing is remembered yet.)" in text
-    assert "(The organization has set no policies.)" in text
-    assert [item.key for item in agent.store.search(MEMORIES)] == ["/elsewhere.md"], "it gets no starting files"
-
-
 async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(agent: Scripted) -> None:
     agent.store.put(MEMORIES, "/preferences.md", {"theme": "dark"})
     agent.put(MEMORIES, "/profile.json", "AAEC", encoding="base64")
