@@ -31,7 +31,7 @@ from lasting_memory import build_consolidation_agent
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Context
 from lasting_memory.testing import dev_server, postgres
-from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.deployed import PROJECT, deployed, with_routes
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
@@ -139,7 +139,7 @@ def model(shared_model: ScriptedAnthropic) -> ScriptedAnthropic:
 
 
 class ServerWith(Protocol):
-    def __call__(self, config: dict[str, Any] | None = None, **settings: str) -> DevServer: ...
+    def __call__(self, config: dict[str, Any] | None = None, routes: str = "", **settings: str) -> DevServer: ...
 
 
 @pytest.fixture(scope="session")
@@ -149,11 +149,12 @@ def server_with(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPa
 
         @cache
         def started(key: str) -> DevServer:
-            config, settings = json.loads(key)
-            env = {**shared_model.env, **settings}
-            return stack.enter_context(DevServer(tmp_path_factory.mktemp("server"), env=env, config=config))
+            config, routes, settings = json.loads(key)
+            env, folder = {**shared_model.env, **settings}, tmp_path_factory.mktemp("server")
+            project = with_routes(routes, folder) if routes else PROJECT
+            return stack.enter_context(DevServer(folder, env=env, config=config, project=project))
 
-        yield lambda config=None, **settings: started(json.dumps([config, settings], sort_keys=True))
+        yield lambda config=None, routes="", **settings: started(json.dumps([config, routes, settings], sort_keys=True))
 
 
 @pytest.fixture(scope="session")
@@ -177,12 +178,12 @@ async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.F
         await server.close_clients()
 
 
-def served(config: dict[str, Any] | None = None, **settings: str) -> Any:
-    """A fixture: the session's server with these settings, and this in its langgraph.json."""
+def served(config: dict[str, Any] | None = None, routes: str = "", **settings: str) -> Any:
+    """A fixture: the session's server with these settings, this in its langgraph.json, and these routes beside the usual."""
 
     @pytest.fixture
     async def for_a_test(server_with: ServerWith, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
-        server = server_with(config, **settings)
+        server = server_with(config, routes, **settings)
         yield server
         await server.close_clients()
 

@@ -1,7 +1,7 @@
 """The agents' own tools and wiring, and more than one agent graph: each is an agent to everything, whatever its name."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
-from tests.conftest import BuildGraph, Scripted, built_agent, model_env
+from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent
 from tests.turns import note, people
 
 MEMORIES = ("memories", "acme:alice")
@@ -176,21 +176,13 @@ def test_the_agents_are_what_is_registered_but_consolidation(tmp_path: Path, mon
 SCOPES = ["user+assistant", *(pytest.param(scope, marks=pytest.mark.proof) for scope in ("user", "assistant"))]
 
 
-@pytest.fixture(scope="module", params=SCOPES)
-def shared_two(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_model: ScriptedAnthropic
-) -> Iterator[Server]:
-    env = {**model_env(shared_model), "MEMORY_SCOPE": request.param, "SHARED_WRITES": "allow"}
-    config = {"graphs": {"support": "./agent.py:agent"}}
-    with DevServer(tmp_path_factory.mktemp("two"), env=env, config=config) as server:
-        yield server, request.param
-
-
-@pytest.fixture
-async def two(shared_two: Server) -> AsyncIterator[Server]:
+@pytest.fixture(params=SCOPES)
+async def two(server_with: ServerWith, model: ScriptedAnthropic, request: pytest.FixtureRequest) -> AsyncIterator[Server]:
     """A server with two agent graphs, and its MEMORY_SCOPE."""
-    yield shared_two
-    await shared_two[0].close_clients()
+    config = {"graphs": {"support": "./agent.py:agent"}}
+    server = server_with(config, MEMORY_SCOPE=request.param, SHARED_WRITES="allow")
+    yield server, request.param
+    await server.close_clients()
 
 
 @pytest.mark.server

@@ -16,17 +16,23 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import ROUTES, group
 from lasting_memory.settings import Settings
 from lasting_memory.testing.deployed import PROJECT, deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import model_env, served
+from tests.turns import Somebody
 
 SKILLS = list(namespaces.skills(AGENT))
 
 
 server = served(DAILY_TOKENS="0")  # one whose policies and skills no other test has
+
+
+def put(file: Path, text: str | bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 @pytest.fixture
@@ -39,9 +45,13 @@ def repository(tmp_path: Path) -> Path:
         "seeds/skills/meeting-notes/SKILL.md": skill("", name="meeting-notes"),
     }
     for path, text in samples.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+        put(tmp_path / path, text)
     return tmp_path
+
+
+@pytest.fixture
+def client(server: DevServer) -> LangGraphClient:
+    return server.as_operator()
 
 
 async def seed(
@@ -56,10 +66,7 @@ async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
 
 
 @pytest.mark.server
-async def test_policies_and_skills_are_put_where_agents_read(
-    server: DevServer, repository: Path, model: ScriptedAnthropic
-) -> None:
-    client = server.as_operator()
+async def test_policies_and_skills_are_put_where_agents_read(client: LangGraphClient, repository: Path, ada: Somebody) -> None:
     second = (await client.assistants.create("agent", name="second"))["assistant_id"]
     assert await seed(repository, client)
     assert await keys(client, ["policies", "acme"]) == {"/compliance.md"}
@@ -70,17 +77,13 @@ async def test_policies_and_skills_are_put_where_agents_read(
 
     (repository / "policies/acme/compliance.md").write_text("# New rules\n")
     assert await seed(repository, client) == ["policies/acme/compliance.md: updated"]
-    user = server.as_user("alice@example.com")
-    thread = str((await user.threads.create())["thread_id"])
-    await run_turn(user, thread, "What are the policies?")
-    assert "# New rules" in system_text(model.requests[-1])
+    await ada.say("What are the policies?")
+    assert "# New rules" in system_text(ada.model.requests[-1])
 
 
 @pytest.mark.server
-async def test_prune_alone_removes_what_the_repository_no_longer_has(server: DevServer, repository: Path) -> None:
-    client = server.as_operator()
-    (repository / "policies/gone org").mkdir()
-    (repository / "policies/gone org/rule.md").write_text("x")
+async def test_prune_alone_removes_what_the_repository_no_longer_has(client: LangGraphClient, repository: Path) -> None:
+    put(repository / "policies/gone org/rule.md", "x")
     await seed(repository, client)
     shutil.rmtree(repository / "policies/gone org")
     shutil.rmtree(repository / "seeds/skills/decision-memo")
@@ -101,12 +104,10 @@ TEAMS = Deployment(PROJECT, Settings(), routes={**ROUTES, "/team/": group("team_
     (TEAMS, "_groups/team/acme/red%20&%20blue", ["groups", "acme:team_id:red~20~26~20blue"]),
 ])  # fmt: skip
 async def test_named_people_and_groups_get_first_memories_and_keep_their_own(
-    server: DevServer, repository: Path, settings: Deployment, folder: str, place: list[str]
+    client: LangGraphClient, repository: Path, settings: Deployment, folder: str, place: list[str]
 ) -> None:
-    client, files = server.as_operator(), repository / "seeds/memories" / folder
-    (files / "topics").mkdir(parents=True)
-    (files / "preferences.md").write_text("- formal tone\n")
-    (files / "topics/work.md").write_text("Runs the depot.\n")
+    put(repository / "seeds/memories" / folder / "preferences.md", "- formal tone\n")
+    put(repository / "seeds/memories" / folder / "topics/work.md", "Runs the depot.\n")
     await client.store.put_item(place, "/preferences.md", {"content": "- hers", "encoding": "utf-8"})
     assert await seed(repository, client, "memories", settings=settings) == [f"{'/'.join(place)}/topics/work.md: added"]
     assert await seed(repository, client, "memories", settings=settings, prune=True) == []
@@ -114,8 +115,8 @@ async def test_named_people_and_groups_get_first_memories_and_keep_their_own(
 
 
 @pytest.mark.server
-async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: DevServer) -> None:
-    client = server.as_operator()  # a LangSmith key; OPERATORS is empty
+async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(client: LangGraphClient) -> None:
+    """Whoever's key made it: here a LangSmith key, and OPERATORS is empty."""
     ids = list[str]()
     for schedule, zone in (("0 3 * * *", "UTC"), ("0 3 * * *", "UTC"), ("0 * * * *", "UTC"), ("0 * * * *", "Asia/Tokyo")):
         settings = deployed(consolidation_schedule=schedule, consolidation_timezone=zone)
@@ -137,9 +138,8 @@ async def test_the_cron_follows_the_schedule_and_acts_as_an_operator(server: Dev
 async def test_what_is_invalid_is_said_and_nothing_written(
     server: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (repository / "policies/acme/new.md").write_text("must not be written")
-    (repository / "seeds/skills/letters").mkdir()
-    (repository / "seeds/skills/letters/SKILL.md").write_text(BOMB)
+    put(repository / "policies/acme/new.md", "must not be written")
+    put(repository / "seeds/skills/letters/SKILL.md", BOMB)
     monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url])
     said = str(await command._main(replace(deployed(), folder=repository)))
     assert said.startswith(f"{repository}/seeds/skills/letters/SKILL.md cannot be seeded. ")
@@ -166,13 +166,9 @@ async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
         await server.close_clients()
 
 
-SHARED = deployed(memory_scope="assistant")
-
-
 def test_shared_memory_starts_empty(repository: Path) -> None:
-    (repository / "seeds/memories/acme/dana").mkdir(parents=True)
-    (repository / "seeds/memories/acme/dana/private.md").write_text("Dana's own.\n")
-    assert command.memories(repository, SHARED) == {}
+    put(repository / "seeds/memories/acme/dana/private.md", "Dana's own.\n")
+    assert command.memories(repository, deployed(memory_scope="assistant")) == {}
 
 
 def test_the_folder_of_no_group_is_named(repository: Path) -> None:
@@ -196,8 +192,7 @@ BAD_FILES: list[tuple[str, str | bytes]] = [
 
 @pytest.mark.parametrize(("path", "text"), BAD_FILES, ids=lambda value: str(value)[:40])
 def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str, text: str | bytes) -> None:
-    (repository / path).parent.mkdir(parents=True, exist_ok=True)
-    (repository / path).write_bytes(text.encode() if isinstance(text, str) else text)
+    put(repository / path, text)
     with pytest.raises(command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)") as named:
         [part(repository, deployed()) for part in (command.policies, command.skills, command.memories)]
     assert "\n" not in str(named.value)

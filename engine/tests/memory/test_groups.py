@@ -1,7 +1,7 @@
 """A folder of a group: the people whose verified claim has one value share it, and nobody else comes in."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import quote
@@ -14,10 +14,10 @@ from lasting_memory.auth.tokens import Tokens
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.namespaces import ROUTES, Scope, group, organization, person
 from lasting_memory.settings import Settings, SettingsError
-from lasting_memory.testing.deployed import PROJECT, with_routes
+from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import model_env
+from tests.conftest import served
 from tests.dev.test_smoke import CLAIMS, claims, searching, smoke
 from tests.memory.test_identity import identities, quickly, within_limit
 from tests.turns import Somebody, status
@@ -88,20 +88,7 @@ ADDED = """
 """
 
 
-@pytest.fixture(scope="module")
-def served_project(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    project = with_routes(ADDED, tmp_path_factory.mktemp("fork"))
-    env = {**model_env(shared_model), "OPERATORS": "root"}
-    with DevServer(tmp_path_factory.mktemp("groups"), env=env, project=project) as server:
-        yield server
-
-
-@pytest.fixture
-async def teams(served_project: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
-    yield served_project
-    await served_project.close_clients()
-
-
+teams = served(routes=ADDED, OPERATORS="root")
 Member = Callable[..., Somebody]
 
 
