@@ -10,17 +10,15 @@ from typing import Any, cast
 from uuid import uuid4
 
 import pytest
-from langgraph_sdk.errors import UnprocessableEntityError
 
 from lasting_memory.files.routes import starting_memory
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.people import OPERATOR
-from lasting_memory.testing.scripted_anthropic import Reply, ScriptedAnthropic, Text, ToolCall, system_text
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.conftest import model_env
-from tests.consolidation.runs import READ, READY, TASK, go, soon, while_it_works
-from tests.turns import Somebody, note, status
+from tests.consolidation.runs import READ, READY, TASK, go, records, soon, while_it_works
+from tests.turns import Somebody, note, people, status
 
 pytestmark = pytest.mark.server
 
@@ -37,14 +35,13 @@ async def consolidate(who: Somebody) -> tuple[str, str]:
 async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Somebody, bob: Somebody) -> None:
     await ada.called(note("likes fennel"))
     before = await ada.http.get("/memory")
-    hidden: Reply = [note("hidden")]
+    hidden = [note("hidden")]
     ada.model.script("while it goes", while_it_works(lambda: ada.control(paused=True), hidden), READY)
     assert "Memory is paused" in str((await ada.say("while it goes"))["messages"])
-    calls = [note("hidden"), ToolCall("save_profile", {"profile": {"name": "A"}})]
-    calls.append(ToolCall("write_file", {"file_path": "/memories/x.md", "content": "hidden"}))
-    calls.append(ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}))
     ada.model.script("delegated", hidden, READY)
-    await ada.called(*calls)
+    profile, file = {"profile": {"name": "A"}}, {"file_path": "/memories/x.md", "content": "hidden"}
+    task = ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"})
+    await ada.called(*hidden, ToolCall("save_profile", profile), ToolCall("write_file", file), task)
     assert "fennel" in system_text(ada.model.requests[-1])
     assert "has paused their memory" in system_text(ada.model.requests[-1])
     assert await ada.http.get("/memory") == before
@@ -148,13 +145,11 @@ async def is_temporary(who: Somebody, thread_id: str) -> bool:
 
 
 async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(server: DevServer, ada: Somebody) -> None:
-    preferences = {"file_path": "/memories/preferences.md"}
-    past = await ada.thread()
+    preferences, past = {"file_path": PREFERENCES}, await ada.thread()
     await ada.called(note("likes fennel"), thread=past)
     policy: Any = {"content": "Speak plainly.", "encoding": "utf-8"}
     await server.as_operator().store.put_item(["policies", "acme"], "/plain.md", policy)
-    skill: Any = {"content": "---\nname: mine\ndescription: my skill\n---\n"}
-    await ada.http.put("/memory/file", params={"path": "/memories/skills/mine/SKILL.md"}, json=skill)
+    await ada.write("/memories/skills/mine/SKILL.md", "---\nname: mine\ndescription: my skill\n---\n")
     before = await ada.http.get("/memory")
     ada.model.requests.clear()
     ada.model.script("delegated", [note("x")], [Text("done")])
@@ -242,12 +237,10 @@ async def test_a_run_that_creates_its_thread_may_make_it_temporary(ada: Somebody
 async def test_temporary_is_said_with_true_or_not_at_all(ada: Somebody) -> None:
     said = {"temporary": "yes"}
     for value in ("yes", 1, [True], {"temporary": True}):
-        with pytest.raises(UnprocessableEntityError, match="send true"):
-            await ada.thread({"temporary": value})
+        assert await status(ada.thread({"temporary": value})) == 422
     asked: list[Any] = [{"metadata": said}, {"config": {"metadata": said}}]
     for each in asked:
-        with pytest.raises(UnprocessableEntityError, match="send true"):
-            await ada.client.runs.create(None, "agent", input=HELLO, **each)
+        assert await status(ada.client.runs.create(None, "agent", input=HELLO, **each)) == 422
 
 
 HASTY = ".parent, limits=Limits(temporary_hours=2 / 3600, conversation_days=6 / 86_400))"
@@ -264,44 +257,39 @@ async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevSe
         await server.close_clients()
 
 
-async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer, alice: str) -> None:
-    person, bob, operator = hasty.person(alice), hasty.person("bob"), hasty.person("", headers=OPERATOR)
+async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer, model: ScriptedAnthropic) -> None:
+    operator, (ada, bob) = hasty.as_operator(), people(hasty, model, "ada", "bob")
 
     async def left() -> set[str]:
-        return {thread["thread_id"] for thread in await operator.made("POST", "/threads/search", {"limit": 100})}
+        return {thread["thread_id"] for thread in await operator.threads.search(limit=100)}
 
-    async def gone(*threads: str) -> bool:
-        return (await left()).isdisjoint(threads)
+    async def gone(thread: str) -> bool:
+        return thread not in await left()
 
     async def sweep() -> None:
-        await operator.made("POST", "/runs/wait", {"assistant_id": "consolidation_agent", "input": {"messages": []}})
+        await operator.runs.wait(None, "consolidation_agent", input={"messages": list[Any]()})
 
-    await person.write("- dill")
-    old = await person.thread()
-    await person.turn(old, "hello")
-    began, mine, bobs = time.monotonic(), await person.thread(temporary=True), await bob.thread(temporary=True)
-    for who, thread in ((person, mine), (bob, bobs)):
+    await ada.write(PREFERENCES, "- dill")
+    old = await ada.chat("hello")
+    began, mine, bobs = time.monotonic(), await ada.thread(TEMPORARY), await bob.thread(TEMPORARY)
+    for who, thread in ((ada, mine), (bob, bobs)):
         await who.turn(thread, "hello")
     await asyncio.sleep(2)
-    kept = await person.thread()  # a visit
+    kept = await ada.thread()  # a visit
     await soon(lambda: gone(mine), 10)
     assert await left() >= {kept, bobs, old}
     await asyncio.sleep(max(began + 6 - time.monotonic(), 0))
-    await person.turn(kept := await person.thread(), "hello")
+    kept = await ada.chat("hello")
     await sweep()
     assert await gone(bobs)
     assert await left() >= {kept, old}, "what was said in it is not consolidated yet"
-
-    async def consolidated() -> bool:
-        return any(run["ended_at"] for run in (await person.made("GET", "/memory/consolidations"))["consolidations"])
-
-    await soon(consolidated)
+    await records(ada)
     await sweep()
     assert await gone(old)
     for thread in (mine, old):
-        await person.made("POST", "/threads", {"thread_id": thread})
-        assert not (await person.made("GET", f"/threads/{thread}/state"))["values"], "its checkpoints are gone"
-    assert await person.read() == "- dill", "memory stays"
+        await ada.client.threads.create(thread_id=thread)
+        assert not (await ada.client.threads.get_state(thread))["values"], "its checkpoints are gone"
+    assert await ada.file(PREFERENCES) == "- dill", "memory stays"
 
 
 STARTING = {f"/memories{key}" for key in starting_memory(deployed().folder)}
