@@ -68,7 +68,7 @@ _TOGETHER = {
     f"tests/{file}.py": group
     for group, files in {
         "offline": ("page/test_person", "page/test_two_tabs", "test_offline_model"),
-        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/consolidation/test_consolidation"),
+        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/test_consolidation"),
         "interrupting": ("auth/test_approvals", "front_ends/test_pages"),
     }.items()
     for file in files
@@ -76,8 +76,8 @@ _TOGETHER = {
 # Files that take longest begin first, so that no worker is left alone with one at the end.
 # fmt: off
 _LONGEST = [f"tests/{name}.py" for name in (
-    "auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_temporary", "dev/test_saving",
-    "postgres/test_servers", "auth/test_approvals", "faults/test_answers", "memory/test_paused",
+    "auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_controls", "dev/test_saving",
+    "postgres/test_servers", "auth/test_approvals", "faults/test_answers",
     "page/test_controls", "auth/test_bounds", "auth/test_foreign_ids",
 )]
 # fmt: on

@@ -1,7 +1,6 @@
 """A provider that cuts, hangs or talks nonsense, over HTTP, on the real server: what a person loses is that answer alone."""
 
 import asyncio
-import contextlib
 import itertools
 import time
 import uuid
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
 from tests.faults.graphs import LIMITS
 
@@ -72,30 +71,26 @@ async def test_a_fault_is_an_error_of_the_run_and_nothing_is_kept(faulty: DevSer
 
 
 async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
-    fault, who = FAULTS[name], f"{uuid.uuid4().hex}@example.com"
-    client, text = server.as_user(who), f"fault for {who}"
-    thread = str((await client.threads.create())["thread_id"])
+    fault, person = FAULTS[name], server.person(f"{uuid.uuid4().hex}@example.com")
+    text, thread, began = f"fault for {person.name}", await person.thread(), time.monotonic()
     if "subagent" in name:
         model.script("note it", *[fault.answer] * (fault.requests - 1))
         model.script(text, DELEGATE)
     else:
         model.script(text, *[fault.answer] * fault.requests)
-    began = time.monotonic()
-    message: Any = {"messages": [{"role": "user", "content": text}]}
-    run = await client.runs.create(thread, "agent", input=message)
-    with contextlib.suppress(Exception):
-        await client.runs.join(thread, run["run_id"])
+    await person.turn(thread, text)
     seconds = time.monotonic() - began
-    assert (await client.runs.get(thread, run["run_id"]))["status"] == "error", name
-    assert fault.error in str((await client.threads.get(thread)).get("error")), name
+    (run,) = await person.made("GET", f"/threads/{thread}/runs")
+    assert run["status"] == "error", name
+    assert fault.error in str((await person.made("GET", f"/threads/{thread}")).get("error")), name
     requests = len(model.requests_for(text)) + (len(model.requests_for("note it")) if "subagent" in name else 0)
     assert requests <= fault.requests, name
     bound = LIMITS.max_run_seconds if fault.error == "RunTooLongError" else 3 * LIMITS.model_silence_seconds
     assert seconds < bound + 10, f"{name}, with the queue's time, and that of a busy machine"
-    model.script(f"and now, {who}", [Text("ok")])  # before what a run that gave up early left of the fault
-    after = await run_turn(client, thread, f"and now, {who}?")
+    model.script(f"and now, {person.name}", [Text("ok")])  # before what a run that gave up early left of the fault
+    after = await person.turn(thread, f"and now, {person.name}?")
     assert after["messages"][-1]["content"] == "ok", name
-    assert "peanuts" not in f"{after['messages']} {await server.person(who).read(NOTED)}", name
+    assert "peanuts" not in f"{after['messages']} {await person.read(NOTED)}", name
 
 
 async def test_an_answer_that_broke_off_once_is_asked_for_again(
