@@ -18,7 +18,7 @@ from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import served
-from tests.dev.test_smoke import CLAIMS, claims, searching, smoke
+from tests.dev.test_commands import CLAIMS, claims, searching, smoke
 from tests.memory.test_identity import identities, quickly, within_limit
 from tests.turns import Somebody, status
 

@@ -1,6 +1,7 @@
-"""The store on Postgres: what a namespace holds, many who write at once, servers that start at once, and wrong addresses."""
+"""The store on Postgres: what fits, many who write, index or start at once, meaning, wrong addresses."""
 
 import asyncio
+import multiprocessing
 import secrets
 import uuid
 from collections.abc import Callable
@@ -8,18 +9,23 @@ from pathlib import Path
 
 import pytest
 from deepagents.backends.utils import create_file_data
+from langgraph.store.base import BaseStore
 from langgraph.store.postgres import AsyncPostgresStore
 
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import identity
 from lasting_memory.postgres.store import Checkpointer, _open, open_store
+from lasting_memory.recall import index as segments
+from lasting_memory.recall.conversations import conversation
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing import postgres
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import INDEX
+from lasting_memory.testing.platform import Platform
 from lasting_memory.validation import MAX_PATH_BYTES
 from tests.journal import world
+from tests.recall.talks import ALICE, conversations, hits, many, say
 
 pytestmark = pytest.mark.postgres
 
@@ -92,3 +98,42 @@ def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Pat
         pass
     assert "MEMORY_POSTGRES_URI names no Postgres" in server.log
     assert "hunter2" not in server.log
+
+
+PROCESSES = multiprocessing.get_context("forkserver")
+
+
+def index(uri: str, start: int) -> None:
+    asyncio.run(_index(uri, start))
+
+
+async def _index(uri: str, start: int) -> None:
+    threads = Platform()
+    many(threads, 100, start=start)
+    async with postgres.opened(uri) as store:
+        for thread in threads.kept.values():
+            await segments.index_conversations(store, ALICE, [conversation(thread)])
+
+
+@pytest.mark.parametrize("store", ["postgres"], indirect=True)
+async def test_two_processes_that_index_at_once_lose_nothing(store: BaseStore, postgres_uri: str) -> None:
+    running = [PROCESSES.Process(target=index, args=(postgres_uri, start)) for start in (0, 60)]  # 40 are indexed by both
+    for process in running:
+        process.start()
+    for process in running:
+        await asyncio.to_thread(process.join)
+    assert [process.exitcode for process in running] == [0, 0]
+    threads = Platform()
+    many(threads, 160)
+    whole = await segments.load(store, ALICE)
+    assert conversations(whole) == 160
+    for number in (0, 59, 75, 99, 159):
+        assert await hits(store, threads, f"word{number}") == [f"t{number}"]
+    assert threads.messages == 10  # of the threads shown: none was read to be indexed again
+
+
+async def test_meaning_is_asked_on_postgres_too_whatever_is_in_the_text(threads: Platform, database: Settings) -> None:
+    say(threads, "odd", "bread \0 \ud800", days=0)
+    async with open_store(database, INDEX) as store:
+        assert (await hits(store, threads, "vehicle"))[0] == "car"
+        assert (await hits(store, threads, "baking"))[0] == "odd"

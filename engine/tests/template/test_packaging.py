@@ -1,7 +1,8 @@
-"""The engine as a wheel: what it holds, and that a template runs on it without the folder."""
+"""The engine as a wheel, without which a template runs as well as with the folder; and the engine without a template."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -96,3 +97,17 @@ def test_the_image_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
     install = [UV, "pip", "install", "--quiet", "--python", python, "-c", str(PROJECT / "constraints.txt"), "-e", "."]
     subprocess.run(install, cwd=fork, env=CLEAN, check=True)
     load(python, fork)
+
+
+# Those that start a server stand on the same project as these, `tests/project`, and take minutes.
+QUICK = "not proof and not server and not postgres and not browser"
+_BESIDE = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "*.egg-info", "build")
+
+
+@pytest.mark.proof
+def test_the_engine_s_own_tests_pass_in_a_folder_without_a_template(tmp_path: Path) -> None:
+    engine = shutil.copytree(ENGINE, tmp_path / "engine", ignore=_BESIDE)
+    command = [sys.executable, "-m", "pytest", "--ignore=tests/template", "-q", "-m", QUICK, "-n", "2", "--dist", "loadfile"]
+    env = {**os.environ, "PYTHONPATH": str(engine / "src")}
+    done = subprocess.run(command, cwd=engine, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-8_000:]

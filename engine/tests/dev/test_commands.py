@@ -1,0 +1,154 @@
+"""`make chat` and `make smoke`, driven as a person would, and what commands say where no server answers."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import jwt
+import pytest
+
+from lasting_memory.dev.smoke import MARK
+from lasting_memory.testing.commands import run_command
+from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
+from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
+from tests.conftest import served
+
+
+def chat(url: str, lines: str, identity: str = "alice@example.com") -> subprocess.CompletedProcess[str]:
+    return run_command("lasting_memory.dev.chat", "--as", identity, "--org", "acme", "--url", url, stdin=lines)
+
+
+@pytest.mark.server
+def test_what_is_said_is_remembered_listed_undone_and_forgotten(
+    shared_server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    for text in ("likes tea", "likes coffee"):
+        write = ToolCall("append_memory", {"path": "/memories/drinks.md", "text": f"- {text}"})
+        model.script(text, [write], [Text(f"noted: {text}")])
+    lines = ["likes tea", "likes coffee", "/files", "/undo drinks.md 1", "/files", "/undo drinks.md 99", "/undo"]
+    lines += ["/forget", "/files", "/unknown", "/forget everything", "/files"]
+    result = chat(shared_server.url, "\n".join([*lines, ""]), alice)
+    assert result.returncode == 0, result.stderr
+    said, _, forgotten = result.stdout.partition("1 threads")
+    assert said.count("noted: likes tea") == 1, result.stdout + result.stderr
+    assert "likes tea" in str(model.requests_for("likes coffee")[-1]["messages"]), "it is one conversation"
+    assert "/memories/drinks.md  27 bytes, revision 2" in said
+    assert "/memories/drinks.md  12 bytes, revision 3" in said
+    assert " answered 404" in said
+    told = "the beginning, an undo of nothing, a deletion that is not confirmed, an unknown command"
+    assert said.count("/undo <path> <revision>") == 4, told
+    assert said.count("/memories/drinks.md  ") == 3, "asking deletes nothing"
+    assert "/memories/drinks.md" not in forgotten
+
+
+@pytest.mark.server
+def test_an_organization_that_a_token_cannot_carry_is_refused(shared_server: DevServer) -> None:
+    """With a colon it would be another person of another organization."""
+    result = run_command("lasting_memory.dev.chat", "--as", "alice", "--org", "a:b", "--url", shared_server.url)
+    assert result.returncode == 1
+    assert "'a:b'" in result.stderr
+
+
+def test_without_a_name_and_a_token_it_says_what_is_missing(shared_server: DevServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", " ")
+    result = run_command("lasting_memory.dev.chat", "--url", shared_server.url)
+    assert result.returncode == 1
+    assert "AS is empty; say who you are" in result.stderr
+    assert "TOKEN=" in result.stderr
+
+
+SECRET = "a secret of at least thirty-two bytes"
+signing = served(AUTH_JWT_SECRET=SECRET)
+
+
+@pytest.mark.server
+def test_with_an_identity_provider_s_token_one_is_whom_it_names(
+    signing: DevServer, model: ScriptedAnthropic, alice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The token comes by the environment, so that no list of processes shows it. A development token is refused."""
+    model.script("likes tea", [Text("noted: tea")])
+    token = jwt.encode({"sub": alice, "org_id": "acme", "exp": int(time.time()) + 600}, SECRET, "HS256")
+    monkeypatch.setenv("TOKEN", token)
+    result = run_command("lasting_memory.dev.chat", "--url", signing.url, stdin="likes tea\n")
+    assert result.returncode == 0, result.stderr
+    assert f"as {alice} of acme." in result.stdout
+    assert "noted: tea" in result.stdout
+    refused = chat(signing.url, "hello\n", alice)
+    assert refused.returncode == 1
+    assert "401" in refused.stderr
+
+
+CLAIMS = ["health", "newcomer", "write", "turn", "consolidation", "search", "export", "deletion"]
+
+
+def smoke(url: str, token: str) -> subprocess.CompletedProcess[str]:
+    return run_command("lasting_memory.dev.smoke", "--url", url, stdin=token)
+
+
+def claims(said: str) -> list[str]:
+    return [line.split()[1] for line in said.splitlines()]
+
+
+def searching(body: Body) -> list[Text | ToolCall]:
+    """Answers as a model that does what it is asked."""
+    word = last_user_text(body).partition("about ")[2].partition("?")[0]
+    return [ToolCall("search_past_conversations", {"query": word})]
+
+
+@pytest.mark.server
+async def test_it_tries_everything_and_leaves_nothing(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
+    model.script("What did we say", searching, [Text("That.")])
+    done = smoke(server.url, dev_token("acme", alice))
+    assert (claims(done.stdout), done.stderr, done.returncode) == (CLAIMS, "", 0)
+    assert await server.as_user(alice).threads.search() == []
+
+    unsearched = smoke(server.url, dev_token("acme", alice))
+    assert unsearched.returncode == 1
+    assert "did not search" in unsearched.stderr
+    assert claims(unsearched.stdout)[-1] == "consolidation"
+    assert await server.as_user(alice).threads.search() == []
+
+
+@pytest.mark.server
+async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: DevServer, alice: str) -> None:
+    client = server.as_user(alice)
+    await client.threads.create(metadata={"graph_id": "agent"})
+    done = smoke(server.url, dev_token("acme", alice))
+    assert done.returncode == 1
+    assert "TOKEN is of somebody who has memory" in done.stderr
+    assert len(await client.threads.search()) == 1
+
+    await client.http.put("/memory/file", params={"path": MARK}, json={"content": "an earlier one was stopped"})
+    smoke(server.url, dev_token("acme", alice))
+    assert await client.threads.search() == []
+
+
+def test_an_address_where_nothing_answers_is_a_failure_in_one_line(free_port: Callable[[], int]) -> None:
+    done = smoke(f"http://127.0.0.1:{free_port()}", "any")
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+asked: list[str] = []
+
+
+class Other(QuietHandler):
+    """A server that is none of ours: it leads to a page to sign in."""
+
+    def do_GET(self) -> None:  # noqa: N802  # http.server's name
+        asked.append(self.path)
+        self.head(302, "text/plain", location="https://elsewhere.example/login")
+
+
+@pytest.mark.parametrize("command", ["lasting_memory.dev.chat --as alice", "seeds"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "another", "http://[::1"])
+def test_a_command_says_at_once_and_in_one_line_that_no_deployment_answers(command: str, url: str) -> None:
+    asked.clear()
+    with LoopbackServer(Other) if url == "another" else nullcontext() as other:
+        result = run_command(*command.split(), "--url", other.url if other else url)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert (other.url if other else url) in result.stderr
+    assert asked in ([], ["/ok"])
