@@ -16,9 +16,11 @@ from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace, NotAMemberError
 from lasting_memory.validation import RefusedWrite
 
+# Gives the reason to refuse a write to this store, or None.
 Gate = Callable[[BaseStore], Awaitable[str | None]]
 # Has a change of a file wait for its person. Returns what the agent is told; None if the person does not want that.
 Propose = Callable[[BaseStore, Namespace, str, Change], Awaitable[str | None]]
+# Gives another store for the files of the current run, or None.
 StoreOverride = Callable[[], BaseStore | None]
 
 # Where nothing ever is: no route's namespace begins so.
@@ -33,27 +35,17 @@ class ScopedFiles(StoreBackend):
     """Files of one route in the store, with deepagents' own results; writes pass a gate, `before_write` and the journal.
 
     A value that is no file gives an error result, because an exception would end the run; listings and searches leave it out.
-
-    Args:
-        deployment: its checks and schemas.
-        namespace: as for `StoreBackend`, as is `store`; raises `IdentityError` for a run without an identity, and
-            `NotAMemberError`, where the person has no such folder: they see an empty one, and a write says why it is refused.
-        gate: gives the reason to refuse a write to this store, or None.
-        route: the folder as the agent sees it, without the last slash.
-        propose: has the agent's writes wait, those of its tools. `arevise` and `aremove` never wait.
-        author: gives the author of a write.
-        began: when the writer did (`journal.Began`).
-        override: gives another store for the files of the current run, or None.
+    `propose` has the agent's writes wait, those of its tools; `arevise` and `aremove` never wait.
     """
 
     def __init__(
         self,
         *,
         deployment: Deployment,
-        namespace: Callable[[Runtime[Any]], Namespace],
+        namespace: Callable[[Runtime[Any]], Namespace],  # raises `NotAMemberError` where the person has no such folder
         gate: Gate | None = None,
         propose: Propose | None = None,
-        route: str = "",
+        route: str = "",  # the folder as the agent sees it, without the last slash
         author: Callable[[], identity.Author] = lambda: identity.Author("outside"),
         began: Callable[[], Began | None] = lambda: None,
         store: BaseStore | None = None,

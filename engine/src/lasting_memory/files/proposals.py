@@ -271,9 +271,7 @@ class Memory:
             changes = [each for each in proposal.changes if each.key != key]
             changes += [Changed(key, before or "", then or "", deleted=then is None)] if before != then else []
             if len(changes) > limits.max_files or sum(len(each.after.encode()) for each in changes) > limits.max_bytes:
-                raise RefusedWrite(
-                    f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait for the person."
-                )
+                raise RefusedWrite(f"More than {limits.max_files} files or {limits.max_bytes:,} bytes would wait.")
             decided = [path for path in proposal.decided if path != f"/memories{key}"]
             await self.propose(replace(proposal, changes=changes, decided=decided))
 

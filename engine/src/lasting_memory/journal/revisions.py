@@ -4,14 +4,14 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from itertools import accumulate
 
 from deepagents.backends.protocol import FileData
-from langgraph.store.base import BaseStore, Item, PutOp
+from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory.people import namespaces
@@ -19,10 +19,10 @@ from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import stored_file
 
+# Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
+Change = Callable[[FileData | None], FileData | None]
 # Characters of one file's diff, in the history and in records of consolidation.
 MAX_DIFF_CHARS = 20_000
-# Items of one search.
-_SEARCHED = 500
 # More lines between a common beginning and end count as different: `difflib` would take minutes for some texts, quadratic time.
 MAX_COMPARED_LINES = 2_000
 
@@ -179,16 +179,6 @@ class Log:
         return found
 
 
-async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
-    """All items of a namespace and those below, sorted by key."""
-    items: list[Item] = []
-    while page := await store.asearch(namespace, limit=_SEARCHED, offset=len(items)):
-        items += page
-        if len(page) < _SEARCHED:
-            break
-    return sorted(items, key=lambda item: item.key)
-
-
 # --- Texts, line by line
 
 # From where to where in the first sequence, and in the second.
@@ -225,15 +215,13 @@ def lines_of(text: str) -> list[str]:
 def diff(before: str, after: str) -> str:
     """A unified diff of two texts, with one line of context and without a header."""
     old, new = lines_of(before), lines_of(after)
-    parts = []
+    parts = list[str]()
     for i, i_end, j, j_end in edits(old, new):
         head, tail = old[max(0, i - 1) : i], old[i_end : i_end + 1]
         around, first, second = len(head) + len(tail), i - len(head) + 1, j - len(head) + 1
         parts.append(f"@@ -{first},{i_end - i + around} +{second},{j_end - j + around} @@")
-        parts += [f" {line}" for line in head]
-        parts += [f"-{line}" for line in old[i:i_end]]
-        parts += [f"+{line}" for line in new[j:j_end]]
-        parts += [f" {line}" for line in tail]
+        for sign, lines in ((" ", head), ("-", old[i:i_end]), ("+", new[j:j_end]), (" ", tail)):
+            parts += [f"{sign}{line}" for line in lines]
     return "\n".join(parts)
 
 

@@ -9,17 +9,16 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
-from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
-from lasting_memory.journal.revisions import NOTHING, Log, Revision, all_items, copied, copy, made_of, outside, put
+from lasting_memory.journal.revisions import NOTHING, Change, Log, Revision, copied, copy, made_of, outside, put
 from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author
@@ -27,11 +26,8 @@ from lasting_memory.people.namespaces import Namespace
 from lasting_memory.platform import lock_of
 from lasting_memory.validation import RefusedWrite, check_room
 
-# Makes a file's new content of the old one; None is no file. A ValueError refuses the change.
-Change = Callable[[FileData | None], FileData | None]
-
-# Revisions of one search for all.
-_ALL = 10_000
+# Items of one search for all, and of one search for some.
+_ALL, _SEARCHED = 10_000, 500
 # Looks at the log after one change, and seconds before the second and each further one: of several writers one merges for all.
 # Beyond these, others are writing so fast that one of them makes the next merge.
 _ROUNDS, _WAIT = 50, 0.02
@@ -136,22 +132,14 @@ async def change(
     make: Change,
     author: Author,
     *,
-    bounded: bool = False,
-    expect: str | None = None,
-    began: Began | None = None,
+    bounded: bool = False,  # whether `limits` bound all files of the namespace together
+    expect: str | None = None,  # id of the only revision that the change may follow, "" for no file yet
+    began: Began | None = None,  # None for files of nobody in particular
     limits: Limits = DEFAULTS,
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in what the next file is made of.
 
-    Args:
-        make: makes the new content.
-        bounded: whether `limits` bound all files of the namespace together.
-        expect: id of the only revision that the change may follow, "" for no file yet. None: any.
-        began: when the run or request did; None for files of nobody in particular.
-
-    Raises:
-        MovedError: the file's revision is not the expected one. Nothing was changed.
-        ValueError: from `make`, of no room, or the person was forgotten since the writer began. Nothing was changed.
+    Raises `MovedError`, or a `ValueError`: from `make`, of no room, or the person was forgotten since then. Nothing was changed.
     """
     file = _File(store, files, path, began)
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
@@ -249,6 +237,16 @@ async def histories(store: BaseStore, files: Namespace, limits: Limits = DEFAULT
         if isinstance(path := item.value.get("path"), str):
             logs[path].append(item)
     return [(path, Log(log).history()[: limits.revisions_kept]) for path, log in logs.items()]
+
+
+async def all_items(store: BaseStore, namespace: Namespace) -> list[Item]:
+    """All items of a namespace and those below, sorted by key."""
+    items: list[Item] = []
+    while page := await store.asearch(namespace, limit=_SEARCHED, offset=len(items)):
+        items += page
+        if len(page) < _SEARCHED:
+            break
+    return sorted(items, key=lambda item: item.key)
 
 
 async def trim(store: BaseStore, files: Namespace, limits: Limits) -> None:
