@@ -139,7 +139,7 @@ async def change(
 ) -> Revision:
     """Change a file, and return the newest revision, in which the change is: in the file, or in what the next file is made of.
 
-    Raises `MovedError`, or a `ValueError`: from `make`, of no room, or the person was forgotten since then. Nothing was changed.
+    Raises `MovedError`, or a `ValueError`: from `make`, of no room, or the person was forgotten. Nothing was changed.
     """
     file = _File(store, files, path, began)
     await asyncio.sleep(0)  # an in-memory store never waits, so many files in a row would block the loop
