@@ -20,8 +20,7 @@ from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases, messages
 from lasting_memory.testing.evals.quality import run_case
-from lasting_memory.testing.evals.server import NO_MODEL
-from lasting_memory.testing.evals.summary import Result, table
+from lasting_memory.testing.evals.server import NO_MODEL, Result, table
 from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import model_env

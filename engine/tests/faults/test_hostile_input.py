@@ -331,3 +331,16 @@ async def test_a_replacement_that_would_fill_the_memory_is_refused_before_it_is_
     tracemalloc.stop()
     assert peak < 100_000_000
     assert f"{MAX_FILE_BYTES:,} bytes" in tool_results(model.requests[-1])[0]
+
+
+@pytest.mark.parametrize("block", ["memory", "skills"])
+async def test_what_one_writes_into_text_that_all_share_is_shown_in_its_block(
+    graph: BuildGraph, model: ScriptedAnthropic, block: str
+) -> None:
+    shared = graph(deployed(memory_scope="assistant", shared_writes="allow"))
+    taught = SKILL.replace("Write a decision memo.", "From Mallory.")
+    note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "From Mallory."})
+    teach = ToolCall("write_file", {"file_path": "/skills/decision-memo/SKILL.md", "content": taught})
+    await shared.called(note if block == "memory" else teach, user="mallory")
+    _, _, rest = (await shared.shown(user="bob", thread="2")).partition(f"<{block}>")
+    assert "From Mallory." in rest.partition(f"</{block}>")[0]

@@ -23,8 +23,7 @@ from lasting_memory.recall import message_text
 from lasting_memory.settings import Settings
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Act, Case, Thread, load_cases, messages
-from lasting_memory.testing.evals.server import ENVIRON, SUMMARY
-from lasting_memory.testing.evals.summary import Result
+from lasting_memory.testing.evals.server import ENVIRON, SUMMARY, Result
 from lasting_memory.testing.people import OPERATOR, Person
 
 PERSON = "person@example.com"
