@@ -15,7 +15,7 @@ from deployment import DEPLOYMENT
 from langgraph.graph import START, MessagesState, StateGraph
 
 from lasting_memory import build_consolidation_agent
-from lasting_memory.http import forget as api_forget
+from lasting_memory.http import everything as api_forget
 from lasting_memory.people.identity import Context
 
 LET_GO = Path("let_go")

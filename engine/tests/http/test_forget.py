@@ -14,8 +14,8 @@ from langgraph.store.base import BaseStore, PutOp
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal
-from lasting_memory.http import forget as forget_module
-from lasting_memory.http.forget import forget
+from lasting_memory.http import everything as forget_module
+from lasting_memory.http.everything import forget
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.testing.deployed import deployed

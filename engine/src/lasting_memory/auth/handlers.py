@@ -74,11 +74,12 @@ class _Handlers:
 
     def rules(self) -> dict[str, Handler]:
         """The handler of each action that can be opened to people."""
-        threads = {"create": self.create_thread, "update": self.update_thread, "create_run": self.create_run}
         return {
-            **{f"assistants:{action}": self.read_assistants for action in ("read", "search")},
-            **{f"threads:{action}": self.use_own_threads for action in ("read", "search", "delete")},
-            **{f"threads:{action}": handler for action, handler in threads.items()},
+            **dict.fromkeys(("assistants:read", "assistants:search"), self.read_assistants),
+            **dict.fromkeys(("threads:read", "threads:search", "threads:delete"), self.use_own_threads),
+            "threads:create": self.create_thread,
+            "threads:update": self.update_thread,
+            "threads:create_run": self.create_run,
             **{f"store:{action}": self.use_store for action in ("get", "search", "list_namespaces", "put", "delete")},
         }
 
@@ -104,10 +105,6 @@ class _Handlers:
         """The owner of this user's new threads."""
         return acting(user, None, self._settings, on_server=True)
 
-    def _own_only(self, user: User) -> dict[str, str] | None:
-        """The filter on threads, by metadata. Operators see all of them."""
-        return None if self._is_operator(user) else asdict(self._owner(user))
-
     async def deny_by_default(self, ctx: AuthContext, value: Any) -> bool:
         """Only operators may use actions that no other handler is for."""
         return self._is_operator(ctx.user)
@@ -124,11 +121,11 @@ class _Handlers:
         run_requests.rebuild_thread_metadata(value["metadata"], self._deployment.agents, new=True)
         await self._delete_temporary(ctx.user)
         value["metadata"].update(asdict(self._owner(ctx.user)))
-        return self._own_only(ctx.user)
+        return await self.use_own_threads(ctx, value)
 
     async def use_own_threads(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
-        """People read, find and delete their own threads."""
-        return self._own_only(ctx.user)
+        """People read, find and delete their own threads: those with this metadata. Operators see all of them."""
+        return None if self._is_operator(ctx.user) else asdict(self._owner(ctx.user))
 
     async def update_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """An update never changes the owner. Only operators write state where approvals depend on it."""
@@ -139,7 +136,7 @@ class _Handlers:
             if thread := await _thread_of(value.get("thread_id")):
                 metadata = {**asdict(self._owner(ctx.user)), **(thread["metadata"] or {})}
                 await self._note_pause(Actor(metadata["user_id"], metadata["org_id"]), thread)
-        return self._own_only(ctx.user)
+        return await self.use_own_threads(ctx, value)
 
     async def create_run(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """A run on one's own thread or a new one. Stamps the owner, and on an operator's run the person that it acts as.
@@ -192,7 +189,10 @@ class _Handlers:
             config.setdefault("configurable", {})[STRICT_RESUME] = True
         if is_owned and (resume is not None or kwargs.get("input") is None):  # without input a stopped or failed run goes on
             owner = {key: metadata[key] for key in OWNER_KEYS}
-            self._stamp(config, user, thread_owner={**owner, **await self._claims_of_run(thread)})
+            # The claims with which the run began that this one continues.
+            last = await get_client().runs.list(thread["thread_id"], limit=1) if thread and self._deployment.claims else []
+            claims = {"claims": (last[0]["metadata"] or {}).get(GROUP_CLAIMS) or {}} if last else {}
+            self._stamp(config, user, thread_owner={**owner, **claims})
             return Actor(**owner)
         self._stamp(config, user)
         try:
@@ -201,13 +201,6 @@ class _Handlers:
         except IdentityError as error:
             raise HTTPException(400, f"The context names nobody that could be: {error}") from None
         return actor
-
-    async def _claims_of_run(self, thread: Thread | None) -> dict[str, Any]:
-        """The claims with which the last run of a thread began, which one continues."""
-        if thread is None or not self._deployment.claims:
-            return {}
-        last = await get_client().runs.list(thread["thread_id"], limit=1)
-        return {"claims": (last[0]["metadata"] or {}).get(GROUP_CLAIMS) or {}} if last else {}
 
     def _stamp(self, config: MutableMapping[str, Any], user: User, **more: Any) -> None:
         """Put an operator's claims into a run's config. A StudioUser comes there as a plain user: the permission says operator.

@@ -22,7 +22,7 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.files.proposals import Memory
 from lasting_memory.journal import Revision
-from lasting_memory.people import identity, namespaces
+from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.validation import RefusedWrite, check_path
 
@@ -194,17 +194,6 @@ async def _in_turn(caller: Caller) -> AsyncIterator[None]:
 
 # A dependency of routes that compute: one such request about a person is answered at a time, the others wait.
 IN_TURN = Depends(_in_turn)
-
-
-async def memory_namespaces(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> list[Namespace]:
-    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
-    memory = deployment.memory
-    if memory.is_shared:
-        return []
-    if not memory.per_assistant:
-        return [memory.namespace(actor, deployment.default_assistant)]
-    noted = await journal.all_items(store, namespaces.assistants(actor))
-    return [memory.namespace(actor, identity.part_of(item.key)) for item in noted]
 
 
 def revision_summary(revision: Revision) -> Answer:

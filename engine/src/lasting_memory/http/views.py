@@ -1,30 +1,214 @@
-"""What a person sees beside their files: who they are, the prompt, the rules, past conversations; and their controls."""
+"""What a person sees beside their files: what is known as facts, what changed, what was deleted; who they are, the prompt, the
+rules, past conversations; and their controls.
+"""
 
 import asyncio
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
+import orjson
 from fastapi import APIRouter, Query
+from fastapi.responses import Response
 from langchain_core.messages import SystemMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langgraph.store.base import Item
 from langgraph_sdk import get_client
-from pydantic import Field, StringConstraints
+from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal, platform, recall
-from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files
+from lasting_memory import controls, journal, platform, recall
+from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, without_comments
 from lasting_memory.agent.skills import skills
-from lasting_memory.controls import controls, set_controls
-from lasting_memory.http.requests import IN_TURN, About, AboutQuery, Answer, Caller, MemoryQuery, PersonRequest, Sent
-from lasting_memory.people import namespaces
-from lasting_memory.people.identity import claims_of, is_operator, may_write_policies
-from lasting_memory.people.namespaces import NotAMemberError, Scope
-from lasting_memory.validation import is_policy, text_of
+from lasting_memory.deployment import PROFILE_PATH, Deployment
+from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, PersonRequest, Sent
+from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
+from lasting_memory.people import identity, namespaces
+from lasting_memory.validation import RefusedWrite, is_policy, stored_file, text_of
 
 router = APIRouter(tags=["Memory"], dependencies=[IN_TURN])
+# Nobody looked before. Years near the first one would leave the calendar in another time zone.
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+# Entries of one answer, the newest ones.
+_MOST = 200
+_MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+")
+# What `prompts/consolidation.md` asks for, and nothing else: what is not shown here is still shown to the model.
+_SOURCE = re.compile(r" ?\((?:\d{4}-\d\d-\d\d, )?thread [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\)$")
+# Of a turn of a conversation that a search found.
 _EXCERPT_CHARS = 240
+
+
+@router.get("/memory/facts")
+async def facts(caller: Caller, query: MemoryQuery) -> Response:
+    """What is remembered of you, in lines under titles.
+
+    `groups`, one a file: path, title, revision, bytes, modified_at and kind. "lines": `lines` are the file's own, each with its
+    number (from 0) and text, without list marker, source and comments; a `heading` is a subtitle. "profile": `fields` are name,
+    description, value and JSON `schema`; it is there before its file is. "file": read it with `GET /memory/file`. A value that
+    is no file has an `error`. `usage` is that of `GET /memory`. `shared`, one for each folder of a group of yours: path, claim,
+    group, whether your agent `writes` there, and `groups` as above.
+    """
+    items, show = await journal.all_items(caller.store, caller.namespace), partial(_groups, caller.deployment)
+    groups = await asyncio.to_thread(show, items, ROUTE)
+    if caller.deployment.profile and PROFILE_PATH not in {group["path"] for group in groups}:
+        empty = {"path": PROFILE_PATH, "title": "Profile", "kind": "profile", "revision": 0, "bytes": 0, "modified_at": None}
+        groups.append({**empty, "fields": _fields(caller.deployment.profile, "")})
+    shared, usage = await caller.shared("groups", show), controls.usage_of(items, caller.deployment.limits)
+    told = {"groups": sorted(groups, key=_place), "usage": usage, "shared": shared}
+    # A full memory has 100,000 lines: they become JSON off the event loop.
+    return Response(await asyncio.to_thread(orjson.dumps, told), media_type="application/json")
+
+
+def _groups(deployment: Deployment, items: Sequence[Item], route: str) -> list[Answer]:
+    return sorted((_group(deployment, item, route) for item in items), key=_place)
+
+
+def _place(group: Answer) -> tuple[bool, bool, bool, str]:
+    """Profile and preferences before topics; what has no lines last."""
+    kind, path = group["kind"], group["path"]
+    return kind == "file", kind != "profile", path.count("/") > ROUTE.count("/") + 1, path
+
+
+def _group(deployment: Deployment, item: Item, route: str) -> Answer:
+    path, name = f"{route}{item.key}", item.key.rpartition("/")[2]
+    group: Answer = {"path": path, "title": name, "kind": "file"}
+    try:
+        file = stored_file(item)
+    except RefusedWrite as error:
+        return {**group, "error": str(error)}
+    content = file["content"]
+    group |= {"revision": item.value.get("revision"), "bytes": len(content.encode()), "modified_at": file.get("modified_at")}
+    if file["encoding"] != "utf-8" or name == "index.md" or item.key.startswith("/skills/"):  # no facts of a person
+        return group
+    if path == PROFILE_PATH and deployment.profile:
+        with suppress(ValueError):  # not of this schema: a file
+            group |= {"title": "Profile", "kind": "profile", "fields": _fields(deployment.profile, content)}
+        return group
+    if not name.endswith((".md", ".txt")):
+        return group
+    title, lines = "", list[Answer]()
+    for number, line in enumerate(lines_of(without_comments(content, line_breaks=True))):
+        if text := line.strip():
+            heading = text.lstrip("#").strip() if text.startswith("#") else ""
+            if heading and not (title or lines):
+                title = heading
+            else:
+                lines.append({"line": number, "heading": heading} if heading else {"line": number, "text": _said(text)})
+    stem = name.rpartition(".")[0].replace("-", " ").replace("_", " ")
+    return {**group, "kind": "lines", "title": title or stem[:1].upper() + stem[1:], "lines": lines}
+
+
+def _said(line: str) -> str:
+    """A line without its list marker, and without the source that consolidation notes at its end."""
+    text = _MARKER.sub("", line, count=1) if _MARKER.match(line) else line
+    return _SOURCE.sub("", text)
+
+
+def _fields(profile: type[BaseModel], content: str) -> list[Answer]:
+    """The profile's fields as its schema describes them, with what is known. Raises `ValueError` for another file's content."""
+    known = profile.model_validate_json(content or "{}").model_dump(mode="json")
+    shapes = profile.model_json_schema()["properties"]
+    return [
+        {"name": name, "description": about.description, "value": known[name], "schema": shapes.get(name, {})}
+        for name, about in profile.model_fields.items()
+    ]
+
+
+@router.get("/memory/changes")
+async def changes(caller: Caller, query: MemoryQuery) -> Answer:
+    """What changed since you last looked (`PUT /memory/seen`): at most 200 changes, the newest first.
+
+    `changes`: path, revision (the newest one's number), at, author, deleted, diff, and `changes`: ids of the revisions that one
+    run made one after the other; `POST /memory/undo` takes them back (null: what they changed is not kept any more).
+    What was taken back since is left out, and so is what a memory starts with. `since` is when you last looked (null: never),
+    `until` is now, for `PUT /memory/seen`.
+    """
+    until, since = datetime.now(UTC).isoformat(), await controls.seen_until(caller.store, caller.actor)
+    known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
+    found = await asyncio.to_thread(lambda: [change for path, past in known for change in _changes(path, past, since)])
+    found.sort(key=lambda change: str(change["at"]), reverse=True)
+    return {"since": since or None, "until": until, "changes": found[:_MOST]}
+
+
+def _changes(path: str, past: Sequence[Revision], since: str) -> Iterator[Answer]:
+    """What became of a file since then, given its revisions, newest first. Blocks."""
+    new = [(each, before) for each, before in zip(past, [*past[1:], NOTHING], strict=True) if each.at > since]
+    for _, run in itertools.groupby(new, key=lambda pair: pair[0].author.run_id or pair[0].id):
+        pairs = list(run)
+        (newest, _), (oldest, before) = pairs[0], pairs[-1]
+        is_known, content = bool(before.number) or oldest.number == 1, past[0].content
+        for each, previous in pairs if is_known else ():
+            content = undone(path, content, previous.content, each.content)
+        if newest.author.kind == "seed" or (is_known and content == past[0].content):
+            continue
+        changed = diff(before.content or "", newest.content or "")
+        yield {
+            "path": f"{ROUTE}{path}", "revision": newest.number, "at": newest.at, "author": asdict(newest.author),
+            "deleted": newest.content is None, "diff": cut(f"{changed}\n") if changed else "",
+            "changes": [each.id for each, _ in pairs] if is_known else None,
+        }  # fmt: skip
+
+
+class Seen(Sent):
+    until: Annotated[AwareDatetime, Field(strict=False, ge=_EARLIEST, description="as `GET /memory/changes` said it")]
+
+
+@router.put("/memory/seen")
+async def seen(caller: Caller, query: AboutQuery, body: Seen) -> Answer:
+    """Note that you have looked at what changed until then. A time to come counts as now; one before the last, as that."""
+    caller.check_own()
+    caller.check_not_shared()
+    before, until = await controls.seen_until(caller.store, caller.actor), min(body.until, datetime.now(UTC))
+    since = max(until.astimezone(UTC).isoformat(), before)
+    await controls.set_seen(caller.store, caller.actor, since)
+    return {"since": since}
+
+
+@router.get("/memory/trash")
+async def trash(caller: Caller, query: MemoryQuery) -> Answer:
+    """What was deleted, as far as the histories go back: at most 200 of each, the newest first.
+
+    `files`: path, at, author, and `changes`: what `POST /memory/undo` takes back then. `lines`, of files that are there: path,
+    text, at, author.
+    """
+    known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
+    files, lines = await asyncio.to_thread(_deleted, known)
+    return {"files": files, "lines": lines}
+
+
+def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> tuple[list[Answer], list[Answer]]:
+    """The deleted files and lines in these histories. Blocks."""
+    files, lines = list[Answer](), list[Answer]()
+    for key, past in known:
+        path = f"{ROUTE}{key}"
+        if past and past[0].content is None:
+            if len(past) > 1 and past[1].content is not None:
+                files.append({"path": path, "changes": [past[0].id], **_by(past[0])})
+        elif past and key.endswith((".md", ".txt")):
+            lines += [{"path": path, "text": text, **_by(revision)} for text, revision in _taken_out(past)]
+    newest = [sorted(each, key=lambda entry: str(entry["at"]), reverse=True)[:_MOST] for each in (files, lines)]
+    return newest[0], newest[1]
+
+
+def _taken_out(past: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
+    """Lines that are not in the newest of these revisions, each once, with the revision that took it out last."""
+    shown = {_said(line.strip()) for line in lines_of(past[0].content or "")}
+    for new, old in itertools.pairwise(past):
+        there = set(lines_of(new.content or ""))
+        for line in lines_of(without_comments(old.content or "", line_breaks=True)):
+            text = _said(line.strip())
+            if line not in there and text and not text.startswith("#") and text not in shown:
+                shown.add(text)
+                yield text, new
+
+
+def _by(revision: Revision) -> Answer:
+    return {"at": revision.at, "author": asdict(revision.author)}
 
 
 @router.get("/memory/me")
@@ -42,14 +226,14 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
         "routes": {path: _route(caller, deployment.scope(path)) for path in deployment.routes},
         "memory_writes": deployment.settings.memory_writes,
         "sign_in": deployment.settings.sign_in,
-        "operator": is_operator(user, deployment.settings),
-        "writes_policies": may_write_policies(user, deployment.settings),
+        "operator": identity.is_operator(user, deployment.settings),
+        "writes_policies": identity.may_write_policies(user, deployment.settings),
     }
 
 
-def _route(caller: PersonRequest, scope: Scope) -> Answer:
-    claims, namespace = claims_of(caller.http.user), None
-    with suppress(NotAMemberError):
+def _route(caller: PersonRequest, scope: namespaces.Scope) -> Answer:
+    claims, namespace = identity.claims_of(caller.http.user), None
+    with suppress(namespaces.NotAMemberError):
         namespace = scope.namespace(caller.actor, caller.assistant, claims)
     readable = namespace is not None and scope.may_read(namespace, caller.actor, claims)
     writes = scope.rule(caller.deployment.settings)
@@ -67,7 +251,7 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     shown = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
     shown += await PromptBlocks(deployment, memory_files(deployment)).read(caller.store, actor, assistant, preview=True)
     if listed := skills(deployment):
-        shown.append(await listed.preview(caller.store, actor, assistant, claims_of(caller.http.user)))
+        shown.append(await listed.preview(caller.store, actor, assistant, identity.claims_of(caller.http.user)))
     blocks = [
         {
             "name": block.name,
@@ -89,15 +273,13 @@ async def policies(caller: Caller, query: AboutQuery) -> Answer:
     `files`: path, key, content (null where it is not text), bytes, in_prompt. The store API (PUT /store/items) changes them in
     `namespace`; `writable`: whether you may.
     """
-    namespace = namespaces.policies(caller.actor.org_id)
-    files = [_policy(item) for item in await journal.all_items(caller.store, namespace)]
-    writable = may_write_policies(caller.http.user, caller.deployment.settings)
+    namespace, files = namespaces.policies(caller.actor.org_id), list[Answer]()
+    for item in await journal.all_items(caller.store, namespace):
+        content = text_of(item)
+        told = {"path": f"/policies{item.key}", "key": item.key, "content": content, "bytes": len((content or "").encode())}
+        files.append({**told, "in_prompt": is_policy(item.key)})
+    writable = identity.may_write_policies(caller.http.user, caller.deployment.settings)
     return {"namespace": namespace, "writable": writable, "files": files}
-
-
-def _policy(item: Item) -> Answer:
-    path, content, in_prompt = f"/policies{item.key}", text_of(item), is_policy(item.key)
-    return {"path": path, "key": item.key, "content": content, "bytes": len((content or "").encode()), "in_prompt": in_prompt}
 
 
 class Search(About):
@@ -117,13 +299,12 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
         results = await recall.search(
             caller.store, client.threads, caller.actor, query.q, query.limit, agents=agents, began=caller.began
         )
-    shown = await asyncio.to_thread(lambda: [_shown(query.q, match) for match in results.matches])
-    return {"conversations": shown, "searched": results.searched, "outstanding": results.outstanding}
 
+    def shown() -> list[Answer]:
+        found = [(match.conversation, recall.excerpts(query.q, match, _EXCERPT_CHARS)) for match in results.matches]
+        return [{"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns} for talk, turns in found]
 
-def _shown(query: str, match: recall.Match) -> Answer:
-    talk, turns = match.conversation, recall.excerpts(query, match, _EXCERPT_CHARS)
-    return {"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns}
+    return {"conversations": await asyncio.to_thread(shown), "searched": results.searched, "outstanding": results.outstanding}
 
 
 class Switches(Sent):
@@ -139,7 +320,7 @@ async def read_controls(caller: Caller, query: AboutQuery) -> Answer:
     `review_agent` is there where it is on.
     """
     caller.check_not_shared()
-    return (await controls(caller.store, caller.actor, caller.deployment)).told()
+    return (await controls.controls(caller.store, caller.actor, caller.deployment)).told()
 
 
 @router.put("/memory/controls")
@@ -155,6 +336,6 @@ async def write_controls(caller: Caller, query: AboutQuery, body: Switches) -> A
     if await journal.is_forgotten(caller.store, caller.began):
         raise HTTPException(409, "You were forgotten meanwhile; call again.")
     switched = body.model_dump(exclude_unset=True)
-    before = await controls(caller.store, caller.actor, caller.deployment)
-    await set_controls(caller.store, caller.actor, switched)
+    before = await controls.controls(caller.store, caller.actor, caller.deployment)
+    await controls.set_controls(caller.store, caller.actor, switched)
     return replace(before, **switched).told()  # nothing that may fail comes after the change

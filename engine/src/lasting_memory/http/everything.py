@@ -1,13 +1,16 @@
-"""A person's memory and conversations as one JSON document, and the files of such a document merged into a memory.
+"""Everything of a person's: exported as one JSON document, merged from one into a memory, or forgotten.
 
 Merging removes nothing. It creates missing files and appends missing lines to Markdown files, in their order; other existing
-files stay as they are.
+files stay as they are. Forgetting deletes everything, and keeps earlier runs from writing afterwards.
 """
 
 import asyncio
 import json
+import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
@@ -16,28 +19,37 @@ import httpx
 from deepagents.backends.protocol import FileData
 from fastapi import APIRouter
 from fastapi.responses import Response, StreamingResponse
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, PutOp, SearchOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import NotFoundError
+from langgraph_sdk.schema import RunStatus
 from pydantic import BaseModel, Field, model_validator
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.controls import controls, is_temporary
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
-from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, key_of
+from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, NoBody, key_of
 from lasting_memory.limits import Limits
-from lasting_memory.people import identity
+from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by
 from lasting_memory.validation import RefusedWrite, before_write, file_bytes, stored_file
 
+logger = logging.getLogger("api")
 router = APIRouter(tags=["Memory"])
 # Conversations, with their messages, and ids that are read at once.
 _PAGE = 20
 _IDS = 1_000
+# Seconds that cancelled runs have to end. A slower run writes no memory, because it began before.
+STOP_SECONDS = 10.0
+# Seconds in which what is being written at this moment lands, before all is deleted; and how often what came back is deleted.
+FORGET_GRACE_SECONDS, _PASSES = 0.5, 5
+# Items and runs that are deleted at once.
+_DELETED = 100
 
 
 @router.get("/memory/export", dependencies=[requests.alone("export")])
@@ -57,7 +69,7 @@ async def document(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment
 ) -> AsyncIterator[bytes]:
     """The document in parts, with one memory's histories or `_PAGE` conversations in memory at a time."""
-    by_assistant, own = deployment.memory.per_assistant, await requests.memory_namespaces(store, actor, deployment)
+    by_assistant, own = deployment.memory.per_assistant, await _namespaces(store, actor, deployment)
     of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
     memories = [Memory(store, actor, place, deployment) for place in own]
     proposals = [{**each, **of[memory.files]} for memory in memories for each in await memory.shown_proposals()]
@@ -84,6 +96,17 @@ async def document(
         yield b"\n]"
     rest = await asyncio.to_thread(_json, {"deleted_files": deleted, "unreadable": unreadable})
     yield b", " + rest[1:] + b"\n"
+
+
+async def _namespaces(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> list[Namespace]:
+    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
+    memory = deployment.memory
+    if memory.is_shared:
+        return []
+    if not memory.per_assistant:
+        return [memory.namespace(actor, deployment.default_assistant)]
+    noted = await journal.all_items(store, namespaces.assistants(actor))
+    return [memory.namespace(actor, identity.part_of(item.key)) for item in noted]
 
 
 async def _files(
@@ -169,14 +192,6 @@ class Imported(BaseModel, strict=True):
         gap = "\n" if before["content"] and not before["content"].endswith("\n") and lacking else ""
         return FileData(content=before["content"] + gap + "".join(f"{line}\n" for line in lacking), encoding="utf-8")
 
-    def action(self, before: FileData | None) -> str:
-        """What becomes of the existing file."""
-        if before is None:
-            return "create"
-        if self.merged(before)["content"] != before["content"]:
-            return "append"
-        return "same" if before["content"] == self.content else "keep"
-
 
 # Of one import. What a memory may have beside what is there is checked file by file.
 _MOST_FILES = 10_000
@@ -213,10 +228,117 @@ async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> An
     for file in body.files:
         item = stored.get(key_of(file.path))
         try:
-            action = file.action(stored_file(item) if item else None)
-            if action in {"create", "append"}:
+            before = stored_file(item) if item else None
+            action = "same" if before and before["content"] == file.content else "keep"
+            if before is None or file.merged(before)["content"] != before["content"]:
+                action = "append" if before else "create"
                 await caller.files.arevise(key_of(file.path), file.merged)
         except ValueError as error:
             raise HTTPException(409, f"{error} {len(done)} files before it were imported.") from None
         done.append({"path": file.path, "action": action})
     return {"files": done}
+
+
+async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment) -> Counter[str]:
+    """Delete everything of a person except the time of that, until nothing is left. Safe to repeat.
+
+    The time is written first, so runs under way write nothing afterwards. A thread whose run cannot be stopped stays, because
+    the run would put checkpoints that nothing leads to. Raises `HTTPException` 503 then, and if something comes back each time.
+
+    Returns deleted `runs`, `threads`, and items of the store by the first part of their namespace (`memories`, `journal`, ...).
+    """
+    counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
+    files = set[Namespace]()
+    for _ in range(_PASSES):
+        await journal.forget(store, actor)
+        going = await _stop_runs(client, actor, stopped, deadline)
+        if counts["runs"] != len(stopped):
+            counts["runs"] = len(stopped)
+            await journal.forget(store, actor)  # a run may have begun after the first
+        await asyncio.sleep(FORGET_GRACE_SECONDS)
+        counts["threads"] += await _delete_threads(client, actor, going)
+        files |= await _places(store, actor, deployment)
+        for namespace in namespaces.namespaces_of(actor, sorted(files)):
+            counts[namespace[0]] += await _delete_items(store, namespace)
+        files |= await _places(store, actor, deployment)  # also of what was written meanwhile
+        searches = [SearchOp(namespace, limit=1) for namespace in namespaces.namespaces_of(actor, sorted(files))]
+        if not any(await store.abatch(searches)) and not await _own(client, actor):
+            return +counts
+    why = f"Runs of yours could not be stopped yet: {', '.join(going)}." if going else "Something of yours came back each time."
+    raise HTTPException(503, f"{why} All else is deleted; call again.")
+
+
+async def _places(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> set[Namespace]:
+    # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
+    private = namespaces.person().namespace(actor, deployment.default_assistant)
+    return {private, *await _namespaces(store, actor, deployment)}
+
+
+async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], deadline: float) -> set[str]:
+    """Cancel all runs and wait until they have ended. Adds their ids to `stopped`; returns the threads in which one goes on."""
+    states: tuple[RunStatus, ...] = ("pending", "running")
+    cancelled = set[str]()
+    while True:
+        busy = going = await _own(client, actor, status="busy")
+        if platform.runs_going is not None:
+            counted = [thread_id for thread_id, runs in platform.runs_going.items() if runs > 0]
+            going = await _own(client, actor, ids=counted) if counted else set()
+        for thread_id in busy | going:
+            with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
+                runs = [run for state in states for run in await client.runs.list(thread_id, limit=_DELETED, status=state)]
+                if run_ids := {str(run["run_id"]) for run in runs} - cancelled:
+                    await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
+                    cancelled |= run_ids
+                    stopped |= run_ids
+        if not going or time.monotonic() > deadline:
+            return going
+        await asyncio.sleep(0.05)
+
+
+async def _own(client: LangGraphClient, actor: identity.Actor, **wanted: Any) -> set[str]:
+    threads = await client.threads.search(**wanted, metadata=asdict(actor), limit=_IDS, select=["thread_id"])
+    return {str(thread["thread_id"]) for thread in threads}
+
+
+async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going: set[str]) -> int:
+    """Delete all threads but these, with their runs and checkpoints; returns their number."""
+    deleted, pruned = 0, 1
+    while pruned:
+        thread_ids = sorted(await _own(client, actor) - going)
+        pruned = int((await client.threads.prune(thread_ids))["pruned_count"]) if thread_ids else 0
+        deleted += pruned
+    return deleted
+
+
+async def _delete_items(store: BaseStore, namespace: Namespace) -> int:
+    deleted = 0
+    while items := await store.asearch(namespace, limit=_DELETED):
+        await store.abatch([PutOp(item.namespace, item.key, None) for item in items])
+        deleted += len(items)
+    return deleted
+
+
+@router.delete("/memory")
+async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> Answer:
+    """Forget everything of yours, for good.
+
+    Memory, its history, conversations and runs; runs that were going write nothing afterwards. `deleted`: how much of what;
+    `kept`: what stays, and why. 503: something came back, or runs could not be stopped, which `detail` names: call again.
+    """
+    actor = caller.actor
+    try:
+        async with get_client() as client:
+            deleted = await forget(caller.store, client, actor, caller.deployment)
+            # Of conversations that a killed development server lost from its list.
+            deleted["unlisted_threads"] = await platform.delete_checkpoints(client, actor.user_id, actor.org_id)
+    finally:
+        # A warning, so that no usual log level hides it. Failed attempts are logged, too.
+        logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, caller.author.user_id)
+    traces = f'and(eq(metadata_key, "user_id"), eq(metadata_value, {json.dumps(actor.user_id)}))'
+    kept = [
+        "The time at which you were forgotten, with your identity and nothing else: runs from before are known by it.",
+        f"Traces, where this deployment sends them to LangSmith. An operator finds them there by {traces}",
+        *[f"Files in {path}: they are the group's." for path, of in caller.deployment.routes.items() if of.claim],
+        *["Shared memory (MEMORY_SCOPE=assistant): it is everybody's."] * caller.deployment.memory.is_shared,
+    ]
+    return {"deleted": {"runs": 0, "threads": 0, "memories": 0, **+deleted}, "kept": kept}
