@@ -181,16 +181,13 @@ async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch:
     assert await content(store) == "made" * 100
 
 
-def ours(store: BaseStore) -> ScopedFiles:
-    return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AUTHOR, store=store)
-
-
 @pytest.mark.parametrize("path", ["/größe 📏 a%b_c*[d]?'; DROP TABLE store;--.md", "/" + "x" * (MAX_PATH_BYTES - 1)])
 async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, path: str) -> None:
     large = "é" * (MAX_FILE_BYTES // 2)
+    files = ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AUTHOR, store=store)
     await store.abatch([PutOp(FILES, f"/{number}.md", {**create_file_data("x")}) for number in range(DEFAULTS.max_files - 1)])
     for text in (large, "small"):
-        assert not (await ours(store).awrite(path, text)).error
+        assert not (await files.awrite(path, text)).error
     assert [each.content for each in await journal.history(store, FILES, path)] == ["small", large]
 
 
@@ -262,16 +259,11 @@ LONG = "x\n" * MAX_COMPARED_LINES
 ])  # fmt: skip
 def test_a_line_has_the_revision_that_brought_it(first: int, contents: list[str | None], numbers: list[int | None]) -> None:
     """None for what is older than the history; nothing at all for a file that is too long."""
-    history: list[Revision] = [
-        dataclasses.replace(NOTHING, number=first + n, content=content) for n, content in enumerate(contents)
-    ]
+    history = [dataclasses.replace(NOTHING, number=first + n, content=text) for n, text in enumerate(contents)]
     assert [revision.number if revision else None for revision in line_origins(history[::-1])] == numbers
 
 
-tight = pytest.mark.parametrize("tight", [False, True], ids=["room", "no room"])
-
-
-@tight
+@pytest.mark.parametrize("tight", [False, True], ids=["room", "no room"])
 @pytest.mark.parametrize(
     ("first", "worlds"), [(0, 100), pytest.param(1_000, 4_000, marks=pytest.mark.proof)], ids=["some", "many"]
 )

@@ -15,20 +15,9 @@ from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-unt
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.routes import starting_memory
+from lasting_memory.people import identity as people
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import (
-    MAX_IDENTITY_BYTES,
-    Actor,
-    Context,
-    IdentityError,
-    User,
-    acting,
-    check_person,
-    current_actor,
-    current_assistant,
-    label,
-    part_of,
-)
+from lasting_memory.people.identity import MAX_IDENTITY_BYTES, Actor, Context, IdentityError, acting, check_person, label
 from lasting_memory.people.namespaces import Namespace, group, policies, skills
 from lasting_memory.settings import MemoryScope, Settings
 from lasting_memory.testing.deployed import deployed
@@ -41,7 +30,7 @@ ASSISTANT = "11111111-2222-3333-4444-555555555555"
 OTHER_ASSISTANT = "99999999-2222-3333-4444-555555555555"
 ALICE = Actor("alice", "acme")
 
-# Identities that break other deployments of this kind.
+# Identities that break other deployments of this kind; the first dozen are tried on a server.
 SHAPES = {
     "e-mail": "alice@example.com",
     "auth0": "auth0|42",
@@ -49,17 +38,17 @@ SHAPES = {
     "longest": "é" * (MAX_IDENTITY_BYTES // 2),
     "root label": "langgraph",
     "trailing newline": "alice\n",
-    "prefix": "a",
-    "longer than the prefix": "ab",
-    "LIKE one": "a_b",
     "LIKE any": "a%b",
     "parent folder": "..",
     "wildcard": "*",
     "emoji": "👩‍🚀",
     "right to left": "אליס",
+    "separator": "acme:alice",
+    "prefix": "a",
+    "longer than the prefix": "ab",
+    "LIKE one": "a_b",
     "composed": "é",
     "decomposed": "e\u0301",
-    "separator": "acme:alice",
     "our own escapes": "~2E",
     "two of our own": "~~7E",
     "slash": "a/b",
@@ -98,7 +87,7 @@ SOMEONE_ELSE, NAMED = Context(user_id="bob", org_id="globex"), Context(user_id="
 PERMITTED = ["memory:operate", "threads:read"]
 OWN, BOB = Actor("alice", "acme"), Actor("bob", "globex")
 RESUMING = signed_in("root", thread_owner={"user_id": "bob", "org_id": "globex"})
-TABLE: dict[str, tuple[User, Context | None, Actor]] = {
+TABLE: dict[str, tuple[people.User, Context | None, Actor]] = {
     "end user": (signed_in(org_id="acme"), None, OWN),
     "end user, organization claim is null": (signed_in(org_id=None), None, Actor("alice", "home")),
     "end user, organization claim is empty": (signed_in(org_id=""), None, Actor("alice", "home")),
@@ -117,18 +106,18 @@ TABLE: dict[str, tuple[User, Context | None, Actor]] = {
 
 
 @pytest.mark.parametrize(("user", "context", "expected"), TABLE.values(), ids=TABLE)
-def test_on_a_server_a_run_acts_as_the_table_says(user: User, context: Context | None, expected: Actor) -> None:
+def test_on_a_server_a_run_acts_as_the_table_says(user: people.User, context: Context | None, expected: Actor) -> None:
     assert acting(user, context, SETTINGS, on_server=True) == expected
 
 
 @pytest.mark.parametrize("user", [None, signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")])
-def test_a_server_without_a_signed_in_user_is_an_error(user: User | None) -> None:
+def test_a_server_without_a_signed_in_user_is_an_error(user: people.User | None) -> None:
     """It says how to turn authentication on, and never takes the context's word."""
     for context in (None, SOMEONE_ELSE):
         with pytest.raises(IdentityError, match=r'"auth": \{"path": "\./auth\.py:auth"\}.* langgraph\.json'):
             acting(user, context, SETTINGS, on_server=True)
     with pytest.raises(IdentityError):
-        current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
+        people.current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
 
 
 def test_without_a_server_a_run_acts_as_its_context_says_which_must_name_a_user() -> None:
@@ -145,7 +134,7 @@ def test_a_label_is_bounded_safe_for_stores_and_gives_the_identity_back(identity
     text = label(identity)
     assert re.fullmatch(r"[A-Za-z0-9_@+~-]+", text)
     assert len(text) <= 3 * MAX_IDENTITY_BYTES
-    assert part_of(text) == identity
+    assert people.part_of(text) == identity
 
 
 @quickly
@@ -156,7 +145,7 @@ def test_a_label_is_bounded_safe_for_stores_and_gives_the_identity_back(identity
 @example("a" * (MAX_IDENTITY_BYTES + 1))
 def test_a_text_is_the_one_label_of_its_part_or_refused(text: str) -> None:
     try:
-        part = part_of(text)
+        part = people.part_of(text)
     except ValueError:
         return
     assert label(part) == text
@@ -190,7 +179,7 @@ ASSISTANTS = {
 
 @pytest.mark.parametrize(("runtime", "expected"), ASSISTANTS.values(), ids=ASSISTANTS)
 def test_a_run_uses_its_own_assistant_and_consolidation_the_one_it_is_given(runtime: Runtime[Any], expected: str) -> None:
-    assert current_assistant(AGENT, runtime) == expected
+    assert people.current_assistant(AGENT, runtime) == expected
 
 
 @pytest.mark.server
@@ -278,14 +267,6 @@ def test_people_may_read_their_own_memory_and_policies_alone(people: tuple[Actor
     assert [one for one in (others, *spelled, *around, *ours) if deployment.may_read(one, me, {})] == []
 
 
-# fmt: off
-ON_THE_SERVER = (
-    "e-mail", "auth0", "non-ascii", "longest", "root label", "trailing newline", "LIKE any", "parent folder",
-    "wildcard", "emoji", "right to left", "separator",
-)
-# fmt: on
-
-
 async def check_first_run(server: DevServer, identity: str, org: str) -> None:
     """A first turn of this person, then the seeds in their namespace, over the store API."""
     person, namespace = server.person(identity, org), namespaces.person().namespace(Actor(identity, org), AGENT)
@@ -300,6 +281,7 @@ async def check_first_run(server: DevServer, identity: str, org: str) -> None:
 @pytest.mark.server
 async def test_the_platform_gives_any_identity_a_memory_of_its_own(server: DevServer) -> None:
     org = f"acme {uuid4().hex}.example"
-    runs = [check_first_run(server, SHAPES[shape], org) for shape in ON_THE_SERVER]
-    outcomes = zip(ON_THE_SERVER, await asyncio.gather(*runs, return_exceptions=True), strict=True)
+    shapes = [*SHAPES][:12]
+    runs = [check_first_run(server, SHAPES[shape], org) for shape in shapes]
+    outcomes = zip(shapes, await asyncio.gather(*runs, return_exceptions=True), strict=True)
     assert {shape: error for shape, error in outcomes if error is not None} == {}
