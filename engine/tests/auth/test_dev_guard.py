@@ -2,13 +2,11 @@
 
 import json
 import socket
-import uuid
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import websockets
 
 from lasting_memory.http.dev_guard import DevGuard
 from lasting_memory.settings import load_settings, project_config
@@ -52,19 +50,13 @@ def own(server: DevServer) -> tuple[str, str]:
     return ("Host", f"127.0.0.1:{server.port}")
 
 
-async def conversation(server: DevServer, identity: str) -> str:
-    """The id of a thread of this person's, with a run on it."""
-    person = server.person(identity)
-    await person.turn(thread := await person.thread(), "hello")
-    return thread
-
-
 # --- On this machine alone -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.server
 async def test_nobody_wipes_it_and_nobody_looks_at_what_it_stores(server: DevServer, alice: str) -> None:
-    thread = await conversation(server, alice)
+    person = server.person(alice)
+    await person.turn(thread := await person.thread(), "hello")
     for target in WIPING:
         for headers in ((), tuple(AS_STUDIO.items()), (("Origin", STUDIO),)):
             assert raw(server.port, "POST", target, own(server), *headers) in (401, 403, 404), target
@@ -96,20 +88,9 @@ def test_deploying_takes_the_origin_of_studio_or_of_this_machine(server: DevServ
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("headers", [{"Host": "rebound.example", **AS_STUDIO}, {"Origin": "https://attacker.example"}])
-async def test_a_websocket_is_refused_in_the_same_way(server: DevServer, alice: str, headers: dict[str, str]) -> None:
-    uri = f"ws://{headers.get('Host', '127.0.0.1')}:{server.port}/threads/{uuid.uuid4()}/stream/events"
-    rest = {"Authorization": f"Bearer {dev_token('acme', alice)}", **headers}
-    where: dict[str, Any] = {"host": "127.0.0.1", "port": server.port, "proxy": None}
-    with pytest.raises(websockets.InvalidStatus) as refusal:
-        await websockets.connect(uri, additional_headers={name: rest[name] for name in rest if name != "Host"}, **where)
-    assert refusal.value.response.status_code == 403
-    assert next(iter(headers)).encode() in (refusal.value.response.body or b"")
-
-
-@pytest.mark.server
 async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server: DevServer, alice: str) -> None:
-    thread = await conversation(server, alice)
+    person = server.person(alice)
+    await person.turn(thread := await person.thread(), "hello")
     user = {"Authorization": f"Bearer {dev_token('acme', alice)}"}
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
         for path in ("/ok", "/docs", "/openapi.json", "/metrics"):

@@ -196,10 +196,6 @@ def test_no_route_but_the_interface_s_files_begins_with_ui(served: set[str]) -> 
     assert {route for route in served if route.startswith("GET /ui")} == {"GET /ui/*"}
 
 
-def test_the_names_of_rows_are_unique() -> None:
-    assert len({row.name for row in ROWS}) == len(ROWS)
-
-
 def test_without_a_token_nothing_is_answered_but_what_says_nothing_of_anybody() -> None:
     assert [row.name for row in ROWS for cell in row.rule[:2] if cell.status < 400 and cell.meaning != "public"] == []
 

@@ -12,19 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
-from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Playwright, Route, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Route, expect, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+_FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+_FLAGS += ["--disable-component-update", "--disable-sync"]
 _WAIT_MILLISECONDS = 30_000  # on a busy machine
 _AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 # An endless animation has no end to go to.
@@ -38,17 +30,12 @@ MISSING = "no Chromium is found; `apt-get install chromium`, or `.venv/bin/playw
 _TEXT_ROLES = {"StaticText", "InlineTextBox", "LabelText", "RootWebArea"}
 
 
-def find_browser(playwright: Playwright) -> str | None:
-    """Path of a Chromium: the system's, or Playwright's own."""
-    own = playwright.chromium.executable_path
-    return next(filter(None, map(shutil.which, _NAMES)), own if Path(own).exists() else None)
-
-
 @contextmanager
 def open_browser() -> Iterator[Browser | None]:
     """A browser; None where there is none. With REQUIRE_BROWSER set that is an error, so that CI cannot skip by mistake."""
     with sync_playwright() as playwright:
-        path = find_browser(playwright)
+        own = playwright.chromium.executable_path
+        path = next(filter(None, map(shutil.which, _NAMES)), own if Path(own).exists() else None)
         if path is None:
             if os.environ.get("REQUIRE_BROWSER"):
                 raise RuntimeError(f"REQUIRE_BROWSER is set and {MISSING}.")
