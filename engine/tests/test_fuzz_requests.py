@@ -24,9 +24,8 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.auth.bodies import LATER
 from tests.auth.matrix import ROWS
-from tests.auth.rules import Row
+from tests.auth.rules import LATER, Row
 from tests.auth.world import World, _call, echo, filled
 
 pytestmark = pytest.mark.server

@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from lasting_memory.testing.people import AGENT
-from tests.auth.bodies import NO_CONTEXT, NO_CONTEXT_EVENT, NO_TASK, NO_TASK_THERE, a2a_message, rpc
 from tests.auth.rules import (
     NO_TEAM,
     OUR_POLICIES,
@@ -17,7 +16,19 @@ from tests.auth.rules import (
     operators,
     own_only,
     owners_else_nothing,
+    rpc,
     signed_in,
+)
+
+# A refusal inside of an answer.
+NO_TASK = '{"jsonrpc":"2.0","id":"1","error":{"code":-32001,"message":"Task not found: <thread>:<run>"}}'
+NO_TASK_THERE = NO_TASK.replace("<thread>:<run>", "<run> in context '<thread>'")
+NO_CONTEXT = (
+    '{"jsonrpc":"2.0","id":"1","error":{"code":-32602,"message":"Thread \'<thread>\' not found. Please create the thread'
+    ' first before sending messages to it.","data":{"thread_id":"<thread>","error_type":"thread_not_found"}}}'
+)
+NO_CONTEXT_EVENT = (
+    'event: message\r\ndata: {"jsonrpc":"2.0","id":"1","error":{"code":-32603,"message":"Internal server error"}}\r\n\r\n'
 )
 
 
@@ -95,6 +106,10 @@ def memory() -> Iterator[Row]:
         by_name["query"] = "&".join(filter(None, [by_name["query"], "user_id=<owner>&org_id=<org>"]))
         yes = max((cell.status for cell in row.rule if cell.status < 300), default=200)
         yield replace(row, **{"what": f"{row.what}, of the owner by name", "rule": operators(yes), **by_name})
+
+
+def a2a_message(**more: str) -> dict[str, Any]:
+    return {"role": "user", "kind": "message", "messageId": "1", "parts": [{"kind": "text", "text": "hello"}], **more}
 
 
 def a2a(path: str) -> Iterator[Row]:

@@ -5,46 +5,50 @@ table into docs/security.md, between its two markers.
 """
 
 from pathlib import Path
+from typing import Any
 
 from lasting_memory.testing.people import AGENT
-from tests.auth.bodies import (
-    CHANNELS,
-    FORGED,
-    HELLO,
-    LATER,
-    NO_INTERRUPT,
-    NO_RUN,
-    NO_RUN_EVENT,
-    NO_THREAD_EVENT,
-    NO_THREAD_REPLY,
-    NOW,
-    OTHER_PAGE,
-    STUDIO_PAGE,
-    SUPERSTEPS,
-    UPGRADE,
-    YEARLY,
-    command,
-    rpc,
-)
 from tests.auth.families import a2a, memory, store
 from tests.auth.rules import (
     CALLERS,
     CLOSED,
+    HELLO,
+    LATER,
     MEANINGS,
+    NOW,
     OTHER_ORGANIZATION,
     OUR_ORGANIZATION,
     PUBLIC,
+    YEARLY,
     Row,
     each_their_own,
     everybody,
     operators,
     owners,
     owners_else_nothing,
+    rpc,
     signed_in,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 BEGIN, END = "<!-- matrix: begin, written by `python -m tests.auth.matrix` -->", "<!-- matrix: end -->"
+FORGED = {"messages": [{"role": "user", "content": "forged"}]}
+SUPERSTEPS = [{"updates": [{"values": FORGED, "as_node": "__input__"}]}]
+STUDIO_PAGE, OTHER_PAGE = {"origin": "https://smith.langchain.com"}, {"origin": "https://example.com"}
+UPGRADE = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13", "sec-websocket-key": "A" * 22 + "=="}
+CHANNELS = ["values", "messages", "updates", "lifecycle"]
+# Where the answer has begun when the platform asks who may see it, the refusal is in the answer.
+NO_RUN = '{"__error__":{"error":"HTTPException","message":"404: Run not found"}}'
+NO_RUN_EVENT = 'event: error\r\ndata: {"error":"HTTPException","message":"404: Run not found"}\r\n\r\n'
+NO_THREAD_EVENT = 'event: error\r\ndata: {"error":"HTTPException","message":"404: Thread not found"}\r\n\r\n'
+NO_THREAD_REPLY = '{"type":"error","id":1,"error":"unknown_error","message":"404: Thread or assistant not found."}'
+NO_INTERRUPT = '{"type":"error","id":1,"error":"no_such_run","message":"No interrupted run is bound to this thread."}'
+
+
+def command(method: str, **params: Any) -> dict[str, Any]:
+    return {"id": 1, "method": method, "params": params}
+
+
 # fmt: off
 OF_THE_PAGE = [
     Row("GET /app", "the page", PUBLIC),

@@ -4,6 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CALLERS = ("no token", "junk token", "another user", "same identity, other organization", "owner", "operator")
+HELLO = {"messages": [{"role": "user", "content": "hello"}]}
+NOW: dict[str, Any] = {"assistant_id": "agent", "input": HELLO}
+LATER: dict[str, Any] = {**NOW, "after_seconds": 3600}
+YEARLY: dict[str, Any] = {**NOW, "schedule": "0 0 1 1 *", "end_time": "2999-01-01T00:00:00Z"}
 
 
 @dataclass(frozen=True)
@@ -113,3 +117,7 @@ class Row:
     @property
     def name(self) -> str:
         return f"{self.route}: {self.what}"
+
+
+def rpc(method: str, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": "1", "method": method, "params": params}

@@ -15,8 +15,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import Body, Text
-from tests.auth.bodies import LATER, YEARLY
-from tests.auth.rules import CALLERS, Row
+from tests.auth.rules import CALLERS, LATER, YEARLY, Row
 
 READ_SECONDS = 5.0  # of an answer that does not end
 ACCEPT = {"Accept": "application/json, text/event-stream"}
