@@ -5,7 +5,6 @@ import random
 import time
 from collections.abc import Callable
 from datetime import date
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -62,13 +61,6 @@ random.Random(7).shuffle(SHUFFLED)
 LINES = "\n".join(str(number) for number in range(MAX_FILE_BYTES // 7))
 EMPTY_LINES = "\n" * MAX_FILE_BYTES
 
-WORDS = [" ", "{", "sk-", "sk-a ", "eyJaaaaaaaaaa.", "-----BEGIN A ", "aws_secret_access_key "]
-
-
-def written(word: str) -> None:
-    before_write(deployed(), "/memories/a.md", a_run_of(word, MAX_FILE_BYTES), Author("agent"))
-
-
 SLOW: dict[str, Callable[[], Any]] = {
     "accents in a memory file": lambda: lexical.rank("x", ["x" + ACCENTS * (MAX_FILE_BYTES // 4)]),
     "accents in a block": lambda: prompt.shown("<x" + ACCENTS * (MAX_FILE_BYTES // 4) + "<memory>"),
@@ -87,7 +79,6 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),
     "a profile of a long number": lambda: refused(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
     "a fact with accents": lambda: guard.facts_of([("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))]),
-    **{f"a file of {word!r}": partial(written, word) for word in WORDS},
 }
 
 
