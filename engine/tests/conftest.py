@@ -55,11 +55,6 @@ hypothesis.settings.register_profile("project", deadline=None)
 hypothesis.settings.load_profile("project")
 
 
-def model_env(model: ScriptedAnthropic) -> dict[str, str]:
-    """Environment by which the real Anthropic client talks to the scripted server."""
-    return model.env
-
-
 collect_ignore = ["project"]  # the evals of that are for `make eval`
 # What is tried on both kinds of store by `make test`; other tests that could be are so by `make proof`.
 _ON_BOTH = ("tests/journal/", "tests/postgres/", "tests/recall/", "tests/http/test_files", "tests/http/test_forget")
@@ -173,7 +168,7 @@ async def server(shared_server: DevServer, model: ScriptedAnthropic) -> AsyncIte
 async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[DevServer]:
     """One whose sweep finds nobody from other tests. The fixture's parameter is CONSOLIDATE_AFTER_SECONDS."""
     after = str(getattr(request, "param", 0))
-    with DevServer(tmp_path, env={**model_env(model), "CONSOLIDATE_AFTER_SECONDS": after}) as server:
+    with DevServer(tmp_path, env={**model.env, "CONSOLIDATE_AFTER_SECONDS": after}) as server:
         yield server
         await server.close_clients()
 

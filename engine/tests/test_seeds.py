@@ -21,7 +21,7 @@ from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from lasting_memory.validation import MAX_FILE_BYTES
-from tests.conftest import model_env, served
+from tests.conftest import served
 from tests.turns import Somebody
 
 SKILLS = list(namespaces.skills(AGENT))
@@ -153,7 +153,7 @@ async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
     repository: Path, tmp_path: Path, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     auth = {"auth": {"disable_studio_auth": True}}
-    with DevServer(tmp_path / "server", env={**model_env(model), "OPERATORS": "root"}, config=auth) as server:
+    with DevServer(tmp_path / "server", env={**model.env, "OPERATORS": "root"}, config=auth) as server:
         for arguments, token, said in (
             ([], "", "answered 401"),
             (["--token"], "dev:acme:alice", "answered 403"),

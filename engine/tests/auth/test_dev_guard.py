@@ -13,7 +13,6 @@ from lasting_memory.settings import load_settings, project_config
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
 
 STUDIO = "https://smith.langchain.com"
 LOCAL = "http://127.0.0.1:2024"
@@ -114,7 +113,7 @@ async def test_studio_people_and_this_machine_s_commands_go_on_as_before(server:
 @pytest.mark.proof
 def test_where_others_reach_it_nobody_is_studio_wipes_or_deploys(shared_model: ScriptedAnthropic, tmp_path: Path) -> None:
     options = ("--host", "0.0.0.0")  # noqa: S104  # that is the test
-    with DevServer(tmp_path, env=model_env(shared_model), options=options) as server:
+    with DevServer(tmp_path, env=shared_model.env, options=options) as server:
         named = ("Host", f"192.168.1.5:{server.port}")
         for sender in ((), (("Origin", STUDIO),)):
             assert raw(server.port, "GET", "/ok", named, *sender) == 200

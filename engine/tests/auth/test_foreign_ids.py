@@ -8,7 +8,6 @@ from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
 
 SECRET = "the-safe-opens-with-4711"
 
@@ -19,7 +18,7 @@ async def test_a_run_is_deleted_with_its_own_thread_alone(
     model: ScriptedAnthropic, postgres_uri: str, tmp_path: Path, alice: str
 ) -> None:
     """Not with another thread of the same person, which answers 404, nor from a copy that has the same run in its history."""
-    env = {**model_env(model), "MEMORY_POSTGRES_URI": postgres_uri}
+    env = {**model.env, "MEMORY_POSTGRES_URI": postgres_uri}
     with DevServer(tmp_path, env=env, config=ON_POSTGRES) as server:
         async with Person(server.url, alice) as person:
             first, second = await person.thread(), await person.thread()

@@ -19,7 +19,6 @@ from tests.auth import matrix
 from tests.auth.matrix import OF_THE_PAGE, ROWS
 from tests.auth.rules import CALLERS, Cell, Row
 from tests.auth.world import Answer, World, _call, body_of, echo, filled
-from tests.conftest import model_env
 
 pytestmark = pytest.mark.server
 
@@ -130,7 +129,7 @@ def echoing() -> Iterator[ScriptedAnthropic]:
 
 @pytest.fixture(scope="module")
 def environment(echoing: ScriptedAnthropic) -> dict[str, str]:
-    return {**model_env(echoing), "OPERATORS": "root", "CONSOLIDATE_AFTER_SECONDS": "0"}
+    return {**echoing.env, "OPERATORS": "root", "CONSOLIDATE_AFTER_SECONDS": "0"}
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,6 @@ from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.key_server import EC_KEY, RSA_KEYS, KeyServer, jwk, key_server
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
 
 SECRET = "a-shared-secret-of-at-least-32-bytes"
 ISSUER, AUDIENCE = "https://id.example.com", "agent"
@@ -265,7 +264,7 @@ def test_tokens_of_the_key_set_are_believed_and_no_others(
 ) -> None:
     """While the keys cannot be fetched nobody gets in, and the status says try again. A key that they change to is believed."""
     env = {"AUTH_JWKS_URL": keys.url, "AUTH_ISSUER": ISSUER, "AUTH_AUDIENCE": AUDIENCE}
-    with DevServer(tmp_path_factory.mktemp("keys"), env={**model_env(shared_model), **env}) as server:
+    with DevServer(tmp_path_factory.mktemp("keys"), env={**shared_model.env, **env}) as server:
 
         def ask(token: str) -> httpx.Response:
             headers = {"Authorization": f"Bearer {token}"}

@@ -23,7 +23,6 @@ from lasting_memory.testing.evals.quality import run_case
 from lasting_memory.testing.evals.server import NO_MODEL, Result, table
 from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
-from tests.conftest import model_env
 from tests.consolidation.runs import READY, append
 
 CASES = load_cases()
@@ -160,7 +159,7 @@ def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> No
 @pytest.mark.proof
 def test_with_a_key_it_reports_an_experiment_with_a_score_for_every_case(model: ScriptedAnthropic, tmp_path: Path) -> None:
     with ScriptedLangSmith() as langsmith:
-        env = {**model_env(model), "LANGSMITH_API_KEY": "made-up", "LANGSMITH_ENDPOINT": langsmith.url}
+        env = {**model.env, "LANGSMITH_API_KEY": "made-up", "LANGSMITH_ENDPOINT": langsmith.url}
         done = run_evals(tmp_path, env, "-k", "small or Japanese")
         assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
         table = [line.split() for line in done.stdout.partition("what the model remembers")[2].splitlines()]

@@ -19,7 +19,6 @@ from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.conftest import model_env
 from tests.http.calls import Open
 
 WITHOUT = replace(deployed(), consolidation=None)
@@ -112,7 +111,7 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedA
     config = json.loads((project / "langgraph.json").read_text())
     config["graphs"] = {"helpdesk": "./agent.py:agent", "support": "./agent.py:agent"}
     (project / "langgraph.json").write_text(json.dumps(config))
-    with DevServer(tmp_path, model_env(model), project=project) as fork:
+    with DevServer(tmp_path, model.env, project=project) as fork:
         async with (
             Person(fork.url, alice) as person, Person(fork.url, "x", headers={}) as nobody,
             Person(fork.url, "studio", headers=OPERATOR) as operator,

@@ -16,7 +16,6 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
-from tests.conftest import model_env
 from tests.consolidation.runs import READ, READY, TASK, go, records, soon, while_it_works
 from tests.turns import Somebody, note, people, status
 
@@ -252,7 +251,7 @@ async def hasty(model: ScriptedAnthropic, tmp_path: Path) -> AsyncIterator[DevSe
     project = Path(shutil.copytree(PROJECT, tmp_path / "project"))
     text = (project / "deployment.py").read_text().replace(".parent)", HASTY)
     (project / "deployment.py").write_text(text.replace("import Deployment\n", "import Deployment, Limits\n"))
-    with DevServer(tmp_path, env=model_env(model), project=project) as server:
+    with DevServer(tmp_path, env=model.env, project=project) as server:
         yield server
         await server.close_clients()
 
