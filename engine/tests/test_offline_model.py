@@ -115,10 +115,8 @@ def test_a_refused_write_is_not_claimed(refusal: str) -> None:
 
 
 @pytest.mark.parametrize(("said", "added"), [
-    (
-        "user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.\nuser: my dog is Rex!",
-        "- my dog is Rex",
-    ),
+    ("user: I prefer metric units. What is a mile? My dog is Rex.\nassistant: I like trains.", "- My dog is Rex"),
+    ("user: My dog is Rex.\nuser: my dog is Rex!", "- my dog is Rex"),
     ("user: Actually, I like leek.", "- I like leek"),
     ("user: Remember that I am a pilot.\nuser: Forget that I am a pilot.", None),
     ("user: Do you know if I am late?\nuser: Tell me if I am late.", None),

@@ -2,19 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
-from lasting_memory.consolidation.guard import Dated
-from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.files.proposals import Memory
-from lasting_memory.limits import Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
@@ -22,7 +18,6 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT, SignedIn
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import BuildGraph
 from tests.turns import Somebody
 
 ALICE = identity.Actor("alice", "acme")
@@ -32,12 +27,6 @@ AGAIN = "What you wrote was taken back"
 READ = ToolCall("search_recent_conversations", {})
 READY = [Text("done")]
 Talk = tuple[str, tuple[str, ...]]  # a thread's id, and what the person said in it
-
-
-def run_at(at: str) -> str:
-    """The id of a run that was created then."""
-    milliseconds = int(datetime.fromisoformat(at).timestamp() * 1_000)
-    return str(UUID(int=(milliseconds << 80) | (7 << 76) | (2 << 62)))
 
 
 def talk(thread_id: str, *texts: str) -> Talk:
@@ -52,34 +41,23 @@ def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
 class Runs:
     """Consolidation for Alice on a graph of her own, called as a server would. Her conversations are given with each run."""
 
-    graph: BuildGraph
+    built: Any
     store: BaseStore
     model: ScriptedAnthropic
     platform: Platform
-    said: list[Dated] = field(default_factory=list)  # when she said what, where it matters
-    built: Any = None
 
-    def __post_init__(self) -> None:
-        many = replace(deployed(), consolidation=Consolidation(at_once=1_000))
-        self.built = self.graph(many, build=build_consolidation_agent).graph
-
-    async def __call__(
-        self, run_id: str, due: Sequence[Talk] = (), *, dry: bool = False, store: BaseStore | None = None
-    ) -> str:
+    async def __call__(self, run_id: str, due: Sequence[Talk] = (), *, store: BaseStore | None = None) -> str:
         """Run consolidation; the text of the last message."""
         for number, (thread_id, texts) in enumerate(due):
             messages = [{"type": "human", "id": f"{thread_id}-{n}", "content": text} for n, text in enumerate(texts)]
             self.platform.put(ALICE, thread_id, (self.platform.now + timedelta(seconds=number)).isoformat(), messages)
-            for said in self.said:
-                asked = {"input": {"messages": [{"role": "user", "content": said.text}]}}
-                self.platform.runs.kept[thread_id].append({"run_id": run_at(said.at), "status": "success", "kwargs": asked})
         user = SignedIn(identity="alice", org_id="acme")
         ids = {"thread_id": run_id, "run_id": run_id, "graph_id": CONSOLIDATION_GRAPH}
         self.built.store = store or self.store
         result = await self.built.ainvoke(
             {"messages": [{"role": "user", "content": "store X"}]},
             {"configurable": {**ids, "langgraph_auth_user": user}, "recursion_limit": 9_999},
-            context=Context(dry_run=dry),
+            context=Context(),
         )
         return str(result["messages"][-1].text)
 

@@ -21,8 +21,8 @@ from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided,
 from tests.turns import Somebody, note, people, status
 
 AUTHOR = Author("consolidation", "alice", "run", "thread")
-FOOD, TEA = "/topics/food.md", "/tea.md"
-MY_FOOD, PROFILE, NOTES = f"/memories{FOOD}", "/memories/profile.json", "/memories/notes.md"
+FOOD, MY_FOOD = "/topics/food.md", "/memories/topics/food.md"
+PROFILE, NOTES = "/memories/profile.json", "/memories/notes.md"
 
 
 async def proposed(store: BaseStore, number: int, *changes: Changed) -> None:
@@ -36,9 +36,7 @@ async def waiting(store: BaseStore) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("decisions", [{1: False, 2: True}, {2: True, 1: True}, {2: True, 1: False}])
-async def test_a_newer_proposal_builds_on_the_older_whatever_becomes_of_it(
-    store: BaseStore, decisions: dict[int, bool]
-) -> None:
+async def test_a_newer_proposal_builds_on_the_older_or_stands_alone(store: BaseStore, decisions: dict[int, bool]) -> None:
     await saved(store, "- dill\n", FOOD)
     await proposed(store, 1, Changed(FOOD, "- dill\n", "- dill\n- lives in Paris\n"))
     await proposed(store, 2, Changed(FOOD, "- dill\n- lives in Paris\n", "- dill\n- lives in Paris\n- likes leek\n"))
