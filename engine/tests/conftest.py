@@ -62,8 +62,8 @@ _ON_BOTH = ("tests/journal/", "tests/postgres/", "tests/recall/", "tests/http/te
 _TOGETHER = {
     f"tests/{file}.py": group
     for group, files in {
-        "offline": ("page/test_person", "page/test_two_tabs", "test_offline_model"),
-        "offline, too": ("page/test_controls", "page/test_hostile_text", "page/test_consolidation"),
+        "offline": ("page/test_person", "page/test_two_tabs", "page/test_accessibility", "test_offline_model"),
+        "offline, too": ("page/test_controls", "page/test_hostile_text"),
         "interrupting": ("auth/test_approvals", "front_ends/test_pages"),
     }.items()
     for file in files
@@ -73,7 +73,7 @@ _TOGETHER = {
 _LONGEST = [f"tests/{name}.py" for name in (
     "auth/test_matrix", "page/test_person", "page/test_streaming", "memory/test_controls", "dev/test_saving",
     "postgres/test_servers", "auth/test_approvals", "faults/test_answers",
-    "page/test_controls", "auth/test_bounds", "auth/test_foreign_ids",
+    "page/test_controls", "auth/test_bounds", "auth/test_run_requests",
 )]
 # fmt: on
 

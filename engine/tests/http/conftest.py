@@ -1,6 +1,6 @@
-"""The API without a platform around it, opened as somebody."""
+"""The API without a platform around it, opened as somebody; what its tests share."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -12,7 +12,8 @@ from lasting_memory.deployment import Deployment
 from lasting_memory.testing.contract import http_client
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
-from tests.http.calls import Open
+
+Open = Callable[..., Any]
 
 
 @pytest.fixture
@@ -35,3 +36,34 @@ def calling(store: BaseStore) -> Open:
 async def api(calling: Open) -> AsyncIterator[httpx.AsyncClient]:
     async with calling() as client:
         yield client
+
+
+MEMORIES = ("memories", "acme:alice")
+NOTES = {"path": "/memories/notes.md"}
+
+
+async def put(client: httpx.AsyncClient, content: str, path: str = "/memories/notes.md", **more: Any) -> httpx.Response:
+    return await client.put("/memory/file", **{"params": {"path": path}, "json": {"content": content}, **more})
+
+
+def kept(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
+    return {(item.namespace, item.key): item.value for item in store.search((), limit=1000)}
+
+
+ROUTES = [
+    ("GET", "/memory", {}),
+    ("GET", "/memory/file", NOTES),
+    ("PUT", "/memory/file", NOTES),
+    ("DELETE", "/memory/file", NOTES),
+    ("GET", "/memory/history", NOTES),
+    ("POST", "/memory/undo", {}),
+    ("GET", "/memory/export", {}),
+    ("POST", "/memory/import", {}),
+    ("POST", "/memory/bring", {}),
+    ("POST", "/memory/consolidate", {"tidy": "true"}),
+    ("DELETE", "/memory", {}),
+]
+
+
+def exported(*files: Any) -> dict[str, Any]:
+    return {"version": 1, "files": list(files)}

@@ -26,7 +26,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import RefusedWrite, before_write
 from tests.conftest import BuildGraph
-from tests.http.calls import MEMORIES, Open
+from tests.http.conftest import MEMORIES, Open
 
 ALICE = Actor("alice", "acme")
 CONSOLIDATION = Author("consolidation", "alice")

@@ -19,7 +19,7 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
 from tests.conftest import stores
-from tests.http.calls import MEMORIES, NOTES, Open, exported, kept, put
+from tests.http.conftest import MEMORIES, NOTES, Open, exported, kept, put
 
 ALICE = Actor("alice", "acme")
 HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'

@@ -12,7 +12,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
 from lasting_memory.people.identity import Author
-from tests.http.calls import MEMORIES, NOTES, Open, put
+from tests.http.conftest import MEMORIES, NOTES, Open, put
 
 THREAD = "0199f0aa-0000-7000-8000-000000000001"
 AGENT = Author("agent", "alice", "run-1", THREAD)

@@ -19,7 +19,7 @@ from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
-from tests.http.calls import Open
+from tests.http.conftest import Open
 
 WITHOUT = replace(deployed(), consolidation=None)
 

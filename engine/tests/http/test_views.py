@@ -16,7 +16,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
-from tests.http.calls import Open, kept, put
+from tests.http.conftest import Open, kept, put
 from tests.recall.talks import ALICE, left, say
 
 BLOCKS = ["agent", "policies", "memory", "skills"]

@@ -146,12 +146,6 @@ def test_a_file_is_made_read_changed_deleted_and_brought_back(visitor: Visitor, 
     visitor.button("Bring back /memories/notes.md").click()
     expect(page.get_by_text("/memories/notes.md is back.")).to_be_visible()
     assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
-    page.keyboard.press("Escape")
-    visitor.button("Files").click()
-    visitor.button("New file").click()
-    page.get_by_label("Path").fill("/memories/notes.md")
-    visitor.button("Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("/memories/notes.md is at revision")
 
 
 def test_a_refusal_goes_with_the_next_action(visit: Visit, me: str, elsewhere: Elsewhere, tmp_path: Path) -> None:
