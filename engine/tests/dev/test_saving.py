@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,27 +10,22 @@ import pytest
 
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import BUILDERS
+from tests.conftest import BUILDERS, served
 
 pytestmark = pytest.mark.server
 
 GRAPHS = {name: f"{Path(__file__).parent / 'hasty_runtime.py'}:{name}" for name in (*BUILDERS, "stubborn")}
 
 
-@pytest.fixture(scope="module")
-def shared_hasty(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
-    folder = tmp_path_factory.mktemp("saving")
-    with DevServer(folder, env=shared_model.env, config={"graphs": GRAPHS}) as server:
-        yield server
-        (folder / "let_go").touch()
+hasty = served({"graphs": GRAPHS})
 
 
 @pytest.fixture
-async def server(shared_hasty: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
+def server(hasty: DevServer) -> Iterator[DevServer]:
     """A server that is quick where it is slow; it keeps what it has in files."""
-    (shared_hasty.folder / "let_go").unlink(missing_ok=True)
-    yield shared_hasty
-    await shared_hasty.close_clients()
+    (hasty.folder / "let_go").unlink(missing_ok=True)
+    yield hasty
+    (hasty.folder / "let_go").touch()
 
 
 def files_with(server: DevServer, text: str, pattern: str = "*") -> list[str]:
