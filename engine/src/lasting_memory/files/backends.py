@@ -13,7 +13,7 @@ from lasting_memory import journal, validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began, Change, Revision
 from lasting_memory.people import identity
-from lasting_memory.people.namespaces import Namespace, NotAMemberError
+from lasting_memory.people.namespaces import OFFLOADED, Namespace, NotAMemberError
 from lasting_memory.validation import RefusedWrite
 
 # Gives the reason to refuse a write to this store, or None.
@@ -27,8 +27,6 @@ StoreOverride = Callable[[], BaseStore | None]
 _NOBODYS = ("nobody",)
 # UTF-8 bytes of all files in one thread's state.
 MAX_SCRATCH_BYTES = 4_194_304
-# deepagents' folders for messages and tool results that are too long for the prompt.
-_OFFLOADED = ("/conversation_history/", "/large_tool_results/")
 
 
 class ScopedFiles(StoreBackend):
@@ -242,7 +240,7 @@ class ThreadFiles(StateBackend):
             )
         for path in update:
             validation.check_path(path)
-            most = validation.MAX_INPUT_BYTES if path.startswith(_OFFLOADED) else validation.MAX_FILE_BYTES
+            most = validation.MAX_INPUT_BYTES if path.startswith(OFFLOADED) else validation.MAX_FILE_BYTES
             if (size := after.get(path, 0)) > max(most, before.get(path, 0)):
                 raise RefusedWrite(f"{path} was not written: {size:,} bytes, and a file may have {most:,}; split it.")
         super()._send_files_update(update)

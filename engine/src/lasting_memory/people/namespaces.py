@@ -26,8 +26,8 @@ _LAYOUTS: Mapping[MemoryScope, tuple[_Part, ...]] = {
 # With the longest organization, group and path, a namespace still fits a Postgres index entry.
 _MAX_CLAIM_BYTES = 64
 _ROUTE = re.compile(r"/[A-Za-z0-9_-]+/")
-# deepagents puts there what is too long for the prompt.
-_OF_DEEPAGENTS = {"/conversation_history/", "/large_tool_results/"}
+# deepagents puts there messages and tool results that are too long for the prompt.
+OFFLOADED = ("/conversation_history/", "/large_tool_results/")
 _NOBODYS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -150,7 +150,7 @@ def check_routes(routes: Mapping[str, Scope]) -> None:
             raise SettingsError(f'routes has no "{route}"; add "{route}": {scope}.')
     claims = dict[str, str]()
     for route, scope in routes.items():
-        if not _ROUTE.fullmatch(route) or route in _OF_DEEPAGENTS:
+        if not _ROUTE.fullmatch(route) or route in OFFLOADED:
             raise SettingsError(f"routes has {route!r}, which names no folder of its own; use one like '/team/'.")
         if route in ROUTES and scope != ROUTES[route]:
             raise SettingsError(f'routes has "{route}": {scope}; use {ROUTES[route]}.')
