@@ -28,7 +28,6 @@ from lasting_memory.testing.platform import Platform
 from tests.consolidation.runs import ALICE
 
 MONTHLY = replace(deployed(), limits=Limits(conversation_days=30))
-
 BOB = Actor("bob", "acme")
 AFTER = 300
 
@@ -142,10 +141,9 @@ async def test_a_sweep_after_long_silence_or_a_wrong_clock_hides_nobody(world: W
     world.platform.now = now - 2 * planning._BACK
     world.platform.talk("alice")
     assert await world.swept() == ["alice"], "the first sweep reads all"
-    mark = {"began": (now + timedelta(days=900)).isoformat()}
     world.platform.now = now
     world.platform.talk("bob")
-    await world.store.aput(*namespaces.LAST_SWEEP, mark)
+    await world.store.aput(*namespaces.LAST_SWEEP, {"began": (now + timedelta(days=900)).isoformat()})
     assert await world.swept() == ["bob"]
     for began in ((now - 2 * planning._BACK).isoformat(), "soon"):
         await world.store.aput(*namespaces.LAST_SWEEP, {"began": began})
@@ -170,10 +168,10 @@ async def test_old_conversations_go_with_their_positions_once_they_are_consolida
 MINE = Owner(ALICE)
 
 
-async def turn(platform: Platform, seconds: float = 0, owner: Owner = MINE) -> None:
-    """A turn of the owner's that ends so many seconds from now."""
+async def turn(platform: Platform, seconds: float = 0) -> None:
+    """A turn that ends so many seconds from now."""
     platform.now += timedelta(seconds=seconds)
-    await start(owner, platform, "idle", AFTER)  # type: ignore[arg-type]
+    await start(MINE, platform, "idle", AFTER)  # type: ignore[arg-type]
 
 
 def begins(platform: Platform) -> list[float]:

@@ -28,12 +28,10 @@ from tests.consolidation.runs import READY, append
 CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-DAY = "2026-03-02"
-OWN = PROJECT / "evals" / "cases.yaml"
 
 
 def threads_of(case: Case) -> list[Thread]:
-    return [Thread(str(uuid.UUID(int=number + 1)), DAY) for number in range(len(case.conversations))]
+    return [Thread(str(uuid.UUID(int=number + 1)), "2026-03-02") for number in range(len(case.conversations))]
 
 
 def everything(case: Case) -> dict[str, str]:
@@ -152,7 +150,7 @@ def test_without_a_model_it_says_so_once_and_fails_nothing(tmp_path: Path) -> No
     done = run_evals(tmp_path, {})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(NO_MODEL) == 1
-    assert f"{len(CASES) + len(load_cases(OWN))} skipped" in done.stdout
+    assert f"{len(CASES) + len(load_cases(PROJECT / 'evals' / 'cases.yaml'))} skipped" in done.stdout
 
 
 @pytest.mark.server

@@ -1,5 +1,6 @@
 """Tidying memory, and bringing along what another assistant knows: proposals that invent nothing, decided line by line."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,16 +89,14 @@ async def test_a_tidy_is_queued_beside_other_runs_and_once(platform: Platform) -
 
 
 async def test_the_sweep_tidies_after_so_many_days(platform: Platform, store: BaseStore) -> None:
-    client: Any = platform
-    base = deployed()
-    monthly = Deployment(base.folder, base.settings, consolidation=Consolidation(tidy_days=1e-10))
+    monthly = replace(deployed(), consolidation=Consolidation(tidy_days=1e-10))
     platform.talk("alice")
 
     async def swept(deployment: Deployment) -> list[str]:
-        await sweep(deployment, client, store)
+        await sweep(deployment, platform, store)  # type: ignore[arg-type]
         return [run["metadata"]["trigger"] for run in platform.runs.all("pending")]
 
-    assert await swept(base) == ["sweep"]
+    assert await swept(deployed()) == ["sweep"]
     assert await swept(monthly) == ["sweep"], "the days are counted from the first sweep"
     assert await swept(monthly) == ["sweep", "tidy"]
 

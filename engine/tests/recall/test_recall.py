@@ -1,6 +1,6 @@
 """Search of past conversations: what was said is found in any language, and nobody else's, in a result small enough to read."""
 
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +177,6 @@ def test_a_page_has_the_turn_asked_for_in_full() -> None:
     assert "has no text" in page_text(talk("empty"), None)
 
 
-TODAY = date(2026, 5, 13)
-
-
 async def test_words_are_found_where_no_space_divides_them(store: BaseStore, threads: Platform) -> None:
     say(threads, "th", "ฉันอยากไปเที่ยวทะเลที่ภูเก็ต")
     assert await hits(store, threads, "ภูเก็ต") == ["th"]
@@ -196,16 +193,16 @@ async def test_words_are_found_where_no_space_divides_them(store: BaseStore, thr
     ("back in 2019", "2019-01-01", "2019-12-31"),
 ])  # fmt: skip
 def test_times_in_a_question_are_understood(text: str, first: str, last: str) -> None:
-    (time,), _ = lexical.times(text, TODAY)
+    (time,), _ = lexical.times(text, NOW.date())
     assert (str(time.first), str(time.last)) == (first, last)
 
 
 def test_the_words_of_a_time_are_no_words_of_the_question_and_may_march_is_none() -> None:
-    (time,), rest = lexical.times("the hike in May", TODAY)
+    (time,), rest = lexical.times("the hike in May", NOW.date())
     assert "may" not in rest
     days = ["2026-02-01", "2026-05-31", "2026-06-02", "2026-07-01"]
     assert [float(time.fit(*[np.array([day], "M8[D]")] * 2)[0]) for day in days] == [0, 1, 0.7, 0]
-    assert lexical.times("may I march", TODAY) == ([], "may i march")
+    assert lexical.times("may I march", NOW.date()) == ([], "may i march")
 
 
 async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads: Platform) -> None:

@@ -10,7 +10,7 @@ Hook = Callable[[list[Op]], Awaitable[None] | None]
 
 
 class WrappedStore(BaseStore):
-    """Hands every batch on to `inner` (by default an empty store in memory), and keeps its operations in `ops`.
+    """Hands every batch on to `inner` (by default an empty store in memory).
 
     Args:
         before: called with each batch before it is carried out, and awaited if it has to be. What it raises is the batch's
@@ -21,7 +21,6 @@ class WrappedStore(BaseStore):
     def __init__(self, inner: BaseStore | None = None, *, before: Hook | None = None, after: Hook | None = None) -> None:
         self.inner = InMemoryStore() if inner is None else inner
         self.before, self.after = before, after
-        self.ops: list[Op] = []
         self.has_failed = False
 
     def fail(self, after: int, error: BaseException | None = None, *, times: int | None = 1) -> None:
@@ -37,7 +36,7 @@ class WrappedStore(BaseStore):
         self.before = count
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        self.ops += (ops := list(ops))
+        ops = list(ops)
         if self.before:
             self.before(ops)
         results = self.inner.batch(ops)
@@ -46,7 +45,7 @@ class WrappedStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        self.ops += (ops := list(ops))
+        ops = list(ops)
         await _told(self.before, ops)
         results = await self.inner.abatch(ops)
         await _told(self.after, ops)
