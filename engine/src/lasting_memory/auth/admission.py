@@ -25,7 +25,7 @@ from lasting_memory.agent.usage import budget_refusal
 from lasting_memory.controls import RUN_METADATA, setting
 from lasting_memory.deployment import Deployment
 from lasting_memory.limits import Limits
-from lasting_memory.people.identity import Actor
+from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
 # Bytes, sent or answered, that count as a request; some routes count more (`http/request_bounds.py`).
@@ -101,7 +101,7 @@ def share_of(person: Actor, limits: Limits) -> Share:
     return Share(person, limits)
 
 
-async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment, *, consolidates: bool) -> None:
+async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment) -> None:
     """Return when a run may be created. Raises `HTTPException` 429 at a limit of the owner's runs or of the day's tokens."""
     if RUN_METADATA[0] in setting.get():  # of consolidation, whose slots bound it
         return
@@ -118,7 +118,7 @@ async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deploym
             with suppress(NotFoundError):  # the platform looks at queued runs first, which delays other people's
                 if len(await runs.list(thread_id, status="pending", limit=most)) >= most:
                     raise HTTPException(429, f"{most} runs wait already on this thread.", _RETRY_AFTER)
-        most = limits.busy_threads
+        most, consolidates = limits.busy_threads, str(value["assistant_id"]) == assistant_of(CONSOLIDATION_GRAPH)
         if sum(consolidating == consolidates for consolidating in busy.values()) >= most:
             raise HTTPException(429, f"{most} of your conversations have a run going; wait for one.", _RETRY_AFTER)
     finally:

@@ -8,7 +8,7 @@ stamp the evidence where clients cannot write.
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -25,7 +25,7 @@ from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, dele
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor, Context, IdentityError, User, acting, check_person, claim
-from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
+from lasting_memory.settings import SettingsError
 from lasting_memory.validation import RefusedWrite, check_policy, check_text
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
@@ -37,7 +37,7 @@ logger = logging.getLogger("auth")
 HTTPException = Auth.exceptions.HTTPException
 AuthContext = Auth.types.AuthContext
 
-Handler = Callable[[AuthContext, Any], Awaitable[Any]]
+Handler = Callable[..., Coroutine[Any, Any, Any]]
 # What is done in a person's name for their runs: finding the thread and those that are busy, and marking it during a pause.
 _FOR_RUNS = {"threads:read", "threads:search", "threads:update"}
 
@@ -55,13 +55,13 @@ def build_auth(deployment: Deployment, *, open_to_people: Collection[str]) -> Au
     if "threads:create_run" in open_to_people and (lacks := sorted(_FOR_RUNS - {*open_to_people})):
         raise SettingsError(f"open_to_people has 'threads:create_run' without {lacks[0]!r}, which runs need; add it.")
     auth.authenticate(handlers.authenticate)
-    auth.on(handlers.deny_by_default)
+    auth.on(handlers.for_operators(handlers.allow))
     for name, handler in rules.items():
         resource, action = name.split(":")
         register = getattr(getattr(auth.on, resource), action)
         register(handler if name in open_to_people else handlers.for_operators(handler))
-    auth.on.crons.create(handlers.stamp_cron)
-    auth.on.crons.update(handlers.stamp_cron)
+    auth.on.crons.create(handlers.for_operators(handlers.stamp_cron))
+    auth.on.crons.update(handlers.for_operators(handlers.stamp_cron))
     return auth
 
 
@@ -75,7 +75,7 @@ class _Handlers:
     def rules(self) -> dict[str, Handler]:
         """The handler of each action that can be opened to people."""
         return {
-            **dict.fromkeys(("assistants:read", "assistants:search"), self.read_assistants),
+            **dict.fromkeys(("assistants:read", "assistants:search"), self.allow),
             **dict.fromkeys(("threads:read", "threads:search", "threads:delete"), self.use_own_threads),
             "threads:create": self.create_thread,
             "threads:update": self.update_thread,
@@ -105,12 +105,8 @@ class _Handlers:
         """The owner of this user's new threads."""
         return acting(user, None, self._settings, on_server=True)
 
-    async def deny_by_default(self, ctx: AuthContext, value: Any) -> bool:
-        """Only operators may use actions that no other handler is for."""
-        return self._is_operator(ctx.user)
-
-    async def read_assistants(self, ctx: AuthContext, value: Any) -> None:
-        """Everybody may read assistants and talk to them."""
+    async def allow(self, ctx: AuthContext, value: Any) -> None:
+        """Everybody may read assistants and talk to them, and operators do what no other handler is for."""
 
     async def create_thread(self, ctx: AuthContext, value: Any) -> dict[str, str] | None:
         """A new thread belongs to the person of the token. The client's metadata cannot change that."""
@@ -160,8 +156,7 @@ class _Handlers:
             owner = await self._act_as(ctx.user, thread, kwargs)
         else:
             owner = self._owner(ctx.user)
-            consolidates = str(value["assistant_id"]) == identity.assistant_of(CONSOLIDATION_GRAPH)
-            await check_run(owner, value, self._deployment, consolidates=consolidates)
+            await check_run(owner, value, self._deployment)
         value["metadata"].update(asdict(owner))
         if self._deployment.claims:  # for an operator who resumes it
             acts = kwargs["config"]["configurable"]["langgraph_auth_user"] if operator else ctx.user
@@ -230,16 +225,13 @@ class _Handlers:
         if self._deployment.has_approvals and not self._is_operator(user):
             raise HTTPException(403, "Operators approve writes here: only they may resume a run or write a thread's state.")
 
-    async def stamp_cron(self, ctx: AuthContext, value: Any) -> bool:
-        """Operators make crons. A firing knows only its creator's identity, so the creator's claims are stamped into it."""
-        if not self._is_operator(ctx.user):
-            return False
+    async def stamp_cron(self, ctx: AuthContext, value: Any) -> None:
+        """A firing of an operator's cron knows only its creator's identity, so the creator's claims are stamped into it."""
         payload = value.get("payload")
         if ctx.action == "create" or (payload and payload.get("config") is not None):  # an update with a config replaces it
             payload["config"] = payload.get("config") or {}
             run_requests.rebuild_config(payload["config"], operator=True)
             self._stamp(payload["config"], ctx.user)
-        return True
 
     async def use_store(self, ctx: AuthContext, value: Any) -> None:
         """People read their own memory and their organization's policies. The agent or an operator writes them; with the

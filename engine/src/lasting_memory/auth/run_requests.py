@@ -140,32 +140,32 @@ def rebuild_run(value: MutableMapping[str, Any], *, operator: bool) -> None:
     kwargs["context"] = {**dict.fromkeys(OWNER_KEYS), **_checked(_CONTEXT, context, "context")}
     if command:
         kwargs["command"] = {name: of for name, of in command.items() if name in ("resume", "update", "goto")}
-    _become(value["metadata"], _checked(_METADATA, value["metadata"], "metadata"))
+    _rebuild(value["metadata"], _METADATA, "metadata")
     rebuild_config(config, operator=operator)
 
 
 def rebuild_config(config: MutableMapping[str, Any], *, operator: bool) -> None:
     """Rebuild the `config` of a run or an operator's cron. Raises `HTTPException` 422 if a field is invalid."""
-    _become(config, _checked(_CONFIGS[operator], config, "config"))
+    _rebuild(config, _CONFIGS[operator], "config")
 
 
 def rebuild_thread_metadata(metadata: MutableMapping[str, Any], agents: Collection[str], *, new: bool) -> None:
     """Rebuild metadata in place. A new thread may name one of these agents, and be temporary. Raises `HTTPException` 422."""
     marks: dict[str, Any] = {TEMPORARY: True} if metadata.get(TEMPORARY) is True else {}
     marks |= {"graph_id": graph} if (graph := metadata.get("graph_id")) in agents else {}
-    _become(metadata, {**_checked(_METADATA, metadata, "metadata"), **(marks if new else {})})
+    _rebuild(metadata, _METADATA, "metadata", **(marks if new else {}))
 
 
-def _checked(kind: TypeAdapter[Any], given: object, *where: str) -> Any:
+def _checked(kind: TypeAdapter[Any], given: object, where: str) -> Any:
     try:
         return kind.validate_python(given)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        path = ".".join(str(part)[:100] for part in (*where, *first["loc"]))
+        path = ".".join(str(part)[:100] for part in (where, *first["loc"]))
         raise HTTPException(422, f"{path} is {reprlib.repr(first['input'])}: {first['msg']}.") from None
 
 
-def _become(target: MutableMapping[str, Any], content: Mapping[str, Any]) -> None:
-    kept = dict(content)
+def _rebuild(target: MutableMapping[str, Any], kind: TypeAdapter[Any], where: str, **marks: Any) -> None:
+    kept = {**_checked(kind, target, where), **marks}
     target.clear()
     target.update(kept)

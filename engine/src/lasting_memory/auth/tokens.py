@@ -5,7 +5,7 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -109,19 +109,23 @@ class Tokens:
             if self._settings.uses_jwt:
                 return self._user_of(await self._verified_claims(token))
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
-                org, _, rest = token.removeprefix("dev:").partition(":")
-                name, _, query = rest.partition("?")
-                try:  # strictly: with a character in place of each wrong byte, two tokens would be one person
-                    name = unquote(name, errors="strict")
-                    claims = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=True, errors="strict")
-                except ValueError:
-                    raise refused("The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red.") from None
-                if not len(dict(claims)) == len(claims) == query.count("="):
-                    raise refused("After '?' the token names each claim once, as in dev:acme:alice?team_id=red.")
-                return {**_user(name, org, []), **self._kept(dict(claims))}
+                return self._user_of(self._dev_claims(token))
         if self._settings.accepts_dev_tokens:
             raise refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
         raise refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
+
+    def _dev_claims(self, token: str) -> dict[str, Any]:
+        org, _, rest = token.removeprefix("dev:").partition(":")
+        name, _, query = rest.partition("?")
+        try:  # strictly: with a character in place of each wrong byte, two tokens would be one person
+            name = unquote(name, errors="strict")
+            claims = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=True, errors="strict")
+        except ValueError:
+            raise refused("The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red.") from None
+        if not len(dict(claims)) == len(claims) == query.count("="):
+            raise refused("After '?' the token names each claim once, as in dev:acme:alice?team_id=red.")
+        settings = self._settings
+        return {**dict(claims), "sub": name, settings.auth_org_claim: org, settings.auth_permissions_claim: []}
 
     async def _verified_claims(self, token: str) -> dict[str, Any]:
         key: Any = self._settings.auth_jwt_secret
@@ -148,25 +152,18 @@ class Tokens:
         permissions = told.split() if isinstance(told, str) else told  # OAuth's own `scope` claim is one string
         if not isinstance(org, str) or not isinstance(permissions, list):
             raise refused("The token's organization is not text, or its permissions are no list.")
-        user = _user(claims["sub"], org, [each for each in permissions if isinstance(each, str) and each.isprintable()])
-        return {**user, **self._kept(claims)}
-
-    def _kept(self, claims: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-        """The claims of groups. One that is no text, or empty, is an error: it would silently be no group, or another."""
-        kept = {name: claims[name] for name in self._claims if claims.get(name) is not None}
-        for name, value in kept.items():
+        user_id, kept = claims["sub"], {name: claims[name] for name in self._claims if claims.get(name) is not None}
+        try:
+            check_person(Actor(user_id, org))
+        except IdentityError as error:
+            raise refused(str(error)) from None
+        if user_id.startswith(RESERVED_PREFIX):
+            raise refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
+        for name, value in kept.items():  # a bad one would silently be no group, or another
             try:
                 label(value)
             except (AttributeError, IdentityError):  # no text, or none that a store could hold
                 raise refused(f"The token's claim {name!r} is {str(value)[:80]!r}, which names no group.") from None
-        return {"claims": kept} if kept else {}
-
-
-def _user(identity: str, org: str, permissions: list[str]) -> dict[str, Any]:
-    try:
-        check_person(Actor(identity, org))
-    except IdentityError as error:
-        raise refused(str(error)) from None
-    if identity.startswith(RESERVED_PREFIX):
-        raise refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
-    return {"identity": identity, "org_id": org, "permissions": permissions}
+        usable = [each for each in permissions if isinstance(each, str) and each.isprintable()]
+        user = {"identity": user_id, "org_id": org, "permissions": usable}
+        return {**user, "claims": kept} if kept else user

@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 from lasting_memory import consolidation, journal, platform
 from lasting_memory.auth.admission import share_of
 from lasting_memory.controls import PAUSED, controls, may_set
-from lasting_memory.files.proposals import DecidedError, UnknownProposalError
 from lasting_memory.http import requests
 from lasting_memory.http.requests import AboutQuery, Answer, Caller, MemoryQuery, NoBody, PersonRequest, Sent
 from lasting_memory.limits import DEFAULT_CONSOLIDATION
@@ -163,12 +162,7 @@ async def decide_proposal(caller: Caller, proposal_id: str, query: MemoryQuery, 
     """
     caller.check_own()
     lines = {path: {each.line: each.text for each in chosen} for path, chosen in (body.lines or {}).items()}
-    try:
-        refused = await caller.memory.decide(proposal_id, accept=body.accept, paths=body.files, lines=lines)
-    except DecidedError as error:
-        raise HTTPException(409, str(error)) from None
-    except UnknownProposalError as error:
-        raise HTTPException(404, str(error)) from None
+    refused = await caller.memory.decide(proposal_id, accept=body.accept, paths=body.files, lines=lines)
     return {"id": proposal_id, "accepted": body.accept, "refused": refused}
 
 

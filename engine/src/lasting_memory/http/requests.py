@@ -20,7 +20,7 @@ from lasting_memory import journal
 from lasting_memory.auth.admission import share_of
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.proposals import Memory
+from lasting_memory.files.proposals import DecidedError, Memory, UnknownProposalError
 from lasting_memory.journal import Revision
 from lasting_memory.people import identity
 from lasting_memory.people.namespaces import Namespace
@@ -111,12 +111,8 @@ class PersonRequest:
     def groups(self) -> dict[str, Namespace]:
         """Namespaces of the caller's groups that are read over HTTP, by route; none for an operator who asks about another."""
         claims = {} if self.author.kind == "operator" else identity.claims_of(self.http.user)
-        scopes = {route: self.deployment.scope(route) for route in self.deployment.routes}
-        return {
-            route: scope.namespace(self.actor, "", claims)
-            for route, scope in scopes.items()
-            if scope.claim in claims and scope.over_http
-        }
+        read = [(route, of) for route, of in self.deployment.routes.items() if of.claim in claims and of.over_http]
+        return {route: scope.namespace(self.actor, "", claims) for route, scope in read}
 
     async def shared(self, name: str, show: Callable[[Sequence[Item], str], list[Answer]]) -> list[Answer]:
         """What a member is told of each group's folder, with what is shown of its files under this name."""
@@ -217,9 +213,10 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, 422)
+    return JSONResponse({"detail": str(error)}, _STATUSES.get(type(error), 422))
 
 
+_STATUSES: dict[type[Exception], int] = {DecidedError: 409, UnknownProposalError: 404}
 HANDLERS: dict[Any, Any] = {
     RequestValidationError: _invalid,
     **dict.fromkeys((RefusedWrite, identity.IdentityError), _refused),
