@@ -20,9 +20,9 @@ from lasting_memory.recall import lexical, retrieval
 from lasting_memory.recall.conversations import Conversation, conversation, document
 from lasting_memory.recall.retrieval import Match, Results
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import ToolCall
 from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES, RefusedWrite, before_write
-from tests.conftest import BuildGraph
+from tests.conftest import Scripted
 
 # Seconds that nothing of one person's may take. On an idle machine these take hundredths; before they were bounded, several of
 # them took from 2 seconds to hours.
@@ -132,18 +132,16 @@ PATTERNS = ["**/a/" * 5 + "[bc]", "{1..1000}", "?" * 10_000, "{" + "," * 100 + "
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=range(len(PATTERNS)))
-async def test_a_pattern_that_takes_for_ever_is_refused(graph: BuildGraph, model: ScriptedAnthropic, pattern: str) -> None:
-    deep = "/" + "a/" * 120 + "a"
+async def test_a_pattern_that_takes_for_ever_is_refused(agent: Scripted, pattern: str) -> None:
+    await agent.called(ToolCall("write_file", {"file_path": "/" + "a/" * 120 + "a", "content": "x"}))
     looks = [
-        ToolCall("glob", {"pattern": pattern}),
-        ToolCall("glob", {"pattern": pattern, "path": "/memories"}),
-        ToolCall("grep", {"pattern": "x", "glob": pattern}),
+        ("glob", {"pattern": pattern}),
+        ("glob", {"pattern": pattern, "path": "/memories"}),
+        ("grep", {"pattern": "x", "glob": pattern}),
     ]
-    model.script("have a look", [ToolCall("write_file", {"file_path": deep, "content": "x"})], looks, [Text("done")])
     began = time.process_time()
-    await graph().turn("have a look")
+    results = await agent.called(*(ToolCall(name, args) for name, args in looks))
     assert time.process_time() - began < 5
-    results = tool_results(model.requests[-1])[-3:]
     assert ["the pattern" in result for result in results] == [True] * 3
 
 
@@ -153,12 +151,9 @@ def test_ordinary_patterns_are_tried() -> None:
         check_call("grep", {"pattern": "**" * 9, "glob": pattern})
 
 
-async def test_a_file_of_a_client_s_whose_path_could_not_be_written_is_not_seen(
-    graph: BuildGraph, model: ScriptedAnthropic
-) -> None:
+async def test_a_file_of_a_client_s_whose_path_could_not_be_written_is_not_seen(agent: Scripted) -> None:
     file = {"content": "FORGED", "encoding": "utf-8"}
-    model.script("have a look", [ToolCall("grep", {"pattern": "FORGED", "glob": "**/a/**"})], [Text("done")])
-    await graph().turn("have a look", files={"/" + "a/" * 100_000 + "b": file, "/a/../x": file, "/a/mine.md": file})
-    (result,) = tool_results(model.requests[-1])
+    files = {"/" + "a/" * 100_000 + "b": file, "/a/../x": file, "/a/mine.md": file}
+    (result,) = await agent.called(ToolCall("grep", {"pattern": "FORGED", "glob": "**/a/**"}), files=files)
     assert "/a/mine.md" in result
     assert len(result) < 200
