@@ -267,24 +267,16 @@ def test_what_is_installed_is_what_is_pinned() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((PROJECT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
-def test_a_workflow_pins_its_actions_and_may_only_read(path: Path) -> None:
-    text = path.read_text()
+def test_a_workflow_pins_its_actions_and_may_only_read_and_its_steps_are_shell_that_parses(path: Path) -> None:
+    text = path.read_text("utf-8")
     uses = re.findall(r"uses: (\S+)", text)
     assert uses
     assert [action for action in uses if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action)] == []
     assert re.findall(r"permissions:\n((?: +.*\n)+)", text) == ["  contents: read\n"]
     assert "secrets." not in text or path.name == "deploy.yml"
-
-
-def test_the_steps_of_workflows_are_shell_that_parses() -> None:
-    for path in sorted((PROJECT / ".github/workflows").glob("*.yml")):
-        jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
-        scripts = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
-        assert scripts
-        # What GitHub puts in by itself would be code: values come by the environment.
-        assert [script for script in scripts if "${{" in script] == []
-        for script in scripts:
-            subprocess.run(["bash", "-n", "-c", script], check=True)  # noqa: S607  # that of the machine, as there
+    for script in [step["run"] for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"] if "run" in step]:
+        assert "${{" not in script, "what GitHub puts in by itself would be code: values come by the environment"
+        subprocess.run(["bash", "-n", "-c", script], check=True)  # noqa: S607  # that of the machine, as there
 
 
 FAKE_LANGGRAPH = """#!/bin/sh
@@ -319,12 +311,9 @@ def deploy_step(machine: Path, job: str, name: str, result: object = None) -> su
     return subprocess.run(command, cwd=machine, env=env, capture_output=True, text=True, check=False)
 
 
-def test_the_workflow_goes_on_with_the_address_of_what_it_deployed(machine: Path) -> None:
+def test_the_workflow_goes_on_with_the_address_of_what_it_deployed_and_stops_where_there_is_none(machine: Path) -> None:
     assert deploy_step(machine, "deploy", "deploy", SUCCEEDED).returncode == 0
     assert (machine / "env").read_text() == "URL=https://mine.example\n"
-
-
-def test_the_workflow_stops_where_a_deployment_has_no_address(machine: Path) -> None:
     timed_out = {"event": "result", "status": "timed_out", "message": "Timed out waiting for deployment."}
     for result in (timed_out, {name: value for name, value in SUCCEEDED.items() if name != "url"}):
         assert deploy_step(machine, "deploy", "deploy", result).returncode != 0
