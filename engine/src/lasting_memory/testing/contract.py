@@ -5,13 +5,13 @@
 They need no key, no network and no server. They say nothing about prompts, names, numbers or seeds that a fork chose.
 """
 
-import importlib.util
+import importlib
 import re
+import runpy
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx
@@ -230,8 +230,9 @@ class Contract:
     def test_what_langgraph_json_names_is_there(self) -> None:
         for entry in _entries(self.deployment.folder):
             path, _, name = entry.rpartition(":")
-            module = _loaded(self.deployment.folder / path) if path.endswith(".py") else importlib.import_module(path)
-            assert hasattr(module, name), f"langgraph.json names {entry}, and {path} has no {name}."
+            is_file = path.endswith(".py")  # which the platform loads under a private name
+            loaded = runpy.run_path(str(self.deployment.folder / path)) if is_file else vars(importlib.import_module(path))
+            assert name in loaded, f"langgraph.json names {entry}, and {path} has no {name}."
 
 
 def contract(deployment: Deployment, build_agent: BuildAgent) -> type[Contract]:
@@ -241,16 +242,6 @@ def contract(deployment: Deployment, build_agent: BuildAgent) -> type[Contract]:
     a contract of its own.
     """
     return type("Contract", (Contract,), {"deployment": deployment, "build_agent": staticmethod(build_agent)})
-
-
-def _loaded(file: Path) -> ModuleType:
-    """A module from its file under a private name, as the platform loads it."""
-    spec = importlib.util.spec_from_file_location(f"contract_{uuid.uuid4().hex}", file)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _entries(folder: Path) -> list[str]:

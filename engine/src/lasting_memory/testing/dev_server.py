@@ -25,7 +25,7 @@ from lasting_memory.settings import project_config
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.people import Person, dev_token
 
-__all__ = ["START_SECONDS", "STOP_SECONDS", "DevServer", "dev_token", "environment", "run_turn"]
+__all__ = ["DevServer", "dev_token", "environment", "run_turn"]
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -262,13 +262,10 @@ def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:
     return _absolute(_merged(config, overrides), project)
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    nested = {
-        key: _merged(base[key], value)
-        for key, value in over.items()
-        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
-    }
-    return {**base, **over, **nested}
+def _merged(base: Any, over: Any) -> Any:
+    if not isinstance(base, Mapping) or not isinstance(over, Mapping):
+        return over
+    return {**base, **{key: _merged(base.get(key), value) for key, value in over.items()}}
 
 
 def _absolute(value: Any, project: Path) -> Any:
