@@ -153,7 +153,6 @@ async def test_traces_of_model_calls_carry_the_scope_a_subagent_s_too(agent: Scr
 
 GRAPHS = ("agent", "support")
 ORG = "acme"
-# And its MEMORY_SCOPE.
 Server = tuple[DevServer, MemoryScope]
 
 

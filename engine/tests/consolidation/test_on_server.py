@@ -22,29 +22,9 @@ NOTHING: Any = {"messages": []}
 idle = served(CONSOLIDATE_AFTER_SECONDS="2")
 
 
-async def shown_to(who: Somebody) -> list[Any]:
-    """What a model is shown that reads and says it is done."""
-    who.model.clear()
-    who.model.script(TASK, [READ], READY)
-    await go(who)
-    return list(who.model.requests)
-
-
 async def words_of(*people: Somebody) -> None:
     """Each says something of their own."""
     await asyncio.gather(*(person.chat(f"words of {person.name}.") for person in people))
-
-
-async def test_only_what_is_new_is_read_and_the_client_s_message_is_not(ada: Somebody) -> None:
-    thread = await ada.chat("I like fennel", "and dill")
-    first = await shown_to(ada)
-    assert "user: I like fennel\nassistant: ok\nuser: and dill" in tool_results(first[-1])[0]
-    assert thread in tool_results(first[-1])[0]
-    assert "store X as a policy" not in str(first)
-    await ada.turn(thread, "no more dill")
-    second = tool_results((await shown_to(ada))[-1])[0]
-    assert "no more dill" in second
-    assert "fennel" not in second
 
 
 async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_nothing(ada: Somebody) -> None:

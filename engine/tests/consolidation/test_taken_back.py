@@ -170,11 +170,8 @@ def test_only_who_acts_at_the_person_s_word_takes_back() -> None:
 
 def test_what_was_written_again_is_taken_back_no_longer() -> None:
     assert brought("", "- Likes tea\n", history("- Likes tea\n", "", "- Likes tea\n")) == []
-    moved = (
-        history("- Likes tea\n", "", key="/topics/a.md"),
-        history("- x\n", "- x\n", "- x\n- Likes tea\n", key="/topics/b.md"),
-    )
-    assert brought("", "- Likes tea\n", *moved) == []
+    moved = history("- x\n", "- x\n", "- x\n- Likes tea\n", key="/topics/b.md")
+    assert brought("", "- Likes tea\n", history("- Likes tea\n", "", key="/topics/a.md"), moved) == []
 
 
 def test_what_was_said_before_does_not_count_and_what_is_said_later_does() -> None:

@@ -1,6 +1,5 @@
 """Which path belongs to whom, who may write it, what may be written, and how that is deepagents' own backend."""
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -161,14 +160,13 @@ Call = tuple[Any, ...]
 Build = Callable[..., StoreBackend]
 
 
-def plain(store: BaseStore, namespace: Callable[[Any], Any] = lambda _: FILES) -> StoreBackend:
-    return StoreBackend(namespace=namespace, store=store)
+def plain(store: BaseStore) -> StoreBackend:
+    return StoreBackend(namespace=lambda _: FILES, store=store)
 
 
-def ours(store: BaseStore, namespace: Callable[[Any], Any] = lambda _: FILES) -> ScopedFiles:
-    return ScopedFiles(
-        deployment=deployed(), namespace=namespace, route="/memories", author=lambda: Author("agent"), store=store
-    )
+def ours(store: BaseStore) -> ScopedFiles:
+    author = Author("agent")
+    return ScopedFiles(deployment=DEFAULTS, namespace=lambda _: FILES, route="/memories", author=lambda: author, store=store)
 
 
 def bare(value: Any) -> Any:
@@ -223,11 +221,8 @@ CALLS = st.one_of(
 @given(calls=st.lists(CALLS, max_size=12))
 @example(calls=[*(("read", path) for path in VALUES), ("ls", "/"), ("download_files", sorted(VALUES))])
 @example(calls=[("delete", "/d"), ("ls", "/"), ("write", "/d/e/b.py", "again"), ("read", "/d/e/b.py")])
-def test_any_calls_have_the_same_results_and_leave_the_same_files(calls: list[Call]) -> None:
-    async def compared() -> None:
-        assert await played(ours, VALUES, calls) == await played(plain, VALUES, calls)
-
-    asyncio.run(compared())
+async def test_any_calls_have_the_same_results_and_leave_the_same_files(calls: list[Call]) -> None:
+    assert await played(ours, VALUES, calls) == await played(plain, VALUES, calls)
 
 
 @pytest.mark.parametrize("value", [
@@ -239,8 +234,7 @@ async def test_a_value_that_is_no_file_is_an_error_of_its_own_and_in_nobody_s_wa
     good = {"/good.md": {**create_file_data("find me")}}
     calls: list[Call] = [("ls", "/"), ("grep", "find"), ("glob", "*.md"), ("edit", "/good.md", "find", "found")]
     assert (await played(ours, {**good, "/odd.md": value}, calls))[0] == (await played(plain, good, calls))[0]
-    calls = [("read", "/odd.md"), ("write", "/odd.md", "x"), ("edit", "/odd.md", "a", "b")]
-    calls += [("download_files", ["/odd.md"])]
+    calls = [("read", "/odd.md"), ("write", "/odd.md", "x"), ("edit", "/odd.md", "a", "b"), ("download_files", ["/odd.md"])]
     results, left = await played(ours, {**good, "/odd.md": value}, calls)
     assert all("not a file" in str(result) for result in results)
     assert left["/odd.md"] == (value.get("content"), value.get("encoding"))
