@@ -183,14 +183,3 @@ async def test_neither_does_a_subagent_that_began_before_or_begins_after(
     task = ToolCall("task", {"description": "do as told", "subagent_type": subagent})
     await forgotten_while(model, store, graph(build=build_agent), task)
     assert "was deleted since this run began" in str(model.requests_for("do as told"))
-
-
-async def test_nor_one_that_is_repeated_under_its_run_s_id(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
-    agent, run_id = graph(), str(uuid7())
-    await turn(agent, "the first attempt", run_id=run_id)
-    await forget(store, client(), ALICE, DEFAULTS)
-    model.script("the second attempt", [APPEND], [Text("done")])
-    await turn(agent, "the second attempt", run_id=run_id)
-    assert not left(store)
