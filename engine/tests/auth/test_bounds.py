@@ -25,13 +25,10 @@ from lasting_memory.http.request_bounds import (
     shape,
 )
 from lasting_memory.limits import DEFAULTS
-from lasting_memory.people.identity import Actor
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after
 from lasting_memory.validation import MAX_INPUT_BYTES
-
-CALLER = Actor("alice", "acme")
 
 
 async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,14 +38,14 @@ async def test_who_would_have_to_wait_too_long_is_refused_but_not_at_once(monkey
         waited.append(seconds)
 
     monkeypatch.setattr("lasting_memory.auth.admission.sleep", sleep)  # of many who wait at once
-    share = Share(CALLER, DEFAULTS)
+    share = Share(DEFAULTS)
     for _ in range(DEFAULTS.requests_at_once + DEFAULTS.requests_per_second * MAX_REQUEST_WAIT_SECONDS):
         await share.request()
     share.charge(1)  # an answer, which forgives nothing of what is owed
     with pytest.raises(HTTPException) as refusal:
         await share.request(DEFAULTS.requests_per_second)  # a slow machine has earned some
     assert (refusal.value.status_code, waited[-1]) == (429, MAX_REQUEST_WAIT_SECONDS)
-    await Share(Actor("bob", "acme"), DEFAULTS).request()
+    await Share(DEFAULTS).request()
     assert waited[-1] == MAX_REQUEST_WAIT_SECONDS, "others do not wait"
 
 

@@ -9,8 +9,8 @@ import asyncio
 import math
 from asyncio import sleep
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import lru_cache
 from time import monotonic
@@ -40,18 +40,15 @@ PEOPLE = 10_000
 _CREATION_SECONDS = 0.05
 # Busy threads of one person that are looked at: with MEMORY_SCOPE=user+assistant each assistant has one to consolidate.
 _BUSY_COUNTED = 100
-# Requests about one person that are computed, one after the other: a full memory takes a second to show.
-_IN_TURN = 50
 _RETRY_AFTER = {"Retry-After": "1"}
 
 
 class Share:
     """A person's remaining share of this process, within these limits, and what of theirs is under way."""
 
-    def __init__(self, person: Actor, limits: Limits) -> None:
-        self._person, self._limits = person, limits
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._under_way = limits, Counter[str]()
         self._at, self._left = monotonic(), float(limits.requests_at_once)
-        self._under_way = Counter[str]()
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
 
@@ -87,18 +84,11 @@ class Share:
         finally:
             self._under_way[what] -= 1
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Waits until no other request about this person is computed. Raises as `under_way` if many wait."""
-        with self.under_way("requests about your memory", _IN_TURN):
-            async with platform.lock_of("turn", self._person):
-                yield
-
 
 @lru_cache(PEOPLE)
-def share_of(person: Actor, limits: Limits) -> Share:
+def share_of(_: Actor, limits: Limits) -> Share:
     """A person's share of this process: sign-in and the app, which are loaded apart, take from the same."""
-    return Share(person, limits)
+    return Share(limits)
 
 
 async def check_run(person: Actor, value: Mapping[str, Any], deployment: Deployment) -> None:

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore, Item
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.auth.admission import share_of
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import ScopedFiles
@@ -184,11 +184,13 @@ def alone(what: str) -> Any:
 
 
 async def _in_turn(caller: Caller) -> AsyncIterator[None]:
-    async with share_of(caller.actor, caller.deployment.limits).turn():
-        yield
+    with share_of(caller.actor, caller.deployment.limits).under_way("requests about your memory", _MOST_IN_TURN):
+        async with platform.lock_of("turn", caller.actor):
+            yield
 
 
-# A dependency of routes that compute: one such request about a person is answered at a time, the others wait.
+# A dependency of routes that compute: of such requests about a person so many wait, and one at a time is answered.
+_MOST_IN_TURN = 50
 IN_TURN = Depends(_in_turn)
 
 

@@ -131,8 +131,11 @@ async def changes(caller: Caller, query: MemoryQuery) -> Answer:
     until, since = datetime.now(UTC).isoformat(), await controls.seen_until(caller.store, caller.actor)
     known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
     found = await asyncio.to_thread(lambda: [change for path, past in known for change in _changes(path, past, since)])
-    found.sort(key=lambda change: str(change["at"]), reverse=True)
-    return {"since": since or None, "until": until, "changes": found[:_MOST]}
+    return {"since": since or None, "until": until, "changes": _newest(found)}
+
+
+def _newest(entries: list[Answer]) -> list[Answer]:
+    return sorted(entries, key=lambda entry: str(entry["at"]), reverse=True)[:_MOST]
 
 
 def _changes(path: str, past: Sequence[Revision], since: str) -> Iterator[Answer]:
@@ -177,11 +180,10 @@ async def trash(caller: Caller, query: MemoryQuery) -> Answer:
     text, at, author.
     """
     known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
-    files, lines = await asyncio.to_thread(_deleted, known)
-    return {"files": files, "lines": lines}
+    return await asyncio.to_thread(_deleted, known)
 
 
-def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> tuple[list[Answer], list[Answer]]:
+def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> Answer:
     """The deleted files and lines in these histories. Blocks."""
     files, lines = list[Answer](), list[Answer]()
     for key, past in known:
@@ -191,8 +193,7 @@ def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> tuple[list[Answer],
                 files.append({"path": path, "changes": [past[0].id], **_by(past[0])})
         elif past and key.endswith((".md", ".txt")):
             lines += [{"path": path, "text": text, **_by(revision)} for text, revision in _taken_out(past)]
-    newest = [sorted(each, key=lambda entry: str(entry["at"]), reverse=True)[:_MOST] for each in (files, lines)]
-    return newest[0], newest[1]
+    return {"files": _newest(files), "lines": _newest(lines)}
 
 
 def _taken_out(past: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
