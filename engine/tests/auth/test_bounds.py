@@ -170,7 +170,6 @@ async def test_a_body_within_bounds_is_taken(person: Person) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("way", ["sent", "answered", "computed"])
 async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(server: DevServer, way: str) -> None:
-    """Whether they are sent, answered, or stand for what is computed."""
     flooder, other = (server.person(f"{uuid.uuid4().hex}@example.com", seconds=120) for _ in range(2))
     said = {"messages": [{"role": "user", "content": "y" * 1_000_000}]}
     steps = [{"updates": [{"values": said, "as_node": "__start__"}]}] if way == "answered" else []

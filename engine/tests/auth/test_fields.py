@@ -211,7 +211,6 @@ def test_every_field_that_the_platform_hands_to_a_run_is_decided() -> None:
 
 
 def test_every_field_of_a_run_is_in_the_docs() -> None:
-    """In the first column of the table that decides about them."""
     page = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
     section = page.partition("## Fields of a request that reach a run")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]

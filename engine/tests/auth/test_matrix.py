@@ -14,7 +14,7 @@ import pytest
 from lasting_memory.testing import dev_server
 from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, ToolCall
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.auth import matrix
 from tests.auth.matrix import OF_THE_PAGE, ROWS
 from tests.auth.rules import CALLERS, Cell, Row
@@ -184,7 +184,6 @@ def test_every_route_of_the_server_has_a_decision_and_every_decision_a_route(ser
 
 
 def test_no_route_but_the_interface_s_files_begins_with_ui(served: set[str]) -> None:
-    """No route but the interface's files begins with `/ui`, where the platform asks nobody for a token."""
     assert {route for route in served if route.startswith("GET /ui")} == {"GET /ui/*"}
 
 
@@ -194,20 +193,3 @@ def test_without_a_token_nothing_is_answered_but_what_says_nothing_of_anybody() 
 
 def test_the_page_shows_the_matrix_as_it_is() -> None:
     assert matrix.shown() == matrix.render(), "docs/security.md is out of date: python -m tests.auth.matrix"
-
-
-async def test_only_operators_name_a_person_to_the_consolidation_agent(dev: DevServer, echoing: ScriptedAnthropic) -> None:
-    """Naming a person to the consolidation agent makes it read that person's conversations for operators alone."""
-    async with clients(dev) as http:
-        victim, me = World(dev, http), World(dev, http)
-        for world in (victim, me):
-            await world.furnish()
-        await victim.make("finished")
-        echoing.script("Conversations with something new", [ToolCall("search_recent_conversations", {})])
-        before = len(echoing.requests)
-        named = {"user_id": victim.owner, "org_id": victim.org}
-        body = {"assistant_id": "consolidation_agent", "input": {"messages": []}, "context": named}
-        for caller, reads in (("owner", False), ("studio", True)):
-            await me.api(caller, "POST", "/runs/wait", body)
-            shown = json.dumps(echoing.requests[before:])
-            assert (victim.names["said"] in shown) is reads, caller

@@ -138,6 +138,19 @@ async def test_an_operator_s_context_chooses_whose_memory_is_shown(
     assert [text in shown for _, text in files] == [True, True, False]
 
 
+async def test_only_operators_name_a_person_to_the_consolidation_agent(
+    server: DevServer, model: ScriptedAnthropic, alice: str
+) -> None:
+    person, mallory, root = server.person(alice), server.person(f"mallory-{alice}"), server.person("root", "default")
+    await person.turn(await person.thread(), said := f"said by {alice}")
+    model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
+    asking = {"assistant_id": "consolidation_agent", "input": {"messages": []}, "context": {"user_id": alice, "org_id": "acme"}}
+    for caller, reads in ((mallory, False), (root, True)):
+        before = len(model.requests)
+        await caller.made("POST", "/runs/wait", asking)
+        assert (said in str(model.requests[before:])) is reads
+
+
 async def test_what_an_operator_makes_for_somebody_is_theirs(server: DevServer, alice: str) -> None:
     """A thread that an operator's run creates, and a copy, are the person's, and not those of their name elsewhere."""
     owner, elsewhere, operator = server.person(alice), server.person(alice, "globex"), server.person("", headers=OPERATOR)

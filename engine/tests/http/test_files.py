@@ -102,8 +102,6 @@ async def test_what_is_undone_is_in_the_history_and_at_the_revision_that_is_name
 
 
 async def test_a_request_of_a_person_forgotten_meanwhile_writes_nothing(api: httpx.AsyncClient, store: BaseStore) -> None:
-    """A request that was on its way when the person was forgotten writes nothing."""
-
     async def slow() -> AsyncIterator[bytes]:
         yield b'{"content": '
         await journal.forget(store, Actor("alice", "acme"))

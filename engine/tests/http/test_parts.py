@@ -48,7 +48,6 @@ def test_what_only_consolidation_does_is_not_asked_of_a_deployment_without(
 
 
 def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:
-    """Nothing would consolidate, and nothing would say so."""
     (tmp_path / "langgraph.json").write_text('{"graphs": {"agent": "./agent.py:agent"}}')
     without = replace(deployed(), folder=tmp_path)
     with pytest.raises(
@@ -157,7 +156,6 @@ def test_runs_are_not_opened_without_what_they_need(name: str) -> None:
 
 
 def test_the_project_opens_all_that_has_a_rule() -> None:
-    """So the authorization matrix, which runs on it, tries each rule."""
     text = (PROJECT / "auth.py").read_text("utf-8")
     with pytest.raises(SettingsError) as refused:
         build_auth(deployed(), open_to_people={"x"})
