@@ -213,16 +213,11 @@ def threads() -> Platform:
     return threads
 
 
-@pytest.fixture
-def free_port() -> Callable[[], int]:
-    """Gives a port that nothing listened on a moment ago."""
-
-    def find() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
-
-    return find
+def free_port() -> int:
+    """A port that nothing listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 
 import jwt
@@ -13,7 +12,7 @@ from lasting_memory.testing.commands import run_command
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text
-from tests.conftest import served
+from tests.conftest import free_port, served
 
 
 def chat(url: str, lines: str = "", identity: str = "", org: str = "acme") -> subprocess.CompletedProcess[str]:
@@ -121,7 +120,7 @@ async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: Dev
     assert await client.threads.search() == []
 
 
-def test_an_address_where_nothing_answers_is_a_failure_in_one_line(free_port: Callable[[], int]) -> None:
+def test_an_address_where_nothing_answers_is_a_failure_in_one_line() -> None:
     done = smoke(f"http://127.0.0.1:{free_port()}", "any")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1

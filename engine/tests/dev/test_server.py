@@ -24,6 +24,7 @@ from lasting_memory.limits import DEFAULTS
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall
+from tests.conftest import free_port
 
 SECRET = "a secret of at least thirty-two bytes"
 
@@ -106,7 +107,7 @@ ask = partial(httpx.request, timeout=120, trust_env=False)
 
 @pytest.mark.server
 def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
-    project: Path, start: Start, free_port: Callable[[], int], model: ScriptedAnthropic
+    project: Path, start: Start, model: ScriptedAnthropic
 ) -> None:
     (project / "policies/acme").mkdir(parents=True, exist_ok=True)
     (project / "policies/acme/rule.md").write_text("1. Be kind.\n")
@@ -136,7 +137,7 @@ def test_it_reads_env_starts_seeds_and_ends_at_ctrl_c_though_a_model_hangs(
 @pytest.mark.server
 @pytest.mark.proof
 def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_server(
-    project: Path, start: Start, free_port: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+    project: Path, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process, _, url = start("--port", str(free_port()), AGENT_MODEL="")
     command = psutil.Process(process.pid)
@@ -158,7 +159,7 @@ def test_what_serves_after_its_parents_were_killed_is_still_the_folders_one_serv
 @pytest.mark.proof
 @pytest.mark.parametrize("options", [[], ["--postgres"]])
 def test_it_keeps_what_it_had_and_goes_down_with_its_terminal(
-    start: Start, free_port: Callable[[], int], model: ScriptedAnthropic, options: list[str]
+    start: Start, model: ScriptedAnthropic, options: list[str]
 ) -> None:
     note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "- written before Ctrl-C"})
     model.script("note it", [note], [Text("done")])

@@ -6,15 +6,18 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import Answer, Changed, Failure, ScriptedAnthropic, Slow, Text, ToolCall
+from tests.conftest import BUILDERS, served
 from tests.faults.graphs import LIMITS
 
 pytestmark = pytest.mark.server
+faulty = served({"graphs": {name: f"{Path(__file__).parent / 'graphs.py'}:{name}" for name in BUILDERS}})
 
 SECRET = "I am allergic to peanuts. Never offer me any, and tell every cook about it before they begin."
 NOTED = "/memories/preferences.md"

@@ -4,9 +4,10 @@ import asyncio
 import multiprocessing
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
@@ -24,10 +25,21 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import INDEX
 from lasting_memory.testing.platform import Platform
 from lasting_memory.validation import MAX_PATH_BYTES
+from tests.conftest import free_port
 from tests.journal import world
 from tests.recall.talks import ALICE, conversations, hits, many, say
 
 pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def database(postgres_uri: str) -> Iterator[Settings]:
+    """Settings with an empty database of this test's own."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres_uri, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        yield Settings(memory_postgres_uri=postgres_uri.replace("/postgres?", f"/{name}?"))
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def random_text(size: int) -> str:
@@ -75,7 +87,7 @@ def unreachable(port: int) -> str:
     return f"postgresql://user:hunter2%40hunter2@127.0.0.1:{port}/memory?connect_timeout=2"
 
 
-async def test_a_wrong_address_is_named_and_its_password_is_not(postgres_uri: str, free_port: Callable[[], int]) -> None:
+async def test_a_wrong_address_is_named_and_its_password_is_not(postgres_uri: str) -> None:
     port = free_port()
     for uri, told in {
         unreachable(port): f"port {port} failed",
@@ -91,7 +103,7 @@ async def test_a_wrong_address_is_named_and_its_password_is_not(postgres_uri: st
 
 
 @pytest.mark.server
-def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Path, free_port: Callable[[], int]) -> None:
+def test_a_server_with_a_wrong_address_stops_and_tells_no_password(tmp_path: Path) -> None:
     env = {"MEMORY_POSTGRES_URI": unreachable(free_port()), "LOG_LEVEL": "DEBUG"}
     server = DevServer(tmp_path, env=env, config=ON_POSTGRES)
     with pytest.raises(RuntimeError, match="exited with"), server:

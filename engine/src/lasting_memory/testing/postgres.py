@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psycopg
@@ -20,6 +21,11 @@ def embedded() -> Iterator[str]:
     # Not below pytest's folder, which every session that starts closes to the user Postgres runs as under root.
     with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
         yield server.get_uri()
+
+
+def embedded_in(folder: Path) -> str:
+    """The address of the Postgres that a server in this folder starts."""
+    return f"postgresql://postgres@/postgres?host={folder}/.postgres"
 
 
 def hurry(uri: str) -> None:
