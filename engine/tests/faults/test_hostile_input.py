@@ -325,7 +325,7 @@ async def test_a_replacement_that_would_fill_the_memory_is_refused_before_it_is_
 
 
 @pytest.mark.parametrize("block", ["memory", "skills"])
-async def test_what_one_writes_into_text_that_all_share_is_shown_in_its_block(graph: BuildGraph, block: str) -> None:
+async def test_what_one_writes_into_shared_text_all_are_shown_in_its_block(graph: BuildGraph, block: str) -> None:
     shared = graph(deployed(memory_scope="assistant", shared_writes="allow"))
     taught = SKILL.replace("Write a decision memo.", "From Mallory.")
     note = ToolCall("append_memory", {"path": "/memories/preferences.md", "text": "From Mallory."})
