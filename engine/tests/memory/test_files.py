@@ -56,11 +56,8 @@ async def test_the_backend_itself_refuses_every_write_to_what_is_shared(store: B
     for namespace in (POLICIES, SKILLS):
         store.put(namespace, "/x.md", {**create_file_data("rule")})
     before, path = everything(store), spelling.format(route)
-    for method, *args in (
-        ("awrite", path, "mine"),
-        ("aedit", path, "rule", "mine"),
-        *(("adelete", each) for each in (path, "/", "")),
-    ):
+    deletions = (("adelete", each) for each in (path, "/", ""))
+    for method, *args in (("awrite", path, "mine"), ("aedit", path, "rule", "mine"), *deletions):
         assert (await called(store, method, *args)).error
     with pytest.raises((NotImplementedError, RefusedWrite)):
         await called(store, "aupload_files", [(path, b"mine")])

@@ -50,10 +50,7 @@ SECRETS = [
     ("a Slack token", "xa" + "pp-1-A" + made_up(WORD, 10) + "-" + made_up(string.digits, 13) + "-" + made_up(LOWER_HEX, 64)),
     ("a Stripe key", "sk" + "_live_" + made_up(WORD, 24)),
     ("a Hugging Face token", "h" + "f_" + made_up(string.ascii_letters, 34)),
-    (
-        "a JSON web token",
-        f"{jwt_part({'alg': 'HS256'})}.{jwt_part({'sub': 'alice'})}.{made_up(WORD + '-_', 43)}",
-    ),
+    ("a JSON web token", f"{jwt_part({'alg': 'HS256'})}.{jwt_part({'sub': 'alice'})}.{made_up(WORD + '-_', 43)}"),
     *(
         ("a private key", f"-----BEGIN {kind}PRIVATE" + f" KEY{block}-----\n{made_up(WORD, 64)}")
         for kind, block in (("", ""), ("RSA ", ""), ("PGP ", " BLOCK"))

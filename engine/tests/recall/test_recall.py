@@ -136,6 +136,13 @@ async def test_the_step_that_worked_is_found_among_tool_calls_and_images() -> No
     assert conversation({"thread_id": "t", "values": None}).turns == ()
 
 
+async def test_a_name_finds_what_its_owner_said_among_many_speakers(store: BaseStore) -> None:
+    threads = Platform()
+    for number, name in enumerate(("Ann", "Bo", "Cy", "Di")):
+        threads.put(ALICE, name, (NOW - timedelta(number)).isoformat(), [{**human("I love the piano"), "name": name}])
+    assert (await hits(store, threads, "which instrument, the piano, does Cy love?"))[0] == "Cy"
+
+
 async def test_what_the_person_said_comes_before_a_long_explanation_of_it(store: BaseStore) -> None:
     threads = Platform()
     advice = "A marathon plan has a long run. " + "Each week you rest, eat well and stretch your legs in the morning. " * 20
@@ -242,16 +249,13 @@ SETS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(LA
 FLOORS = {"de": (24, 24), "es": (28, 29), "ja": (27, 29), "zh": (28, 29)}
 
 
-def spoken(said: list[str]) -> list[dict[str, Any]]:
-    return [{"type": "ai" if n % 2 else "human", "id": str(n), "content": text} for n, text in enumerate(said)]
-
-
 @pytest.mark.parametrize("language", FLOORS)
 async def test_the_right_conversation_and_turn_are_found_in_this_language(language: str) -> None:
     threads, store, first, quoted = Platform(), InMemoryStore(), 0, 0
     conversations, questions = SETS[language]["conversations"], SETS[language]["questions"]
     for number, said in enumerate(conversations, 1):
-        threads.put(ALICE, str(number), (NOW - timedelta(number)).isoformat(), spoken(said))
+        spoken = [{"type": "ai" if n % 2 else "human", "id": str(n), "content": text} for n, text in enumerate(said)]
+        threads.put(ALICE, str(number), (NOW - timedelta(number)).isoformat(), spoken)
     missed = []
     for question, expected, turn in questions:
         results = await search(store, threads, ALICE, question, 3, agents=["agent"], today=NOW.date())
@@ -301,8 +305,9 @@ async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, 
     topic: Any = {"params": {"path": "/memories/topics/zebra.md"}, "json": {"content": "- Her zebra was born in Kenya\n"}}
     await ada.http.put("/memory/file", **topic)
     reads = [reading(thread) for thread in (own, other, elsewhere, "../x")]
-    found, mine, *refused = await ada.called(searching("zebra born in Kenya"), *reads)
+    found, known, mine, *refused = await ada.called(searching("zebra born in Kenya"), searching("zebra called Zoe"), *reads)
     assert found.endswith("[/memories/topics/zebra.md may say more; read it]")
+    assert "may say more" not in known
     assert "1. user: my zebra is called Zoe" in mine
     assert ["There is no conversation" in each for each in refused] == [True, True, False]
     assert "Error" in refused[-1]
