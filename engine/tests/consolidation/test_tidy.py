@@ -1,5 +1,6 @@
 """Tidying memory, and bringing along what another assistant knows: proposals that invent nothing, decided line by line."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +12,17 @@ from lasting_memory.consolidation.guard import invented
 from lasting_memory.consolidation.planning import Owner, start, sweep
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Changed, Proposal
+from lasting_memory.files.routes import starting_memory
 from lasting_memory.limits import Consolidation
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
-from lasting_memory.testing.scripted_anthropic import ToolCall, tool_results
+from lasting_memory.testing.scripted_anthropic import Slow, Text, ToolCall, tool_results
 from tests.consolidation.runs import ALICE, FILES, READY, append, decided, memory_of, records, saved, text
 from tests.turns import Somebody, status
 
 TIDY, BRING = "Tidy this person's memory", "brought a text along"
+PREFERENCES = "/memories/preferences.md"
 FOOD, HOME = "/memories/topics/food.md", "/memories/topics/home.md"
 CHANGE = Changed(
     "/topics/food.md", "# Food\n\n- likes leek\n- hates kale\n", "# Food\n\n- likes leek soup\n- hates kale\n\n- drinks tea\n"
@@ -189,3 +192,25 @@ async def test_what_another_assistant_knows_is_brought_along_as_a_proposal(ada: 
     await ada.control(paused=True)
     assert (await http.post("/memory/bring", json={"text": brought})).status_code == 409
     assert (await http.post("/memory/consolidate", params={"tidy": "true"})).status_code == 409
+
+
+@pytest.mark.server
+async def test_a_text_whose_run_is_cancelled_is_not_kept_and_the_first_one_comes_below_what_a_memory_begins_with(
+    ada: Somebody,
+) -> None:
+    http, text = ada.http.client, {"text": "- likes leek"}
+    ada.model.script(BRING, Slow(60, [Text("late")]))
+    asked = asyncio.create_task(http.post("/memory/bring", json=text, timeout=60))
+    await ada.model.asked(BRING, 1)
+    (thread,) = await ada.client.threads.search()
+    (run,) = await ada.client.runs.list(thread["thread_id"])
+    await ada.client.runs.cancel(thread["thread_id"], run["run_id"])
+    assert (await asked).status_code == 502
+    assert await ada.client.threads.search() == []
+
+    ada.model.clear()
+    ada.model.script(BRING, [append("- likes leek", PREFERENCES)], READY)
+    told = (await http.post("/memory/bring", json=text, timeout=60)).json()["proposal"]
+    await ada.http.post(f"/memory/proposals/{told['id']}", json={"accept": True})
+    begins = starting_memory(deployed().folder)["/preferences.md"]
+    assert await ada.file(PREFERENCES) == f"{begins.rstrip()}\n- likes leek\n"

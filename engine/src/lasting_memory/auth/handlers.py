@@ -25,7 +25,7 @@ from lasting_memory.controls import HELD_WHILE_PAUSED, TEMPORARY, controls, dele
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor, Context, IdentityError, User, acting, check_person, claim
-from lasting_memory.settings import SettingsError
+from lasting_memory.settings import CONSOLIDATION_GRAPH, SettingsError
 from lasting_memory.validation import RefusedWrite, check_policy, check_text
 
 # With this key in `config.configurable`, langgraph fails a run that answers an interrupt which is not pending. Without it the
@@ -146,6 +146,8 @@ class _Handlers:
         if any(command.get(name) is not None for name in ("resume", "update", "goto")):
             self._check_state_write(ctx.user)
         run_requests.rebuild_run(value, operator=operator)
+        if str(value["assistant_id"]) == identity.assistant_of(CONSOLIDATION_GRAPH):
+            kwargs["durability"] = "exit"  # earlier checkpoints would keep what it read, also of conversations that are deleted
         # A run decides whether its new thread is temporary. An existing thread keeps what it is.
         thread = await _thread_of(value["thread_id"])
         if is_temporary(thread) if thread else asks_temporary:

@@ -38,7 +38,7 @@ from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
-from lasting_memory.files.routes import build_backend, build_permissions
+from lasting_memory.files.routes import build_backend, build_permissions, starting_files
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
@@ -101,13 +101,16 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         kind = planned if planned in {"tidy", "bring"} else "conversations"
         report = drafts.Record(identity.current_run_id() or "", drafts.now(), dry_run=dry, kind=kind)
         owner = planning.current_owner(self._deployment, runtime)
-        files = self._deployment.memory.namespace(owner.actor, owner.assistant_id or self._deployment.default_assistant)
+        assistant = owner.assistant_id or self._deployment.default_assistant
+        files = self._deployment.memory.namespace(owner.actor, assistant)
         memory = Memory(get_store(), owner.actor, files, self._deployment, journal.began(owner.actor))
         draft = Draft(owner, report, memory)
         await self._take_slot(draft, planned)
         known = await memory.proposals()
         if sum(bool(each.changes) for each in known) >= MAX_PROPOSALS:
             raise NothingToDoError(UNDECIDED)
+        if kind == "bring":  # its person may have said nothing yet
+            await starting_files(memory.store, memory.actor, assistant, self._deployment, write=True)
         draft.base = await memory.read()
         for each in known:
             draft.base = await asyncio.to_thread(memory.applied, draft.base, each.changes, each.author, skip=True)

@@ -1,11 +1,12 @@
 """What consolidation adds to a person's own view: its runs, its proposals, and for operators what is due over all people."""
 
 import json
+from contextlib import suppress
 from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from langgraph_sdk import get_client
-from langgraph_sdk.errors import APIStatusError
+from langgraph_sdk.errors import APIStatusError, ConflictError, NotFoundError
 from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
@@ -64,8 +65,8 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
 
     Queues a run; GET /memory/consolidations tells when it is done. With dry_run=true it waits for a run that applies nothing,
     and answers (200) with what would change. With tidy=true it is all of your memory that is put in order, also when nothing is
-    new; what that would change is a proposal. 409: memory is paused or shared here, or you were
-    forgotten meanwhile. 502: the dry run failed.
+    new; what that would change is a proposal. 409: memory is paused or shared here, or you were forgotten
+    meanwhile. 502: the dry run failed.
     """
     owner = await _owner(caller)
     if query.dry_run:
@@ -107,20 +108,24 @@ async def _waited(
     """The report of a run whose thread is deleted at its end; `reason` says so if there was nothing to do."""
     context: Any = {**owner.context(), "dry_run": dry_run}
     given: Any = {"messages": [{"role": "user", "content": text}] if text else []}
-    name = "dry run" if dry_run else "run"
+    name, made = "dry run" if dry_run else "run", list[Any]()
     try:
         async with platform.acting_as_caller(caller.http), get_client() as client:
             with may_set(*metadata):
                 values: Any = await client.runs.wait(
                     None, CONSOLIDATION_GRAPH, input=given, context=context, metadata=metadata, on_disconnect="cancel",
-                    raise_error=False,
+                    raise_error=False, on_run_created=made.append,
                 )  # fmt: skip
+            last = (values.get("messages") or [{}])[-1] if isinstance(values, dict) else {}
+            cut = last.get("type") != "ai" or last.get("tool_calls")  # as when it is cancelled: then its thread stays
+            for run in made if cut else ():
+                with suppress(ConflictError, NotFoundError):
+                    await client.threads.delete(run["thread_id"])
     except APIStatusError as error:
         raise HTTPException(error.response.status_code, f"The {name} could not begin: {error.message}") from None
     if await journal.is_forgotten(caller.store, caller.began):
         raise HTTPException(409, "You were forgotten meanwhile; nothing of it is kept.")
-    last = (values.get("messages") or [{}])[-1] if isinstance(values, dict) else {}
-    if last.get("type") != "ai" or last.get("tool_calls"):  # it was cancelled in the middle
+    if cut:
         raise HTTPException(502, f"The {name} failed; see the server's log.")
     said = str(last.get("content"))
     try:
