@@ -15,8 +15,7 @@ from langgraph_cli.deploy import RESERVED_ENV_VARS
 
 from lasting_memory.agent.models import build_model
 from lasting_memory.settings import VARIABLES, Settings, SettingsError, load_settings
-from lasting_memory.testing.commands import run_command
-from lasting_memory.testing.deployed import PROJECT, deployed
+from lasting_memory.testing.deployed import PROJECT, deployed, run_command
 
 SECRET = "correct-horse-battery-staple-correct-horse"
 JWKS_URL = "https://idp.example/keys"

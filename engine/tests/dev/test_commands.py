@@ -8,7 +8,7 @@ import jwt
 import pytest
 
 from lasting_memory.dev.smoke import MARK
-from lasting_memory.testing.commands import run_command
+from lasting_memory.testing.deployed import run_command
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 from lasting_memory.testing.scripted_anthropic import Body, ScriptedAnthropic, Text, ToolCall, last_user_text

@@ -1,9 +1,16 @@
-"""Deployments of the engine's own small project, whatever the environment says: a fork's may be anything."""
+"""Deployments of the engine's own small project, whatever the environment says, and commands run in it."""
 
+import io
+import runpy
 import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from lasting_memory.deployment import Deployment
 from lasting_memory.settings import Settings
@@ -26,3 +33,33 @@ def with_routes(routes: str, folder: Path) -> Path:
     text = text.replace(imported, imported + "from lasting_memory.people.namespaces import ROUTES, group\n")
     (project / "deployment.py").write_text(text, "utf-8")
     return project
+
+
+def run_command(module: str, *args: str, stdin: str = "", folder: Path = PROJECT) -> subprocess.CompletedProcess[str]:
+    """`python -m module args` in the tests' own process: its imports, which take longest, are there already."""
+    with ThreadPoolExecutor(1) as own_thread:  # a test's event loop may run in this one
+        return own_thread.submit(_run, module, args, stdin, folder).result()
+
+
+def _run(module: str, args: tuple[str, ...], stdin: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    spec = find_spec(module)
+    if spec and spec.submodule_search_locations:
+        spec = find_spec(f"{module}.__main__")
+    assert spec
+    assert spec.origin
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        chdir(folder),
+        mock.patch("sys.argv", [spec.origin, *args]),
+        mock.patch("sys.stdin", io.StringIO(stdin)),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            runpy.run_path(spec.origin, run_name="__main__")
+            code: int | str | None = 0
+        except SystemExit as end:
+            code = end.code
+    if isinstance(code, str):
+        err.write(f"{code}\n")
+    return subprocess.CompletedProcess([module, *args], int(bool(code)), out.getvalue(), err.getvalue())
