@@ -59,7 +59,6 @@ async def export(caller: Caller, query: AboutQuery) -> Response:
     version, exported_at, user_id, org_id, left_out (temporary conversations), controls, proposals, files and deleted_files
     with revisions, unreadable (what is no file), conversations with values. 429: another export of yours is under way.
     """
-
     parts = document(caller.store, get_client(), caller.actor, caller.deployment)
     attached = {"content-disposition": 'attachment; filename="memory.json"'}
     return StreamingResponse(parts, media_type="application/json", headers=attached)
@@ -73,14 +72,8 @@ async def document(
     of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
     memories = [Memory(store, actor, place, deployment) for place in own]
     proposals = [{**each, **of[memory.files]} for memory in memories for each in await memory.shown_proposals()]
-    told: dict[str, Any] = {
-        "version": 1,
-        "exported_at": datetime.now(UTC).isoformat(),
-        **asdict(actor),
-        "left_out": ["temporary conversations"],
-        "controls": (await controls(store, actor, deployment)).told(),
-        "proposals": proposals,
-    }
+    told = {"version": 1, "exported_at": datetime.now(UTC).isoformat(), **asdict(actor), "proposals": proposals}
+    told |= {"left_out": ["temporary conversations"], "controls": (await controls(store, actor, deployment)).told()}
     yield json.dumps(told)[:-1].encode()
     deleted, unreadable = list[Answer](), list[Answer]()
     lists = {
