@@ -23,7 +23,7 @@ from lasting_memory.people.identity import OPERATE, Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.auth.matrix import ROWS
 from tests.auth.rules import LATER, Row
 from tests.auth.world import World, _call, echo, filled
@@ -62,6 +62,7 @@ KEYS = {
 }  # fmt: skip
 # Objects of a request that starts a run, or of any other, into which such keys are put.
 INTO = ["", "config", "config.configurable", "config.metadata", "context", "metadata", "command", "checkpoint", "input"]
+INTO += ["command.update"]
 # A request that starts a run is also tried with all of these in each of them: who she is, and her places.
 STARTING = [
     row for row in TRIED if "/crons" not in row.path and (row.acts or '"assistant_id": "agent"' in json.dumps(row.body))
@@ -73,6 +74,17 @@ ALL_HERS: dict[str, Any] = {
     "langgraph_auth_permissions": [OPERATE], "thread_id": "<thread>", "checkpoint_id": "<checkpoint>", "checkpoint_ns": "",
     "assistant_id": "<assistant>", "graph_id": "agent", "__pregel_thread_id": "<thread>",
 }  # fmt: skip
+# Keys by which deepagents and this project could hold what a prompt shows.
+FORGED = f"forged-{uuid.uuid4().hex}"
+CONTENTS: dict[str, Any] = {
+    "memory_contents": {f"/{route}/preferences.md": FORGED for route in ("memories", "policies")},
+    "skills_metadata": [
+        {"name": "x", "description": FORGED, "path": "/skills/x/SKILL.md", "metadata": {}, "allowed_tools": []},
+    ],
+    "skills_load_errors": [FORGED], "policies": FORGED, "memories": FORGED,
+    "files": {f"/{route}/x.md": {"content": FORGED, "encoding": "utf-8"} for route in ("memories", "policies", "skills/x")},
+}  # fmt: skip
+SAID = {"messages": [{"role": "user", "content": "go on"}]}
 
 
 def pairs() -> list[tuple[str, Any]]:
@@ -121,7 +133,8 @@ class Trial:
         names = {**hers, **{name: mine[name] for name in own}}
         body, query = filled(json.loads(json.dumps(row.body).replace(*NOW)), names), filled(row.query, names)
         if where is not None or chance.random() < 0.5:
-            told = OWNER if where == "context" else ALL_HERS  # a context takes no other fields
+            told = {**ALL_HERS, **({} if "metadata" in str(where) else CONTENTS), **(SAID if where == "command.update" else {})}
+            told = OWNER if where == "context" else told  # a context takes no other fields, metadata no objects
             more = filled(dict(chance.sample(PAIRS, chance.randint(1, 4))) if where is None else told, hers)
             body = _put(body, chance.choice(INTO) if where is None else where, more)
             query += "" if row.body else "".join(f"&{key}={quote(str(value))}" for key, value in more.items())
@@ -203,6 +216,7 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
         wrong += [f"{secret} is in a thread of {attacker.name}'s" for secret in of(attacker) if secret in threads]
     prompts = json.dumps(model.requests[shown:])
     wrong += [f"{mark} is shown to the model" for mark in secrets if mark in prompts]
+    wrong += ["a prompt shows what was forged"] * any(FORGED in system_text(each) for each in model.requests[shown:])
     after = await victim.owned()
     wrong += [f"{name} of hers changed" for name in before | after if before.get(name) != after.get(name)]
     if wrong:
