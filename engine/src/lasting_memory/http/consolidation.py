@@ -118,9 +118,9 @@ async def _waited(
                 )  # fmt: skip
             last = (values.get("messages") or [{}])[-1] if isinstance(values, dict) else {}
             cut = last.get("type") != "ai" or last.get("tool_calls")  # as when it is cancelled: then its thread stays
-            for run in made if cut else ():
+            for thread in await client.threads.search(ids=[run["thread_id"] for run in made]) if cut and made else ():
                 with suppress(ConflictError, NotFoundError):
-                    await client.threads.delete(run["thread_id"])
+                    await client.threads.delete(thread["thread_id"])
     except APIStatusError as error:
         raise HTTPException(error.response.status_code, f"The {name} could not begin: {error.message}") from None
     if await journal.is_forgotten(caller.store, caller.began):
