@@ -126,11 +126,19 @@ def shared_model() -> Iterator[ScriptedAnthropic]:
         yield model
 
 
+@pytest.fixture(scope="session")
+def own_model() -> Iterator[ScriptedAnthropic]:
+    """One that no server asks, as a server may whose consolidation comes after its test."""
+    with ScriptedAnthropic() as model:
+        yield model
+
+
 @pytest.fixture
-def model(shared_model: ScriptedAnthropic) -> ScriptedAnthropic:
-    """The scripted model, without rules or records of earlier tests."""
-    shared_model.clear()
-    return shared_model
+def model(request: pytest.FixtureRequest, shared_model: ScriptedAnthropic, own_model: ScriptedAnthropic) -> ScriptedAnthropic:
+    """The scripted model, without rules or records of earlier tests: that of the servers, or without one another."""
+    model = shared_model if request.node.get_closest_marker("server") else own_model
+    model.clear()
+    return model
 
 
 class ServerWith(Protocol):

@@ -233,8 +233,8 @@ def _call(step: dict[str, dict[str, Any]]) -> ToolCall:
 
 
 @pytest.fixture(scope="module")
-def graphs(shared_model: ScriptedAnthropic) -> dict[str, Graph]:
-    return {name: Graph(build(deployed(), chat_on(shared_model.url)), InMemoryStore()) for name, build in BUILDERS.items()}
+def graphs(own_model: ScriptedAnthropic) -> dict[str, Graph]:
+    return {name: Graph(build(deployed(), chat_on(own_model.url)), InMemoryStore()) for name, build in BUILDERS.items()}
 
 
 async def outside_memory(graph: Graph, model: ScriptedAnthropic, thread: str, *left_out: str) -> str:
