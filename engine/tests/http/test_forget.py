@@ -14,8 +14,8 @@ from langgraph.store.base import BaseStore, PutOp
 from starlette.exceptions import HTTPException
 
 from lasting_memory import journal
-from lasting_memory.http import everything as forget_module
-from lasting_memory.http.everything import forget
+from lasting_memory.http import export_and_forget
+from lasting_memory.http.export_and_forget import forget
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, Context
 from lasting_memory.testing.deployed import deployed
@@ -42,8 +42,8 @@ def client(*ids: str, busy: tuple[str, ...] = ()) -> Any:
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forget_module, "FORGET_GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(forget_module, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(export_and_forget, "FORGET_GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(export_and_forget, "STOP_SECONDS", 0.2)
 
 
 def left(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:

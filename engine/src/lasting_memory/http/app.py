@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory import platform
 from lasting_memory.deployment import Deployment
-from lasting_memory.http import everything, files, views
+from lasting_memory.http import export_and_forget, files, views
 from lasting_memory.http.consolidation import router as consolidation
 from lasting_memory.http.dev_guard import DevGuard
 from lasting_memory.http.request_bounds import RequestBounds
@@ -71,7 +71,7 @@ def build_http(
     api = FastAPI(openapi_url=None, middleware=middleware, exception_handlers=HANDLERS)
     # The routes themselves, not `include_router`: the server puts its sign-in around each route's `app`, which an included
     # router does not have.
-    for router in (files.router, views.router, everything.router, consolidation):
+    for router in (files.router, views.router, export_and_forget.router, consolidation):
         api.router.routes.extend(router.routes)
     api.router.routes.extend(routes)
     api.state.deployment, api.state.store = deployment, store

@@ -1,8 +1,8 @@
 """Changing a file so that nothing acknowledged is lost, reading its history, and deleting what is more than is kept.
 
-What began before its person was forgotten writes nothing afterwards. `http/everything.py` writes that time. A run's id is a
-UUIDv7, which says when the run was created; a request knows when it came. Every write compares the two. Subagents
-share their run's id.
+What began before its person was forgotten writes nothing afterwards. `http/export_and_forget.py` writes that time. A run's id
+is a UUIDv7, which says when the run was created; a request knows when it came. Every write compares the two. Subagents share
+their run's id.
 """
 
 import asyncio
