@@ -1,10 +1,8 @@
 """Past conversations: found by what was said in them, and when; quoted turn by turn.
 
-`search` ranks a person's conversations and is never older than the last thing they said: what is not indexed yet it indexes.
-The index is derived data in the store: `catch_up` brings it up to date, `forget` drops it, `drop` some conversations of it.
-Behind this door: `conversations.py` (a thread as turns, and as numbers), `index.py` (how these are stored, and their meaning
-where the store has an index of it), `retrieval.py` with `ranking.py` (search, its answer as text, the model's tools),
-`lexical.py` (words and times).
+`search` is never older than the last thing a person said: what is not indexed yet it indexes. The index is derived data in the
+store: `catch_up` brings it up to date, `drop` takes conversations out. Behind this door: `conversations.py` (a thread as turns,
+and as numbers), `index.py`, `retrieval.py` with `ranking.py` (search, its answer, the model's tools), `lexical.py`.
 """
 
 from lasting_memory.recall.conversations import Conversation, Turn, conversation, message_text, owned_by, threads_by_id

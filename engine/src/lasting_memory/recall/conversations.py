@@ -238,9 +238,7 @@ def read_part(item: Any) -> Part:
 def newest(table: Array) -> Array:
     """Which rows are the newest of their conversation."""
     order = np.argsort(table["version"], kind="stable")[::-1]
-    places, newest = order[np.unique(table["key"][order], return_index=True)[1]], np.zeros(len(table), bool)
-    newest[places] = True
-    return newest
+    return np.isin(np.arange(len(table)), order[np.unique(table["key"][order], return_index=True)[1]])
 
 
 def joined(arrays: Sequence[Array], kind: Any) -> Array:

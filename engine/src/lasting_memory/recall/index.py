@@ -126,10 +126,9 @@ async def drop(
     for key in map(key_of, thread_ids):
         # A row without words, newer than all before, marks a conversation as gone.
         row = np.array([(key, time.time_ns() // 1_000, 0, 0)], conversations.TABLE)
-        gone = _part_ops(
-            actor, Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1), np.zeros(0, conversations.POSTINGS)
-        )
-        ops = [*gone, PutOp(namespaces.recall(actor, "documents"), f"{key:016x}", None)]
+        part = Part(namespaces.recall(actor, "new"), f"{key:016x}@gone", row, [], 1)
+        ops = _part_ops(actor, part, np.zeros(0, conversations.POSTINGS))
+        ops.append(PutOp(namespaces.recall(actor, "documents"), f"{key:016x}", None))
         await _write(store, actor, [*ops, *await text_ops(store, actor, key, None)], began)
     if thread_ids:
         await _merge(store, actor, began)
@@ -202,14 +201,19 @@ async def catch_up(
     for embeddings at most so many seconds (None: until all are there).
     """
     index = await _opened(store, actor, began)
-    listed = await _changed(threads, actor, agents, max(0, index.watermark - _CLOCK_SECONDS * 1_000_000))
-    others = {thread_id: version for thread_id, version in listed.items() if thread_id != current}
+    since, listed = max(0, index.watermark - _CLOCK_SECONDS * 1_000_000), dict[str, int]()
+    for metadata in conversations.owned_by(actor, agents):
+        async for page in changed_since(threads, metadata, since):
+            talks = [thread for thread in page if not is_temporary(thread)]
+            listed |= {str(thread["thread_id"]): version_of(str(thread["updated_at"])) for thread in talks}
+    others = dict(sorted(listed.items(), key=lambda thread: -thread[1]))
+    others.pop(current, None)
     known = dict(index.table[newest(index.table)][["key", "version"]].tolist())
     stale = [thread_id for thread_id, version in others.items() if not version or known.get(key_of(thread_id)) != version]
     taken = stale[:most]
     for start in range(0, len(taken), _READ_PAGE):
-        talks = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE])
-        await index_conversations(store, actor, talks, began)
+        read = await read_conversations(threads, actor, agents, taken[start : start + _READ_PAGE])
+        await index_conversations(store, actor, read, began)
     if taken:
         index.parts = (await load(store, actor)).parts
     index.outstanding = len(stale) - len(taken)
@@ -274,20 +278,8 @@ async def _embed_waiting(
         logger.warning("Past conversations were not embedded: %r.", error, exc_info=True)
 
 
-async def _changed(threads: Threads, actor: identity.Actor, agents: Collection[str], since: int) -> dict[str, int]:
-    """The person's threads that changed since then, newest first, with the version of each."""
-    changed: dict[str, int] = {}
-    for metadata in conversations.owned_by(actor, agents):
-        async for page in changed_since(threads, metadata, since):
-            talks = [thread for thread in page if not is_temporary(thread)]
-            changed |= {str(thread["thread_id"]): version_of(str(thread["updated_at"])) for thread in talks}
-    return dict(sorted(changed.items(), key=lambda thread: -thread[1]))
-
-
 async def changed_since(threads: Threads, metadata: Mapping[str, Any], since: float) -> AsyncIterator[list[Any]]:
-    """Pages of the threads with this metadata that changed since then (as `version_of`), newest first, each once,
-    without their messages.
-    """
+    """Pages of the threads with this metadata that changed since then (as `version_of`), newest first, without messages."""
     fields, known = ["thread_id", "updated_at", "metadata"], set[str]()
     offset, size, last = 0, _FIRST_PAGE, since
     while last >= since:
@@ -348,8 +340,7 @@ async def nearest(store: BaseStore, namespace: namespaces.Namespace, query: str,
     found, meaningless = cast("list[list[SearchItem]]", await store.abatch(ops))
     scores = [item.score for item in meaningless if item.score is not None]
     none = statistics.median(scores) if scores else 0.0
-    least = none + _CLEARLY * (1 - none)
-    return [(item, item.score > least) for item in found if item.score is not None]
+    return [(item, item.score > none + _CLEARLY * (1 - none)) for item in found if item.score is not None]
 
 
 def passages(talk: Conversation) -> Iterator[tuple[int, str]]:

@@ -36,7 +36,6 @@ SPEAKER_BONUS = 0.7
 # Weight of alternatives that the asking model gives.
 ALTERNATIVE_WEIGHT = 0.3
 
-
 # Turns of a conversation with their scores, best first.
 Turns = tuple[tuple[int, float], ...]
 

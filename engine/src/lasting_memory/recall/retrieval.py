@@ -159,9 +159,7 @@ def results_text(
     left = f"\n\n[{results.outstanding} older conversations are not indexed yet; search again]" if results.outstanding else ""
     if not matches:
         return f"Nothing found in {results.searched} earlier conversations.{left}"
-    heads = [
-        f"{item.conversation.date} thread_id={item.conversation.thread_id}{_ALIKE * (not item.by_words)}" for item in matches
-    ]
+    heads = [f"{one.conversation.date} thread_id={one.conversation.thread_id}{_ALIKE * (not one.by_words)}" for one in matches]
     room = chars - len(left) - sum(len(head) + 2 for head in heads)
     # Where few conversations match, excerpts may be long.
     most = max(_TURN_CHARS, room // len(matches) // 4)
