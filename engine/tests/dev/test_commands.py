@@ -121,9 +121,10 @@ async def test_it_touches_nobody_who_has_memory_unless_it_is_its_own(server: Dev
 
 
 def test_an_address_where_nothing_answers_is_a_failure_in_one_line() -> None:
-    done = smoke(f"http://127.0.0.1:{free_port()}", "any")
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
+    for url in (f"http://127.0.0.1:{free_port()}", "http://[::1"):
+        done = smoke(url, "any")
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1
 
 
 asked: list[str] = []

@@ -107,7 +107,7 @@ def main() -> str | None:
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS) as client:
             for claim in smoke(client, agent_graphs(Path())[0]):
                 print(f"ok      {claim}", flush=True)
-    except (httpx.HTTPError, ValueError, KeyError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
         return f"FAILED  {error!r}"
     return None
 
