@@ -26,7 +26,7 @@ from lasting_memory.testing.people import AGENT, OPERATOR, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.auth.matrix import ROWS
 from tests.auth.rules import LATER, Row
-from tests.auth.world import World, _call, echo, filled
+from tests.auth.world import ACCEPT, World, _call, echo, filled
 
 pytestmark = pytest.mark.server
 
@@ -141,7 +141,8 @@ class Trial:
         return cls(row, attacker, f"{filled(row.at or _call(row), names)}?{query}", body)
 
     async def send(self, room: asyncio.Semaphore) -> None:
-        stream = self.attacker.http.stream(self.row.method, self.path, json=self.body, headers=self.row.headers)
+        headers = {**ACCEPT, **self.row.headers}  # MCP asks for both
+        stream = self.attacker.http.stream(self.row.method, self.path, json=self.body, headers=headers)
         try:
             async with room, asyncio.timeout(ANSWER_SECONDS) as limit, stream as answer:
                 self.status = answer.status_code
