@@ -48,7 +48,7 @@ _IDS = 1_000
 STOP_SECONDS = 10.0
 # Seconds in which what is being written at this moment lands, before all is deleted; and how often what came back is deleted.
 FORGET_GRACE_SECONDS, _PASSES = 0.5, 5
-# Items and runs that are deleted at once.
+# Items, threads and runs that are deleted at once: others' requests come in between.
 _DELETED = 100
 
 
@@ -297,7 +297,7 @@ async def _delete_threads(client: LangGraphClient, actor: identity.Actor, going:
     """Delete all threads but these, with their runs and checkpoints; returns their number."""
     deleted, pruned = 0, 1
     while pruned:
-        thread_ids = sorted(await _own(client, actor) - going)
+        thread_ids = sorted(await _own(client, actor) - going)[:_DELETED]
         pruned = int((await client.threads.prune(thread_ids))["pruned_count"]) if thread_ids else 0
         deleted += pruned
     return deleted
