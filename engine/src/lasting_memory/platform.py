@@ -8,6 +8,7 @@ import asyncio
 import logging
 import sys
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from weakref import WeakValueDictionary
@@ -29,6 +30,8 @@ _IDS = 1_000
 # How many runs go on in each thread, whoever's, by its id; None where the platform's own status of a thread says whether one
 # does. `langgraph dev` calls a thread idle whose cancelled run goes on, and after a kill one busy in which none does.
 runs_going: Counter[str] | None = None
+# Writes to disk what is deleted now; None where a deletion is on disk already. `make dev` does so every ten seconds otherwise.
+flush: Callable[[], Awaitable[None]] | None = None
 _LOCKS: WeakValueDictionary[tuple[object, ...], asyncio.Lock] = WeakValueDictionary()
 
 

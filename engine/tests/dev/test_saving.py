@@ -99,6 +99,7 @@ async def test_what_was_forgotten_or_deleted_is_in_no_file_after_a_flush_and_aft
     await until(lambda: all(files_with(server, secret, ".langgraph_checkpoint*") for secret in secrets.values()))
 
     await people["forgotten"].made("DELETE", "/memory")
+    assert not files_with(server, secrets["forgotten"])  # a kill at this moment brings nothing back
     for how in ("deleted", "temporary"):
         await people[how].made("DELETE", f"/threads/{threads[how]}")
     kept = secrets.pop("kept")

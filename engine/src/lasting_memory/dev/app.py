@@ -6,6 +6,7 @@ Plain `langgraph dev` works without this, with the errors that the functions des
 import asyncio
 import fcntl
 import logging
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from typing import Any
 from langgraph.checkpoint.memory import PersistentDict
 from langgraph_api._checkpointer import get_checkpointer  # type: ignore[import-untyped]  # all of them
 from langgraph_api.api import load_custom_app  # type: ignore[import-untyped]
-from langgraph_runtime_inmem import checkpoint, ops  # type: ignore[import-untyped]
+from langgraph_runtime_inmem import _persistence, checkpoint, ops  # type: ignore[import-untyped]
 from langgraph_runtime_inmem.inmem_stream import StreamManager  # type: ignore[import-untyped]
 from starlette.applications import Starlette
 
@@ -88,11 +89,12 @@ def _delete_what_was_asked_for() -> None:
 
 def _save_conversations() -> None:
     """Nobody's conversations were saved any more once somebody's state was read, which took over the files, or once a flush had
-    found no conversation, or had failed, as on a full disk.
+    found no conversation, or had failed, as on a full disk. And the flush is every ten seconds: a kill brought back whom it had
+    forgotten.
     """
     create = checkpoint.InMemorySaver.__init__
     persistent: Any = PersistentDict
-    sync = persistent.sync
+    sync, one_at_a_time = persistent.sync, threading.Lock()
 
     def create_one_with_files(saver: Any, *args: Any, **named: Any) -> None:
         checkpoint.DISABLE_FILE_PERSISTENCE |= checkpoint.MEMORY is not None
@@ -100,12 +102,18 @@ def _save_conversations() -> None:
 
     def sync_or_log(items: Any) -> None:
         try:
-            sync(items)
+            with one_at_a_time:
+                sync(items)
         except Exception:
             logger.exception("%s could not be saved; it is tried again.", items.filename)
 
+    async def flush() -> None:
+        for items in [known() for known in [*_persistence._stores.values()]]:  # noqa: SLF001
+            if items is not None:
+                await asyncio.to_thread(items.sync)
+
     checkpoint.InMemorySaver.__init__ = create_one_with_files
-    persistent.sync = sync_or_log
+    persistent.sync, platform.flush = sync_or_log, flush
     persistent.__bool__ = lambda _: True  # the flush drops what is false: an empty one
 
 

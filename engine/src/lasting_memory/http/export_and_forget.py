@@ -324,6 +324,8 @@ async def forget_me(caller: Caller, query: AboutQuery, body: NoBody = None) -> A
             deleted = await forget(caller.store, client, actor, caller.deployment)
             # Of conversations that a killed development server lost from its list.
             deleted["unlisted_threads"] = await platform.delete_checkpoints(client, actor.user_id, actor.org_id)
+        if platform.flush:
+            await platform.flush()
     finally:
         # A warning, so that no usual log level hides it. Failed attempts are logged, too.
         logger.warning("AUDIT memory.forget org=%r user=%r by=%r", actor.org_id, actor.user_id, caller.author.user_id)
