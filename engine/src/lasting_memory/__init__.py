@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lasting_memory.agent.models import build_model
-    from lasting_memory.agent.skills import skills
+    from lasting_memory.agent.prompt import skills
     from lasting_memory.agent.stack import file_system, middleware, subagents
     from lasting_memory.agent.tools import memory_tools
     from lasting_memory.auth.handlers import build_auth
@@ -30,7 +30,7 @@ __all__ = [
 
 _MODULES = {
     "agent.models": ["build_model"],
-    "agent.skills": ["skills"],
+    "agent.prompt": ["skills"],
     "agent.stack": ["file_system", "middleware", "subagents"],
     "agent.tools": ["memory_tools"],
     "auth.handlers": ["build_auth"],

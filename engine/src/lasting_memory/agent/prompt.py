@@ -1,30 +1,35 @@
-"""Policies and memory in the system prompt: fresh for every run, within a budget, unable to close their block.
+"""Policies, memory and skills in the system prompt: fresh for every run, within a budget, unable to close their block.
 
-deepagents loads memory once for a thread's life and keeps it in thread state, where a client can change it. This middleware
-replaces the built-in one by its name, ignores thread state, and reads the store once a run.
+deepagents loads memory and skills once for a thread's life and keeps them in thread state, where a client can change them. This
+middleware replaces the built-in ones by their names, ignores thread state, and reads the store once a run.
 """
 
 import asyncio
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
+from deepagents.middleware.skills import SkillMetadata, SkillsMiddleware, SkillToolResolver
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import BaseTool
 from langgraph.config import get_config, get_store
 from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchOp
+from langgraph.types import Command
 
+from lasting_memory import validation
 from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride
-from lasting_memory.files.routes import starting_files
+from lasting_memory.files.routes import build_backend, starting_files
+from lasting_memory.journal import all_items
 from lasting_memory.people import identity, namespaces
+from lasting_memory.people.identity import Actor
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
-from lasting_memory.validation import is_policy, stored_file
 
 # Policy files of one organization among which a run looks for top-level rules. Files that rules refer to are among them.
 MAX_POLICY_FILES = 1_000
@@ -35,6 +40,8 @@ _NAMES = "|".join(r"[\W_]{0,3}".join(name) for name in ("polic", "memor", "skill
 _NAME = re.compile(rf"[\W_]{{0,40}}(?:{_NAMES})", re.IGNORECASE)
 _NAME_CHARS = 60
 _RUNS_KEPT = 256
+# Tools of skills: a list, or a function that finds them by name.
+SkillTools = Sequence[BaseTool | Callable[..., Any]] | SkillToolResolver
 
 
 def shown(text: str) -> str:
@@ -59,19 +66,21 @@ def _escaped(bracket: re.Match[str]) -> str:
 Loaded = TypeVar("Loaded")
 
 
-def once_a_run(load: Callable[[], Awaitable[Loaded]]) -> Callable[[], Awaitable[Loaded]]:
-    """One load for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call."""
+def once_a_run(d: Deployment, read: Callable[[BaseStore, Actor, str], Awaitable[Loaded]]) -> Callable[[], Awaitable[Loaded]]:
+    """One reading for all model calls of a run, its subagents' included. Without a server, which gives run ids, one a call."""
     kept = dict[str, Loaded]()
 
     async def loaded() -> Loaded:
         run_id = identity.current_run_id()
-        if run_id is None:
-            return await load()
-        if run_id not in kept:
-            kept[run_id] = await load()
+        if run_id is not None and run_id in kept:
+            return kept[run_id]
+        actor, assistant = identity.current_actor(d.settings), identity.current_assistant(d.default_assistant)
+        found = await read(get_store(), actor, assistant)
+        if run_id is not None:
+            kept[run_id] = found
             if len(kept) > _RUNS_KEPT:
                 del kept[next(iter(kept))]
-        return kept[run_id]
+        return found
 
     return loaded
 
@@ -106,7 +115,7 @@ def sections(files: Sequence[tuple[str, str]], budget: int) -> tuple[str, tuple[
 def file_text(path: str, item: Item) -> str:
     """The text of a stored file, or a line that says why there is none."""
     try:
-        file = stored_file(item)
+        file = validation.stored_file(item)
     except ValueError as error:
         return f"[{path} cannot be shown: {error}]"
     return file["content"] if file["encoding"] == "utf-8" else f"[{path} is not text; it is left out]"
@@ -133,7 +142,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         blocks = ("policies", "memory", "paused", "reviewed", "temporary")
         names = (*(f"{name}_block" for name in blocks), "memory_shared", "memory_read_only")
         self._texts = {name: deployment.prompt(f"{name}.md") for name in names}
-        self._blocks = once_a_run(self._load)
+        self._blocks = once_a_run(deployment, self.read)
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
         blocks = await self._blocks()
@@ -147,14 +156,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         conversation = [_without_authority(said) for said in request.messages]
         return await handler(request.override(system_message=message, messages=conversation))
 
-    async def _load(self) -> tuple[Block, Block]:
-        actor = identity.current_actor(self._deployment.settings)
-        assistant = identity.current_assistant(self._deployment.default_assistant)
-        return await self.read(get_store(), actor, assistant)
-
-    async def read(
-        self, store: BaseStore, actor: identity.Actor, assistant: str, *, preview: bool = False
-    ) -> tuple[Block, Block]:
+    async def read(self, store: BaseStore, actor: Actor, assistant: str, *, preview: bool = False) -> tuple[Block, Block]:
         """Policies and memory as this run shows them; a `preview` needs no run and writes nothing: as the next one will."""
         memories = self._deployment.memory.namespace(actor, assistant)
         policies = namespaces.policies(actor.org_id)
@@ -167,8 +169,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         if is_paused and not temporary and not preview and identity.on_server():
             config = get_config()  # `auth.py` marks what is sent during a pause; this run may have waited for one to begin
             await keep_out(str(config["configurable"]["thread_id"]), config.get("metadata"))
-        runtime = None if preview else get_runtime()
-        dry = runtime is not None and identity.run_context(runtime).dry_run
+        dry = not preview and identity.run_context(get_runtime()).dry_run
         texts: dict[str, str] = {}
         if not (temporary or is_paused or dry or any(items)):
             texts = {**await starting_files(store, actor, assistant, self._deployment, write=not preview)}
@@ -202,7 +203,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         return Block("memory", text, budget, left_out)
 
     def _policy_block(self, items: Sequence[SearchItem]) -> Block:
-        rules = sorted((item for item in items if is_policy(item.key)), key=lambda item: item.key)
+        rules = sorted((item for item in items if validation.is_policy(item.key)), key=lambda item: item.key)
         files = [(path := f"/policies{item.key}", file_text(path, item)) for item in rules]
         budget = self._deployment.limits.policy_block_bytes
         text, left_out = sections(files, budget)
@@ -217,3 +218,108 @@ def _without_authority(message: AnyMessage) -> AnyMessage:
     if isinstance(message, HumanMessage | AIMessage | ToolMessage):
         return message
     return HumanMessage(message.content, id=message.id)
+
+
+# --- Skills
+
+
+def skills(d: Deployment, tools: SkillTools | None = None) -> "FreshSkills | None":
+    """The middleware that lists skills in the prompt; None where the deployment has no route `/skills/`.
+
+    A person's own skill replaces the assistant's of the same name. A run's input may pin skills: the texts of those that
+    `pinned_skills` names follow the person's message.
+
+    Args:
+        d: the deployment.
+        tools: what the model gets only once it has read, or was pinned, a skill that names them in `metadata.include_tools`.
+            A person's own skill can name them, too. Subagents have them if their own middleware is given them.
+
+    Raises `TypeError` or `ValueError` for what are no tools, or two of one name.
+    """
+    return FreshSkills(d, tools) if "/skills/" in d.routes else None
+
+
+class FreshSkills(SkillsMiddleware[Any, Any]):
+    """deepagents' middleware, with its skills loaded once a run; of two with one name, the later source's wins."""
+
+    name = "SkillsMiddleware"  # takes the built-in's place in the stack
+
+    trace_policy = SPANS_WITHOUT_PAYLOAD
+
+    # Thread state neither keeps nor provides skills. Without these hooks the graph also has two nodes less, each a step.
+    before_agent = AgentMiddleware.before_agent  # type: ignore[assignment]  # the built-in's returns its own state
+    abefore_agent = AgentMiddleware.abefore_agent  # type: ignore[assignment]
+    before_model = AgentMiddleware.before_model
+    abefore_model = AgentMiddleware.abefore_model
+
+    def __init__(self, deployment: Deployment, tools: SkillTools | None = None) -> None:
+        self._deployment, self._block = deployment, deployment.prompt("skills_block.md")
+        sources = ["/skills/"] if deployment.memory.is_shared else ["/skills/", "/memories/skills/"]
+        super().__init__(backend=build_backend(deployment), sources=sources, system_prompt=self._block, tools=tools)
+        self._loaded = once_a_run(deployment, self._read)
+
+    async def preview(self, store: BaseStore, actor: Actor, assistant: str) -> Block:
+        """The block as this person's next run will show it. Needs no run."""
+        loaded = await self._read(store, actor, assistant)
+        text = self._block.format(
+            skills_locations=self._format_skills_locations(),
+            skills_load_warnings=self._format_skills_load_warnings(loaded["skills_load_errors"]),
+            skills_list=self._format_skills_list(loaded["skills_metadata"]),
+        )
+        return Block("skills", text, self._deployment.limits.skills_block_bytes, tuple(loaded["skills_load_errors"]))
+
+    async def _read(self, store: BaseStore, actor: Actor, assistant: str) -> dict[str, Any]:
+        shared_only, files = self._deployment.memory.is_shared or in_temporary_conversation(), list[tuple[str, str]]()
+        for route in ["/skills/"] if shared_only else ["/memories/", "/skills/"]:  # the person's own first
+            items = await all_items(store, self._deployment.scope(route).namespace(actor, assistant))
+            paths = {f"{route.rstrip('/')}{item.key}": item for item in items}
+            files += [
+                (path, validation.text_of(item) or "") for path, item in paths.items() if validation.SKILL_PATH.fullmatch(path)
+            ]
+        skills, errors = await asyncio.to_thread(_listed, files, self._deployment.limits.skills_block_bytes)
+        return {"skills_metadata": skills, "skills_load_errors": errors}
+
+    async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        state = cast("Any", {**request.state, **await self._loaded()})
+        pinned = await SkillsMiddleware.abefore_model(self, state, request.runtime)
+        if pinned is None:
+            return await super().awrap_model_call(request.override(state=state), handler)
+        texts = pinned.pop("messages", [])
+        request = request.override(state=state, messages=[*request.messages, *texts])
+        answer = cast("Any", await super().awrap_model_call(request, handler))
+        # In the thread they stand before the answer: a message between a tool's call and its result would be refused.
+        response = replace(answer.model_response, result=[*texts, *answer.model_response.result])
+        return replace(answer, model_response=response, command=Command(update={**answer.command.update, **pinned}))
+
+
+def _listed(files: Sequence[tuple[str, str]], room: int) -> tuple[list[SkillMetadata], list[str]]:
+    """The skills of these SKILL.md files, and a line for each that is left out. Of two with one name the first counts.
+
+    No more are read than so many bytes have room for: it blocks for a fraction of a second at most.
+    """
+    skills, errors, unread = dict[str, SkillMetadata](), list[str](), 0
+    for path, text in files:
+        name = path.split("/")[-2]
+        if name in skills:
+            continue
+        room -= len(path) + min(len(text.split("\n---", 1)[0]), validation.MAX_FRONT_MATTER_BYTES)
+        if room < 0:
+            unread += 1
+            continue
+        try:
+            skills[name] = _safe(validation.read_skill(path, text))
+        except validation.RefusedWrite as error:
+            errors.append(str(error))
+    if unread:
+        errors.append(f"{unread} more skills are not listed here; ls the folders above.")
+    return list(skills.values()), errors
+
+
+def _safe(skill: SkillMetadata) -> SkillMetadata:
+    """A skill whose texts can neither close the block, nor open another, nor add a line."""
+    fields = {key: _line(value) if isinstance(value, str) else value for key, value in skill.items()}
+    return cast("SkillMetadata", {**fields, "allowed_tools": [_line(tool) for tool in skill["allowed_tools"]]})
+
+
+def _line(text: str) -> str:
+    return " ".join(shown(text).split())

@@ -14,8 +14,7 @@ from deepagents.middleware.subagents import GENERAL_PURPOSE_SUBAGENT
 from langchain.agents.middleware import HumanInTheLoopMiddleware, InterruptOnConfig, ModelRetryMiddleware
 from langchain.agents.middleware.types import AgentMiddleware
 
-from lasting_memory.agent.prompt import PromptBlocks, memory_files
-from lasting_memory.agent.skills import FreshSkills, skills
+from lasting_memory.agent.prompt import FreshSkills, PromptBlocks, memory_files, skills
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.routes import build_backend, build_permissions, interrupted_tools

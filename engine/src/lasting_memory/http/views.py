@@ -23,8 +23,7 @@ from pydantic import AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
 from lasting_memory import controls, journal, platform, recall
-from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, without_comments
-from lasting_memory.agent.skills import skills
+from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, PersonRequest, Sent
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
@@ -252,7 +251,7 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     shown = [Block("agent", deployment.prompt("agent.md").strip(), 0)]
     shown += await PromptBlocks(deployment, memory_files(deployment)).read(caller.store, actor, assistant, preview=True)
     if listed := skills(deployment):
-        shown.append(await listed.preview(caller.store, actor, assistant, identity.claims_of(caller.http.user)))
+        shown.append(await listed.preview(caller.store, actor, assistant))
     blocks = [
         {
             "name": block.name,
