@@ -37,13 +37,8 @@ def plain(store: BaseStore, user: str) -> StoreBackend:
 
 
 def ours(store: BaseStore, user: str) -> ScopedFiles:
-    return ScopedFiles(
-        deployment=deployed(),
-        namespace=lambda _: ("memories", f"bench:{user}"),
-        route="/memories",
-        author=lambda: Author("agent"),
-        store=store,
-    )
+    place = ("memories", f"bench:{user}")
+    return ScopedFiles(deployed(), lambda _: place, route="/memories", author=Author("agent"), store=store)
 
 
 async def alone(uri: str, wanted: int) -> list[Pairs]:

@@ -184,7 +184,7 @@ async def test_a_change_is_made_though_no_room_can_be_made_after_it(monkeypatch:
 @pytest.mark.parametrize("path", ["/größe 📏 a%b_c*[d]?'; DROP TABLE store;--.md", "/" + "x" * (MAX_PATH_BYTES - 1)])
 async def test_any_name_and_the_largest_file_have_a_history(store: BaseStore, path: str) -> None:
     large = "é" * (MAX_FILE_BYTES // 2)
-    files = ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AUTHOR, store=store)
+    files = ScopedFiles(deployed(), lambda _: FILES, author=AUTHOR, store=store)
     await store.abatch([PutOp(FILES, f"/{number}.md", {**create_file_data("x")}) for number in range(DEFAULTS.max_files - 1)])
     for text in (large, "small"):
         assert not (await files.awrite(path, text)).error

@@ -39,7 +39,8 @@ async def called(
     results = []
 
     async def node(state: FilesystemState) -> None:
-        results.append(await getattr(build_backend(settings, consolidating=consolidating), method)(*args))
+        backend = build_backend(settings, (lambda: None) if consolidating else None)
+        results.append(await getattr(backend, method)(*args))
 
     graph = StateGraph(FilesystemState, context_schema=Context).add_node("node", node).add_edge(START, "node")
     await graph.compile(store=store).ainvoke({"messages": []}, context=Context(user_id="alice", org_id="acme"))
@@ -162,8 +163,7 @@ def plain(store: BaseStore) -> StoreBackend:
 
 
 def ours(store: BaseStore) -> ScopedFiles:
-    author = Author("agent")
-    return ScopedFiles(deployment=DEFAULTS, namespace=lambda _: FILES, route="/memories", author=lambda: author, store=store)
+    return ScopedFiles(DEFAULTS, lambda _: FILES, route="/memories", author=Author("agent"), store=store)
 
 
 def bare(value: Any) -> Any:

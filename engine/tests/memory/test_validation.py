@@ -123,7 +123,7 @@ async def test_a_full_memory_refuses_new_files_and_can_be_tidied_up() -> None:
     size = DEFAULTS.max_bytes // DEFAULTS.max_files
     for number in range(DEFAULTS.max_files):
         store.put(FILES, f"/{number}.md", {"content": "x" * size, "encoding": "utf-8"})
-    files = ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: AGENT, store=store)
+    files = ScopedFiles(deployed(), lambda _: FILES, author=AGENT, store=store)
     assert "is the limit" in str((await files.awrite("/new.md", "x")).error)
     room = DEFAULTS.max_bytes - size * (DEFAULTS.max_files - 1)
     assert "shorten or delete" in str((await files.awrite("/0.md", "y" * (room + 1))).error)

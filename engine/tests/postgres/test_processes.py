@@ -32,8 +32,7 @@ PROCESSES.set_forkserver_preload(["tests.postgres.test_processes"])
 
 
 def files_of(store: BaseStore, name: str) -> ScopedFiles:
-    author = Author("agent", run_id=name)
-    return ScopedFiles(deployment=deployed(), namespace=lambda _: FILES, author=lambda: author, store=store)
+    return ScopedFiles(deployed(), lambda _: FILES, author=Author("agent", run_id=name), store=store)
 
 
 def write(uri: str, name: str, edits: int, told: Path) -> None:

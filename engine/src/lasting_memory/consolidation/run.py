@@ -333,7 +333,7 @@ def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
 
 def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None) -> CompiledStateGraph[Any, Context, Any, Any]:
     """The consolidation agent, with `model` or the one that the settings name. Raises `SettingsError` as `build_model`."""
-    backend = build_backend(d, consolidating=True, drafts=drafts.draft_store)
+    backend = build_backend(d, drafts.draft_store)
     graph = create_deep_agent(
         model=whole_answers(model or build_model(d, consolidating=True), d.limits),
         name="consolidation_agent",

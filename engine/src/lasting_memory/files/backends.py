@@ -1,6 +1,6 @@
 """Files as deepagents backends: in the store, and in a thread's state. Each checks every write itself."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from deepagents.backends import StateBackend, StoreBackend, protocol
@@ -12,64 +12,48 @@ from langgraph.store.base import BaseStore, GetOp, Item
 from lasting_memory import journal, validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began, Change, Revision
-from lasting_memory.people import identity
-from lasting_memory.people.namespaces import OFFLOADED, Namespace, NotAMemberError
+from lasting_memory.people.identity import Author
+from lasting_memory.people.namespaces import OFFLOADED, Namespace
 from lasting_memory.validation import RefusedWrite
 
-# Gives the reason to refuse a write to this store, or None.
-Gate = Callable[[BaseStore], Awaitable[str | None]]
-# Has a change of a file wait for its person. Returns what the agent is told; None if the person does not want that.
-Propose = Callable[[BaseStore, Namespace, str, Change], Awaitable[str | None]]
 # Gives another store for the files of the current run, or None.
 StoreOverride = Callable[[], BaseStore | None]
-
-# Where nothing ever is: no route's namespace begins so.
-_NOBODYS = ("nobody",)
 # UTF-8 bytes of all files in one thread's state.
 MAX_SCRATCH_BYTES = 4_194_304
 
 
 class ScopedFiles(StoreBackend):
-    """Files of one route in the store, with deepagents' own results; writes pass a gate, `before_write` and the journal.
+    """Files of one namespace in the store, with deepagents' own results; writes pass `before_write` and the journal.
 
     A value that is no file gives an error result, because an exception would end the run; listings and searches leave it out.
-    `propose` has the agent's writes wait, those of its tools; `arevise` and `aremove` never wait.
+    `files/routes.py` has those of a run: there `_check` asks who may write, and `_waits` has the writes of tools wait, which
+    `arevise` and `aremove` never do.
     """
 
     def __init__(
         self,
-        *,
         deployment: Deployment,
-        namespace: Callable[[Runtime[Any]], Namespace],  # raises `NotAMemberError` where the person has no such folder
-        gate: Gate | None = None,
-        propose: Propose | None = None,
+        namespace: Callable[[Runtime[Any]], Namespace],
+        *,
         route: str = "",  # the folder as the agent sees it, without the last slash
-        author: Callable[[], identity.Author] = lambda: identity.Author("outside"),
-        began: Callable[[], Began | None] = lambda: None,
+        author: Author = journal.NOTHING.author,
+        began: Began | None = None,
         store: BaseStore | None = None,
-        override: StoreOverride | None = None,
     ) -> None:
         super().__init__(namespace=namespace, store=store)
-        self._deployment = deployment
-        self._gate, self._propose, self._route = gate, propose, route
-        self._author, self._began, self._override = author, began, override
+        self._deployment, self._route, self._author, self._began = deployment, route, author, began
 
-    def _get_namespace(self) -> Namespace:
-        """Where this run reads: who has no such folder sees an empty one. `_check` comes before every write."""
-        try:
-            return super()._get_namespace()
-        except NotAMemberError:
-            return _NOBODYS
+    def _writer(self) -> tuple[Author, Began | None]:
+        """Who writes, and since when."""
+        return self._author, self._began
 
     async def _check(self, path: str) -> None:
         """Raise `RefusedWrite` for a path that may not be written."""
-        try:
-            super()._get_namespace()
-        except NotAMemberError as error:
-            raise RefusedWrite(f"{self._route}/ is not available: {error}") from None
         validation.check_path(path)
-        if self._gate and (reason := await self._gate(self._get_store())):
-            raise RefusedWrite(f"Permission denied for '{path}': {reason}")
+
+    async def _waits(self, path: str, change: Change) -> str | None:
+        """Have a change wait, if its person wants that: what the agent is told then. Raises `ValueError` as `arevise`."""
+        return None
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         """`StoreBackend`'s own methods would write around the gate and the journal. Nothing uploads into the store."""
@@ -86,11 +70,39 @@ class ScopedFiles(StoreBackend):
 
         def change(before: FileData | None) -> FileData:
             nonlocal count
-            text, count = _replaced(file_path, before, old_string, new_string, replace_all=replace_all)
+            if before is None:
+                raise RefusedWrite(f"File '{file_path}' not found")
+            if before["encoding"] == "base64":
+                raise RefusedWrite("Cannot edit binary files with text replacements.")
+            _check_replacement(file_path, before["content"], old_string, new_string, replace_all=replace_all)
+            result = perform_string_replacement(before["content"], old_string, new_string, replace_all)
+            if isinstance(result, str):
+                raise RefusedWrite(result.removeprefix("Error: "))
+            text, count = result
             return FileData(content=text, encoding="utf-8")
 
         error = await self._adone(file_path, change)
         return protocol.EditResult(error=error) if error else protocol.EditResult(path=file_path, occurrences=count)
+
+    async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
+        """Change a file's text, which is "" for a new file. Returns as `_adone`."""
+
+        def changed(before: FileData | None) -> FileData:
+            if before and before["encoding"] != "utf-8":
+                raise RefusedWrite(f"'{path}' is not text; choose another file.")
+            return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
+
+        return await self._adone(path, changed)
+
+    async def _adone(self, path: str, change: Change) -> str | None:
+        """Change a file. Returns the reason of a refusal, that it waits for its person, or None."""
+        try:
+            if waits := await self._waits(path, change):
+                return waits
+            await self.arevise(path, change)
+        except ValueError as error:
+            return f"Error: {error}"
+        return None
 
     async def adelete(self, file_path: str) -> protocol.DeleteResult:
         """Delete the file at a path, or all files of the folder."""
@@ -119,16 +131,16 @@ class ScopedFiles(StoreBackend):
 
         Raises:
             MovedError: it is at another revision. Nothing was written.
-            ValueError: the gate, `before_write`, the quota or `change` refused it. Nothing was written.
+            ValueError: `_check`, `before_write`, the quota or `change` refused it. Nothing was written.
         """
         await self._check(path)
-        author = self._author()
+        author, began = self._writer()
         return await journal.change(
             self._get_store(), self._get_namespace(), path, self._checked(path, change, author), author,
-            bounded=True, expect=expect, began=self._began(), limits=self._deployment.limits,
+            bounded=True, expect=expect, began=began, limits=self._deployment.limits,
         )  # fmt: skip
 
-    def _checked(self, path: str, change: Change, author: identity.Author) -> Change:
+    def _checked(self, path: str, change: Change, author: Author) -> Change:
         """The change, which raises as `before_write` for what it makes."""
 
         def checked(before: FileData | None) -> FileData | None:
@@ -138,49 +150,18 @@ class ScopedFiles(StoreBackend):
 
         return checked
 
-    async def achange(self, path: str, change: Callable[[str], str]) -> str | None:
-        """Change a file's text, which is "" for a new file. Returns as `_adone`."""
-
-        def changed(before: FileData | None) -> FileData:
-            if before and before["encoding"] != "utf-8":
-                raise RefusedWrite(f"'{path}' is not text; choose another file.")
-            return FileData(content=change(before["content"] if before else ""), encoding="utf-8")
-
-        return await self._adone(path, changed)
-
     async def aremove(self, item: Item) -> None:
         """Delete one item of the namespace, also one that is no file. Raises as `arevise`."""
         try:
             validation.stored_file(item)
         except ValueError:  # no file, and without a history
-            validation.before_write(self._deployment, f"{self._route}{item.key}", None, self._author())
+            validation.before_write(self._deployment, f"{self._route}{item.key}", None, self._writer()[0])
             await self._get_store().adelete(item.namespace, item.key)
         else:
             await self.arevise(item.key, lambda _: None)
 
-    def _get_store(self) -> BaseStore:
-        return (self._override() if self._override else None) or super()._get_store()
-
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return validation.stored_file(store_item)
-
-    async def _adone(self, path: str, change: Change) -> str | None:
-        """Change a file. Returns the reason of a refusal, that it waits for its person, or None."""
-        try:
-            if waits := await self._waits(path, change):
-                return waits
-            await self.arevise(path, change)
-        except ValueError as error:
-            return f"Error: {error}"
-        return None
-
-    async def _waits(self, path: str, change: Change) -> str | None:
-        """Have a change wait, if its person wants that: what the agent is told then. Raises `ValueError` as `arevise`."""
-        if self._propose is None:
-            return None
-        await self._check(path)
-        change = self._checked(path, change, self._author())
-        return await self._propose(self._get_store(), self._get_namespace(), path, change)
 
 
 def _downloaded(path: str, item: object) -> protocol.FileDownloadResponse:
@@ -190,19 +171,6 @@ def _downloaded(path: str, item: object) -> protocol.FileDownloadResponse:
         return protocol.FileDownloadResponse(path=path, content=validation.file_bytes(validation.stored_file(item)))
     except ValueError as error:
         return protocol.FileDownloadResponse(path=path, error=str(error))
-
-
-def _replaced(path: str, before: FileData | None, old: str, new: str, *, replace_all: bool) -> tuple[str, int]:
-    """The text of a file after an `edit`, and the number of replacements. Raises `RefusedWrite`."""
-    if before is None:
-        raise RefusedWrite(f"File '{path}' not found")
-    if before["encoding"] == "base64":
-        raise RefusedWrite("Cannot edit binary files with text replacements.")
-    _check_replacement(path, before["content"], old, new, replace_all=replace_all)
-    result = perform_string_replacement(before["content"], old, new, replace_all)
-    if isinstance(result, str):
-        raise RefusedWrite(result.removeprefix("Error: "))
-    return result
 
 
 def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:
@@ -231,8 +199,8 @@ class ThreadFiles(StateBackend):
 
     def _send_files_update(self, update: dict[str, Any]) -> None:
         """Every write ends here. Raises `RefusedWrite` for a bad path, and for a file, or all, that grow too large."""
-        before = {path: scratch_size(file) for path, file in super()._read_files().items()}
-        after = before | {path: scratch_size(file) for path, file in update.items() if file is not None}
+        before = {path: _size(file) for path, file in super()._read_files().items()}
+        after = before | {path: _size(file) for path, file in update.items() if file is not None}
         totals = [sum(len(path) + size for path, size in sizes.items()) for sizes in (before, after)]
         if totals[1] > max(MAX_SCRATCH_BYTES, totals[0]):
             raise RefusedWrite(
@@ -260,7 +228,7 @@ class ThreadFiles(StateBackend):
             return protocol.EditResult(error=f"Error: {error}")
 
 
-def scratch_size(file: object) -> int:
+def _size(file: object) -> int:
     """UTF-8 bytes of a file in thread state, which may be any value of a client's."""
     content = file.get("content", "") if isinstance(file, Mapping) else file
     return len((content if isinstance(content, str) else repr(content)).encode(errors="replace"))

@@ -1,7 +1,6 @@
 """The agent's filesystem: the owner of each path, who may write there, and with which files a new memory starts.
 
-Every rule is a gate at the backend (`files/backends.py`). deepagents' `permissions` repeat the rules: they refuse earlier,
-with a clearer message.
+Every rule is checked at the backend. deepagents' `permissions` repeat the rules: they refuse earlier, with a clearer message.
 """
 
 import asyncio
@@ -23,11 +22,10 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.backends import Gate, ScopedFiles, StoreOverride, ThreadFiles
+from lasting_memory.files.backends import ScopedFiles, StoreOverride, ThreadFiles
 from lasting_memory.files.proposals import Memory
 from lasting_memory.people import identity, namespaces
-from lasting_memory.people.namespaces import Namespace, Scope
-from lasting_memory.settings import SharedWrites
+from lasting_memory.people.namespaces import Namespace, NotAMemberError
 from lasting_memory.validation import RefusedWrite, before_write
 
 logger = logging.getLogger(__name__)
@@ -36,16 +34,60 @@ logger = logging.getLogger(__name__)
 WAITS = "waits among their proposed changes"
 # What a temporary conversation sees as `/memories/`. The gate keeps it empty.
 _EMPTY = InMemoryStore()
+# Where nothing ever is: no route's namespace begins so.
+_NOBODYS = ("nobody",)
 
 
-def build_gate(writes: SharedWrites, deployment: Deployment, *, remembers: bool = False) -> Gate:
-    """The check before each write to a route; `remembers` as of a scope."""
+class RouteFiles(ScopedFiles):
+    """The files of a route in a run: whose they are, whether it may write them, and whether that waits for its person.
 
-    async def refusal(store: BaseStore) -> str | None:
-        if remembers and in_temporary_conversation():
+    With `drafts` it is a run of consolidation, whose memory files are in the store that this gives.
+    """
+
+    def __init__(self, deployment: Deployment, path: str, drafts: StoreOverride | None) -> None:
+        super().__init__(deployment, self._place, route=path.rstrip("/"))
+        self._scope, self._is_memory, self._drafts = deployment.scope(path), path == "/memories/", drafts
+
+    def _actor(self) -> identity.Actor:
+        return identity.current_actor(self._deployment.settings)
+
+    def _place(self, run: Runtime[Any]) -> Namespace:
+        actor = identity.current_actor(self._deployment.settings, run)
+        assistant = identity.current_assistant(self._deployment.default_assistant, run)
+        return self._scope.namespace(actor, assistant, identity.claims_of(identity.run_user(run)))
+
+    def _get_namespace(self) -> Namespace:
+        """Where this run reads: who has no such folder sees an empty one. `_check` comes before every write."""
+        try:
+            return super()._get_namespace()
+        except NotAMemberError:
+            return _NOBODYS
+
+    def _get_store(self) -> BaseStore:
+        if self._is_memory and in_temporary_conversation():
+            return _EMPTY
+        return (self._drafts() if self._is_memory and self._drafts else None) or super()._get_store()
+
+    def _writer(self) -> tuple[identity.Author, journal.Began | None]:
+        author = identity.current_author(self._deployment.settings, consolidating=self._drafts is not None)
+        return author, journal.began(self._actor())
+
+    async def _check(self, path: str) -> None:
+        try:
+            super()._get_namespace()
+        except NotAMemberError as error:
+            raise RefusedWrite(f"{self._route}/ is not available: {error}") from None
+        await super()._check(path)
+        if reason := await self._refusal():
+            raise RefusedWrite(f"Permission denied for '{path}': {reason}")
+
+    async def _refusal(self) -> str | None:
+        """Why this run may not write here; None if it may."""
+        if self._scope.remembers and in_temporary_conversation():
             return "this is a temporary conversation, of which nothing is remembered."
-        if remembers and (await controls(store, identity.current_actor(deployment.settings), deployment)).paused:
+        if self._scope.remembers and (await controls(self._get_store(), self._actor(), self._deployment)).paused:
             return f"{PAUSED}: nothing is remembered until they resume it. Tell them so."
+        writes = self._scope.rule(self._deployment.settings, consolidating=self._drafts is not None)
         if writes == "allow":
             return None
         if writes == "deny":
@@ -53,49 +95,24 @@ def build_gate(writes: SharedWrites, deployment: Deployment, *, remembers: bool 
         # A write that waits for approval continues in the run with which the operator resumed it. A client's forged tool call,
         # jump to the tools node or resume value stays the client's run.
         user = identity.run_user(get_runtime())
-        approved = user is not None and identity.is_operator(user, deployment.settings)
+        approved = user is not None and identity.is_operator(user, self._deployment.settings)
         return None if approved else "an operator has to approve writing here."
 
-    return refusal
-
-
-def build_backend(
-    deployment: Deployment, *, consolidating: bool = False, drafts: StoreOverride | None = None
-) -> CompositeBackend:
-    """The filesystem of `agent`, or, with the store of drafts, of `consolidation_agent`."""
-
-    def actor(runtime: Runtime[Any] | None = None) -> identity.Actor:
-        return identity.current_actor(deployment.settings, runtime)
-
-    def assistant(runtime: Runtime[Any]) -> str:
-        return identity.current_assistant(deployment.default_assistant, runtime)
-
-    def memory_store() -> BaseStore | None:
-        return _EMPTY if in_temporary_conversation() else drafts() if drafts else None
-
-    def author() -> identity.Author:
-        return identity.current_author(deployment.settings, consolidating=consolidating)
-
-    async def propose(store: BaseStore, files: Namespace, key: str, change: journal.Change) -> str | None:
-        if not (await controls(store, actor(), deployment)).review_agent:
+    async def _waits(self, path: str, change: journal.Change) -> str | None:
+        if not self._is_memory or self._drafts:
             return None
-        await Memory(store, actor(), files, deployment, journal.began(actor())).propose_write(key, change, author())
-        return f"/memories{key} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
+        store, actor, (author, began) = self._get_store(), self._actor(), self._writer()
+        if not (await controls(store, actor, self._deployment)).review_agent:
+            return None
+        await self._check(path)
+        memory = Memory(store, actor, self._get_namespace(), self._deployment, began)
+        await memory.propose_write(path, self._checked(path, change, author), author)
+        return f"/memories{path} was not changed: yours {WAITS} until they accept it. Tell them so, and do not write it again."
 
-    def route_of(path: str, scope: Scope) -> ScopedFiles:
-        writes = scope.rule(deployment.settings, consolidating=consolidating)
-        return ScopedFiles(
-            deployment=deployment,
-            namespace=lambda run: scope.namespace(actor(run), assistant(run), identity.claims_of(identity.run_user(run))),
-            gate=build_gate(writes, deployment, remembers=scope.remembers),
-            propose=propose if path == "/memories/" and not consolidating else None,
-            route=path.rstrip("/"),
-            author=author,
-            began=lambda: journal.began(actor()),
-            override=memory_store if path == "/memories/" else None,
-        )
 
-    routes: dict[str, BackendProtocol] = {path: route_of(path, deployment.scope(path)) for path in deployment.routes}
+def build_backend(deployment: Deployment, drafts: StoreOverride | None = None) -> CompositeBackend:
+    """The filesystem of `agent`, or, with the store of drafts, of `consolidation_agent`."""
+    routes: dict[str, BackendProtocol] = {path: RouteFiles(deployment, path, drafts) for path in deployment.routes}
     return CompositeBackend(default=ThreadFiles(list(routes)), routes=routes)
 
 

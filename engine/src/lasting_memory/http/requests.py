@@ -144,12 +144,7 @@ class PersonRequest:
         """The person's files, for writing. MEMORY_WRITES limits agents, not the person."""
         namespace = self.namespace
         return ScopedFiles(
-            deployment=self.deployment,
-            namespace=lambda _: namespace,
-            route=ROUTE,
-            author=lambda: self.author,
-            began=lambda: self.began,
-            store=self.store,
+            self.deployment, lambda _: namespace, route=ROUTE, author=self.author, began=self.began, store=self.store
         )
 
 
