@@ -80,7 +80,7 @@ audit: $(VENV)/.installed ## ask for known vulnerabilities of what is pinned (ne
 	$(PYTHON) -m pip_audit -r constraints.txt --no-deps --disable-pip
 
 upgrade: $(VENV)/.installed ## pin the newest releases that fit together (needs uv and the network); then `make test`
-	@$(PYTHON) -m lasting_memory.dev.pins
+	@$(PYTHON) -m lasting_memory.dev.upgrade
 
 upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes, then runs the tests of this fork
 	@$(PYTHON) -m lasting_memory.dev.upgrade "$(FROM)"

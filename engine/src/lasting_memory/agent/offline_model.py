@@ -7,6 +7,7 @@ drives the real tools. What it says once a tool has answered follows from the ca
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -20,13 +21,15 @@ from lasting_memory.controls import PAUSED
 from lasting_memory.deployment import PROFILE_PATH
 from lasting_memory.files.routes import WAITS
 
-# Characters of a message that are matched: a pattern's time grows with them.
+# Characters of a message that are matched (offline.yaml says so, too): a pattern's time grows with them.
 MAX_CHARS = 4_000
 # Where new lines go.
 FILE = "/memories/preferences.md"
 _DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("offline.yaml").read_text("utf-8"))
 _LEAD, _GERMAN = (re.compile(_DATA[name], re.IGNORECASE) for name in ("lead", "german"))
-_LINE = re.compile(r"^(?![#\[])(?:\s*(?:[-*+]|\d+\.) )?(.*\w.*)$")
+# A line, but a heading or what says what is left out: with the end of the line before it, and without its bullet.
+_LINE = re.compile(r"(?:^|\n)(?![#\[])(?:[^\S\n]*(?:[-*+]|\d+\.) )?(.*\w.*)")
+Call = dict[str, Any]
 # Acts that tell a fact.
 _TOLD = {"remember", "name", "noted"}
 # In the prompt: a policy without its path, a skill with what it is for.
@@ -65,12 +68,17 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     own = [message for message in messages if isinstance(message, AIMessage)]
     turn = Turn(prompt, tools, str(messages[asked].text))
     if results:
-        turn.said = [turn.told(call, results.get(str(call["id"]), "")) for call in own[-1].tool_calls]
-    else:
-        turn.read()
-        # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
-        turn.said += [] if turn.known or own else [turn.text("stand_in")]
-    return AIMessage("\n\n".join(dict.fromkeys(turn.said)), tool_calls=turn.calls)
+        return _message(turn.told(call, results.get(str(call["id"]), "")) for call in own[-1].tool_calls)
+    heard = [("temporary", "")] if "<temporary>" in prompt and "<memory>" not in prompt else hear(turn.asked)
+    # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
+    heard += [] if turn.known or own else [("stand_in", "")]
+    return _message(turn.answer(do, what) for do, what in heard)
+
+
+def _message(answers: Iterable[str | Call]) -> AIMessage:
+    given = list(answers)
+    said = dict.fromkeys(each for each in given if isinstance(each, str))
+    return AIMessage("\n\n".join(said), tool_calls=[each for each in given if not isinstance(each, str)])
 
 
 class Known(NamedTuple):
@@ -86,27 +94,15 @@ class Turn:
     """One message of a person: what is said to it, and the tool calls that it takes."""
 
     def __init__(self, prompt: str, tools: Collection[str], asked: str) -> None:
-        self.tools, self.asked, self.lang = tools, asked, "de" if _GERMAN.search(asked[:MAX_CHARS]) else "en"
-        self.blocks = dict(re.findall(r"<(memory|policies|skills|temporary)>(.*?)</\1>", prompt, re.DOTALL))
-        self.known = [*_known(self.blocks.get("memory", ""))]
-        self.calls, self.said = list[Any](), list[str]()
+        self.prompt, self.tools, self.asked = prompt, tools, asked
+        self.lang = "de" if _GERMAN.search(asked[:MAX_CHARS]) else "en"
+        self.known = [*_known(prompt)]
 
-    def text(self, name: str, said: str = "", **slots: str) -> str:
-        return str(_DATA["answers"][name][self.lang]).format(said=said, **slots)
+    def text(self, name: str, said: str = "", date: str = "") -> str:
+        return str(_DATA["answers"][name][self.lang]).format(said=said, date=date)
 
-    def read(self) -> None:
-        """Take the message sentence by sentence: what is said to it, and the calls that it takes."""
-        acts = hear(self.asked)
-        if "temporary" in self.blocks and "memory" not in self.blocks:
-            acts = [("temporary", "")]
-        answers = [self.act(do, what) for do, what in acts]
-        self.said = [answer for answer in answers if isinstance(answer, str)]
-        self.calls = [answer for answer in answers if not isinstance(answer, str)]
-        if not acts:
-            self.said.append(self.text("too_long" if len(self.asked) > MAX_CHARS else "not_understood", most=f"{MAX_CHARS:,}"))
-
-    def act(self, do: str, what: str) -> str | dict[str, Any]:
-        """The answer to a sentence, or the call that it takes."""
+    def answer(self, do: str, what: str) -> str | Call:
+        """What is said to a sentence, or the call that it takes."""
         match do:
             case "remember" | "name":
                 return self.remember(do, what)
@@ -115,15 +111,15 @@ class Turn:
             case "recall" | "about":
                 return _call({"recall": "search_past_conversations", "about": "search_memories"}[do], query=what)
             case "known" | "policies" | "skills":
-                found = re.findall(_SHOWN[do], self.blocks.get(do, "")) if do in _SHOWN else _listed(self.known)
-                return self.text(do if found else f"no_{do}", "\n".join(found))
+                shown = "\n".join(re.findall(_SHOWN[do], _block(self.prompt, do))) if do in _SHOWN else _listed(self.known)
+                return self.text(do if shown else f"no_{do}", shown)
             case "ask":
                 words = content(what)
                 found = _listed(one for one in self.known if words and 2 * len(words & content(one.text)) >= len(words))
-                return self.text("ask" if found else "unknown", "\n".join(found))
+                return self.text("ask" if found else "unknown", found)
         return self.text(do)
 
-    def remember(self, do: str, what: str) -> str | dict[str, Any]:
+    def remember(self, do: str, what: str) -> str | Call:
         if do == "name" and "save_profile" in self.tools:
             name = next(match["name"] for pattern in _HEAR["name"] if (match := pattern.fullmatch(what)))
             return _call("save_profile", profile={"name": name})
@@ -132,12 +128,12 @@ class Turn:
         known = plain(what) in [plain(one.text) for one in self.known]
         return self.text("already", what) if known else _call("append_memory", path=FILE, text=f"- {what}")
 
-    def forget(self, what: str) -> str | dict[str, Any]:
+    def forget(self, what: str) -> str | Call:
         """Take out the one line, or the one field, that is meant."""
-        meant = [one for one in self.known if content(what) and _has(one.text, what)]
+        meant = [one for one in self.known if content(what) and plain(what) in plain(one.text)]
         if len(meant) == 1:
             return _call("edit_file", file_path=meant[0].path, old_string=meant[0].old, new_string=meant[0].without)
-        return self.text("several" if meant else "not_known", "\n".join(_listed(meant)) or what)
+        return self.text("several" if meant else "not_known", _listed(meant) or what)
 
     def told(self, call: Any, result: str) -> str:
         """What to say once the tool has answered. Nothing is said to be written that was refused."""
@@ -163,29 +159,28 @@ class Turn:
             date = began or date
             if content(what) & content(said):
                 found.setdefault(said.rstrip("."), date)
-        return "\n\n".join(self.text("recall", said, date=found[said]) for said in [*found][:5])
+        return "\n\n".join(self.text("recall", said, found[said]) for said in [*found][:5])
 
 
 def consolidate(prompt: str, results: Sequence[str]) -> AIMessage:
     """Read what there is, then add what memory lacks: facts of conversations, lines of a text that was brought. In memory that
     is to be tidied, take out lines that stand there twice.
     """
-    text = results[0].partition("\n\n# Taken back\n")[0].partition("\n\n# Files about the same\n")[0] if results else ""
-    talk, _, brought = text.partition("# What the person brought\n\n")
-    known = [plain(one.text) for one in Turn(prompt, (), "").known]
-    lines = _facts(re.findall(r"(?m)^user: (.+)", talk)) or [line for line in _lines(brought) if not line.endswith(":")]
-    new = {" ".join(plain(line)): f"- {line}" for line in lines if plain(line) not in known}
-    calls = list[Any]()
     if not results:
-        calls = [_call("search_recent_conversations")]
-    elif len(results) == 1 and text.startswith("## /memories/"):
+        return _message([_call("search_recent_conversations")])
+    text, calls = re.split(r"\n\n# (?:Taken back|Files about the same)\n", results[0])[0], list[Call]()
+    if text.startswith("## /memories/"):
         calls = [_call("edit_file", **edit) for edit in _without_doubles(text)]
-    elif len(results) == 1 and new:
-        calls = [_call("append_memory", path=FILE, text="\n".join(new.values()))]
-    return AIMessage("" if calls else "Done.", tool_calls=calls)
+    else:
+        talk, _, brought = text.partition("# What the person brought\n\n")
+        known = [plain(one.text) for one in _known(prompt)]
+        lines = _facts(re.findall(r"(?m)^user: (.+)", talk)) or [line for line in _lines(brought) if not line.endswith(":")]
+        if new := {plain(line): f"- {line}" for line in lines if plain(line) not in known}:
+            calls = [_call("append_memory", path=FILE, text="\n".join(new.values()))]
+    return _message(calls if calls and len(results) == 1 else ["Done."])
 
 
-def _call(tool: str, **args: Any) -> dict[str, Any]:
+def _call(tool: str, **args: Any) -> Call:
     return {"name": tool, "args": args, "id": f"offline-{uuid4()}", "type": "tool_call"}
 
 
@@ -194,7 +189,7 @@ def _facts(said: Iterable[str]) -> list[str]:
     facts = list[str]()
     for do, what in (act for text in said for act in hear(text)):
         if do == "forget":
-            facts = [fact for fact in facts if not _has(fact, what)]
+            facts = [fact for fact in facts if plain(what) not in plain(fact)]
         elif do in _TOLD:
             facts.append(what)
     return facts
@@ -202,40 +197,48 @@ def _facts(said: Iterable[str]) -> list[str]:
 
 def _without_doubles(memory: str) -> Iterator[dict[str, str]]:
     """What `edit_file` takes to take out of each file the lines that stood before, in the same words."""
-    seen = list[list[str]]()
+    seen = set[str]()
     for path, file in _files(memory):
         kept = list[str]()
         for line in file.split("\n"):
-            kept += [line] if not plain(line) or plain(line) not in seen or line.startswith(("#", "[")) else []
-            seen.append(plain(line))
+            kept += [line] if line.startswith(("#", "[")) or not plain(line).strip() or plain(line) not in seen else []
+            seen.add(plain(line))
         if (new := "\n".join(kept)) not in {file, ""}:
             yield {"file_path": path, "old_string": file, "new_string": new}
 
 
 def hear(text: str) -> list[tuple[str, str]]:
-    """What each sentence of a message says: what to do, and with what. Of a message that is too long, nothing."""
-    lines = _lines(re.sub(r"(?<=[.!?])(?<!\b\d\.)\s+", "\n", text)) if len(text) <= MAX_CHARS else []
-    return [_heard(line) for line in lines]
+    """What each sentence of a message says: what to do, and with what."""
+    if len(text) > MAX_CHARS:
+        return [("too_long", "")]
+    sentences = _lines(re.sub(r"(?<=[.!?])(?<!\b\d\.)\s+", "\n", text))
+    return [next(_meanings(sentence)) for sentence in sentences] or [("not_understood", "")]
 
 
-def _heard(line: str) -> tuple[str, str]:
-    bare = line.rstrip(".!?\u2026 ")
-    forms = dict.fromkeys((bare, _LEAD.sub("", bare), line))
-    patterns = ((do, pattern) for do, patterns in _HEAR.items() for pattern in patterns)
-    matches = ((do, pattern.fullmatch(form), form) for do, pattern in patterns for form in forms)
-    return next(((do, match.groupdict().get("what", form)) for do, match, form in matches if match), ("not_understood", bare))
+def _meanings(sentence: str) -> Iterator[tuple[str, str]]:
+    bare = sentence.rstrip(".!?\u2026 ")
+    for do, patterns in _HEAR.items():
+        for pattern, form in product(patterns, dict.fromkeys((bare, _LEAD.sub("", bare), sentence))):
+            if match := pattern.fullmatch(form):
+                yield do, match.groupdict().get("what", form)
+    yield "not_understood", bare
 
 
-def _known(memory: str) -> Iterator[Known]:
-    """The remembered lines; of the profile, its fields. A heading, and what says what is left out, are no lines."""
-    for path, file in _files(memory):
+def _block(prompt: str, name: str) -> str:
+    """A block of the prompt; empty if it has none."""
+    found = re.search(rf"(?s)<{name}>(.*?)</{name}>", prompt)
+    return found[1] if found else ""
+
+
+def _known(prompt: str) -> Iterator[Known]:
+    """The remembered lines; of the profile, its fields."""
+    for path, file in _files(_block(prompt, "memory")):
         if path == PROFILE_PATH and file.startswith("{") and file.endswith("}"):
-            fields = [(name, value) for name, value in json.loads(file).items() if value is not None]
-            told = [(name, json.dumps(value, ensure_ascii=False), value) for name, value in fields]
-            yield from (Known(f"My {name} is {of}", path, f'"{name}": {old}', f'"{name}": null') for name, old, of in told)
+            for name, value in json.loads(file).items():
+                old = f'"{name}": {json.dumps(value, ensure_ascii=False)}'
+                yield from [Known(f"My {name} is {value}", path, old, f'"{name}": null')] * (value is not None)
         else:
-            lines = [(old, match[1]) for old in re.findall(r"(?:\A|\n).*", file) if (match := _LINE.match(old.strip("\n")))]
-            yield from (Known(text, path, old, "") for old, text in lines)
+            yield from (Known(line[1], path, line[0], "") for line in _LINE.finditer(file))
 
 
 def _files(shown: str) -> Iterator[tuple[str, str]]:
@@ -245,21 +248,18 @@ def _files(shown: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(text: str) -> list[str]:
-    return [" ".join(match[1].split()) for line in text.split("\n") if (match := _LINE.match(line))]
+    return [" ".join(line[1].split()) for line in _LINE.finditer(text)]
 
 
-def _listed(known: Iterable[Known]) -> list[str]:
-    return [f"- {one.text}" for one in known]
+def _listed(known: Iterable[Known]) -> str:
+    return "\n".join(f"- {one.text}" for one in known)
 
 
-def _has(line: str, words: str) -> bool:
-    return f" {' '.join(plain(words))} " in f" {' '.join(plain(line))} "
-
-
-def plain(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
+def plain(text: str) -> str:
+    """A text's words, between spaces: a text within another has its words in this order."""
+    return " " + " ".join(re.findall(r"\w+", text.lower())) + " "
 
 
 def content(text: str) -> set[str]:
     """The words that a text is about, by their beginnings."""
-    return {word[:5] for word in plain(text) if len(word) > 1 and word not in _DATA["stop"].split()}
+    return {word[:5] for word in plain(text).split() if len(word) > 1 and word not in _DATA["stop"].split()}
