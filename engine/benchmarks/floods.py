@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from lasting_memory.http.request_bounds import MAX_IMPORT_BYTES
+from lasting_memory.http.middleware import MAX_IMPORT_BYTES
 from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import dev_token
 

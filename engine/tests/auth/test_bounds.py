@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from lasting_memory.auth.admission import MAX_REQUEST_WAIT_SECONDS, Share
-from lasting_memory.http.request_bounds import (
+from lasting_memory.http.middleware import (
     BYTES_A_VALUE,
     MAX_BATCH,
     MAX_HISTORY,

@@ -28,7 +28,7 @@ from lasting_memory.limits import Limits
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
-# Bytes, sent or answered, that count as a request; some routes count more (`http/request_bounds.py`).
+# Bytes, sent or answered, that count as a request; some routes count more (`http/middleware.py`).
 BYTES_PER_REQUEST = 131_072
 # What a run and a new thread count beyond their request, in requests.
 RUN_IN_REQUESTS, THREAD_IN_REQUESTS = 6, 3

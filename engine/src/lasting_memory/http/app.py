@@ -22,8 +22,7 @@ from lasting_memory import platform
 from lasting_memory.deployment import Deployment
 from lasting_memory.http import export_and_forget, files, views
 from lasting_memory.http.consolidation import router as consolidation
-from lasting_memory.http.dev_guard import DevGuard
-from lasting_memory.http.request_bounds import RequestBounds
+from lasting_memory.http.middleware import DevGuard, RequestBounds
 from lasting_memory.http.requests import HANDLERS
 from lasting_memory.settings import ENGINE, SettingsError
 

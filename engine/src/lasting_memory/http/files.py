@@ -33,7 +33,7 @@ class Content(Sent):
 
 
 class Undo(Sent):
-    path: requests.Key
+    path: requests.Path
     revision: (
         Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^([0-9]+|[0-9a-f][0-9a-f-]{31,})$", max_length=200)]
     ) = ""
@@ -54,21 +54,19 @@ async def list_files(caller: Caller, query: MemoryQuery) -> Answer:
     `shared`, one for each folder of a group of yours: path, claim, group, whether your agent `writes` there, and `files`.
     """
     items = await journal.all_items(caller.store, caller.namespace)
-    usage = usage_of(items, caller.deployment.limits)
-    return {"files": _listed(items, ROUTE), "usage": usage, "shared": await caller.shared("files", _listed)}
+    shared = list[Answer]()
+    for namespace, group in caller.groups:
+        theirs = await journal.all_items(caller.store, namespace)
+        shared.append({**group, "files": [_listed(item, f"{group['path'][:-1]}{item.key}") for item in theirs]})
+    files, usage = [_listed(item, f"{ROUTE}{item.key}") for item in items], usage_of(items, caller.deployment.limits)
+    return {"files": files, "usage": usage, "shared": shared}
 
 
-def _listed(items: Sequence[Item], route: str) -> list[Answer]:
-    listed = list[Answer]()
-    for item in items:
-        path = f"{route}{item.key}"
-        try:
-            file = _shown(item, path)
-            del file["content"]
-        except RefusedWrite as error:
-            file = {"path": path, "error": str(error)}
-        listed.append(file)
-    return listed
+def _listed(item: Item, path: str) -> Answer:
+    try:
+        return {name: of for name, of in _shown(item, path).items() if name != "content"}
+    except RefusedWrite as error:
+        return {"path": path, "error": str(error)}
 
 
 def _shown(item: Item, path: str) -> Answer:
@@ -138,31 +136,31 @@ async def write_file(caller: Caller, query: FileQuery, body: Content, if_match: 
 @router.delete("/memory/file")
 async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_match: IfMatch = None) -> Answer:
     """Delete a file. Its history stays, and it can be undone."""
-    item = await _item(caller, f"{ROUTE}{query.path}")
+    item = await _item(caller, query.path)
     try:
         stored_file(item)
     except RefusedWrite:  # a value of other code, not a file
         await caller.files.aremove(item)
-        return {"path": f"{ROUTE}{query.path}", "revision": None}
+        return {"path": query.path, "revision": None}
     return await _revised(caller, query.path, None, if_match)
 
 
-async def _revised(caller: requests.PersonRequest, key: str, file: FileData | None, wanted: str | None) -> Answer:
+async def _revised(caller: requests.PersonRequest, path: str, file: FileData | None, wanted: str | None) -> Answer:
     """Replace a file, provided that it still is at the wanted revision; 0 is that of no file."""
     expect, number = None, 0
     if wanted is not None:
-        known = await _history(caller, f"{ROUTE}{key}")
+        known = await _history(caller, path)
         number = known[0].number if known and known[0].content is not None else 0
         expect = (known or [NOTHING])[0].id if wanted.strip('"') == str(number) else "another"
     try:
-        return await _put(caller, key, file, expect)
+        return await _put(caller, path, file, expect)
     except journal.MovedError:
-        raise HTTPException(412, f"{ROUTE}{key} is at revision {number} or later, not {wanted}; read it again.") from None
+        raise HTTPException(412, f"{path} is at revision {number} or later, not {wanted}; read it again.") from None
 
 
-async def _put(caller: requests.PersonRequest, key: str, file: FileData | None, expect: str | None) -> Answer:
-    revision = await caller.files.arevise(key, lambda _: file, expect)
-    return {"path": f"{ROUTE}{key}", "revision": revision.number}
+async def _put(caller: requests.PersonRequest, path: str, file: FileData | None, expect: str | None) -> Answer:
+    revision = await caller.files.arevise(requests.key_of(path), lambda _: file, expect)
+    return {"path": path, "revision": revision.number}
 
 
 @router.get("/memory/history")
@@ -197,18 +195,18 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
     This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
     for _ in range(_TRIES):
-        known = await _history(caller, f"{ROUTE}{body.path}")
+        known = await _history(caller, body.path)
         file = await asyncio.to_thread(_undone, body, known)
         if if_match or body.changes is None:
             return await _revised(caller, body.path, file, if_match)
         with suppress(journal.MovedError):  # what was taken back is worked out anew
             return await _put(caller, body.path, file, (known or [NOTHING])[0].id)
-    raise HTTPException(412, f"{ROUTE}{body.path} is being changed; take it back again.")
+    raise HTTPException(412, f"{body.path} is being changed; take it back again.")
 
 
 def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
     """What the file becomes. Blocks."""
-    missing = f"{ROUTE}{body.path} has no revision {{}} in its history; GET /memory/history lists them."
+    missing = f"{body.path} has no revision {{}} in its history; GET /memory/history lists them."
     if body.changes is None:
         wanted = str(body.revision)
         for revision in known:
@@ -221,8 +219,8 @@ def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
     for revision, before in zip(known, [*known[1:], NOTHING], strict=True):
         if revision.id in body.changes:
             if not before.number and revision.number > 1:
-                raise HTTPException(404, f"What revision {revision.number} of {ROUTE}{body.path} changed is not kept any more.")
+                raise HTTPException(404, f"What revision {revision.number} of {body.path} changed is not kept any more.")
             if {revision.encoding, before.encoding} != {"utf-8"}:
-                raise HTTPException(409, f"{ROUTE}{body.path} is no text; undo it to a revision.")
+                raise HTTPException(409, f"{body.path} is no text; undo it to a revision.")
             content = journal.undone(body.path, content, before.content, revision.content)
     return None if content is None else FileData(content=content, encoding="utf-8")

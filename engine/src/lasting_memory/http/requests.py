@@ -3,8 +3,7 @@
 Outside of runs the platform scopes nothing. So every route takes a `Caller`, then its query as a model.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from uuid import UUID
@@ -12,7 +11,7 @@ from uuid import UUID
 from fastapi import Body, Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from langgraph.store.base import BaseStore, Item
+from langgraph.store.base import BaseStore
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -38,7 +37,12 @@ def key_of(path: str) -> str:
     return check_path(path.removeprefix(ROUTE))
 
 
-Key = Annotated[str, AfterValidator(key_of), Field(examples=[f"{ROUTE}/preferences.md"])]
+def _own(path: str) -> str:
+    key_of(path)
+    return path
+
+
+Path = Annotated[str, AfterValidator(_own), Field(examples=[f"{ROUTE}/preferences.md"])]
 
 
 class About(BaseModel, extra="forbid"):
@@ -53,13 +57,11 @@ class OneMemory(About):
 
 
 class OneFile(OneMemory):
-    path: Key
+    path: Path
 
 
 class OneReadable(OneMemory):
-    """A file of one's own, or of a group's folder."""
-
-    path: Annotated[str, AfterValidator(check_path), Field(examples=[f"{ROUTE}/preferences.md"])]
+    path: Annotated[str, AfterValidator(check_path), Field(description="of a file of yours, or of a group's folder")]
 
 
 class Sent(BaseModel, extra="forbid", strict=True):
@@ -108,27 +110,23 @@ class PersonRequest:
         return self.deployment.default_assistant if given is None else str(UUID(given))
 
     @property
-    def groups(self) -> dict[str, Namespace]:
-        """Namespaces of the caller's groups that are read over HTTP, by route; none for an operator who asks about another."""
-        claims = {} if self.author.kind == "operator" else identity.claims_of(self.http.user)
-        read = [(route, of) for route, of in self.deployment.routes.items() if of.claim in claims and of.over_http]
-        return {route: scope.namespace(self.actor, "", claims) for route, scope in read}
-
-    async def shared(self, name: str, show: Callable[[Sequence[Item], str], list[Answer]]) -> list[Answer]:
-        """What a member is told of each group's folder, with what is shown of its files under this name."""
-        told = list[Answer]()
-        for route, namespace in self.groups.items():
-            scope, items = self.deployment.scope(route), await journal.all_items(self.store, namespace)
-            group, writes = identity.claims_of(self.http.user)[scope.claim], scope.rule(self.deployment.settings)
-            shown = await asyncio.to_thread(show, items, route[:-1])
-            told.append({"path": route, "claim": scope.claim, "group": group, "writes": writes, name: shown})
-        return told
+    def groups(self) -> list[tuple[Namespace, Answer]]:
+        """Namespaces of the caller's groups that are read over HTTP, and what a member is told of each. None for an operator
+        who asks about another.
+        """
+        claims, groups = identity.claims_of(self.http.user), list[tuple[Namespace, Answer]]()
+        for path, scope in self.deployment.routes.items() if self.author.kind != "operator" else ():
+            if scope.claim in claims and scope.over_http:
+                told = {"path": path, "claim": scope.claim, "group": claims[scope.claim]}
+                namespace = scope.namespace(self.actor, "", claims)
+                groups.append((namespace, {**told, "writes": scope.rule(self.deployment.settings)}))
+        return groups
 
     def place(self, path: str) -> tuple[Namespace, str, bool]:
         """Namespace and key of a file that the caller may read, and whether it is a group's. Raises for other paths."""
-        for route, namespace in self.groups.items():
-            if path.startswith(route):
-                return namespace, path.removeprefix(route[:-1]), True
+        for namespace, group in self.groups:
+            if path.startswith(group["path"]):
+                return namespace, path.removeprefix(group["path"][:-1]), True
         try:
             return self.namespace, key_of(path), False
         except ValueError as error:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated
 
 import orjson
@@ -52,19 +51,23 @@ async def facts(caller: Caller, query: MemoryQuery) -> Response:
     is no file has an `error`. `usage` is that of `GET /memory`. `shared`, one for each folder of a group of yours: path, claim,
     group, whether your agent `writes` there, and `groups` as above.
     """
-    items, show = await journal.all_items(caller.store, caller.namespace), partial(_groups, caller.deployment)
-    groups = await asyncio.to_thread(show, items, ROUTE)
-    if caller.deployment.profile and PROFILE_PATH not in {group["path"] for group in groups}:
-        empty = {"path": PROFILE_PATH, "title": "Profile", "kind": "profile", "revision": 0, "bytes": 0, "modified_at": None}
-        groups.append({**empty, "fields": _fields(caller.deployment.profile, "")})
-    shared, usage = await caller.shared("groups", show), controls.usage_of(items, caller.deployment.limits)
-    told = {"groups": sorted(groups, key=_place), "usage": usage, "shared": shared}
-    # A full memory has 100,000 lines: they become JSON off the event loop.
-    return Response(await asyncio.to_thread(orjson.dumps, told), media_type="application/json")
+    deployment, items = caller.deployment, await journal.all_items(caller.store, caller.namespace)
+    shared = [(group, await journal.all_items(caller.store, namespace)) for namespace, group in caller.groups]
 
+    def told() -> bytes:
+        """Blocks: a full memory has 100,000 lines."""
+        groups = [_group(deployment, item, ROUTE) for item in items]
+        if deployment.profile and PROFILE_PATH not in {group["path"] for group in groups}:
+            empty: Answer = {"path": PROFILE_PATH, "title": "Profile", "kind": "profile", "revision": 0, "bytes": 0}
+            groups.append({**empty, "modified_at": None, "fields": _fields(deployment.profile, "")})
+        of_groups = list[Answer]()
+        for about, theirs in shared:
+            found = (_group(deployment, item, about["path"][:-1]) for item in theirs)
+            of_groups.append({**about, "groups": sorted(found, key=_place)})
+        usage = controls.usage_of(items, deployment.limits)
+        return orjson.dumps({"groups": sorted(groups, key=_place), "usage": usage, "shared": of_groups})
 
-def _groups(deployment: Deployment, items: Sequence[Item], route: str) -> list[Answer]:
-    return sorted((_group(deployment, item, route) for item in items), key=_place)
+    return Response(await asyncio.to_thread(told), media_type="application/json")
 
 
 def _place(group: Answer) -> tuple[bool, bool, bool, str]:

@@ -1,4 +1,4 @@
-"""Bounds of every request, checked before the platform sees it: one spelling of ids, and the size and shape of bodies.
+"""What every request passes before all routes: the guard of a development server, and the bounds of any server.
 
 The platform accepts any spelling of an id that `UUID()` reads, but keeps a conversation's checkpoints under the given one: the
 same id in capitals would be a second conversation, which survives the deletion of the first. It also parses bodies of any shape
@@ -7,6 +7,8 @@ in the event loop.
 
 import asyncio
 import json
+import logging
+import re
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -23,9 +25,88 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, share_of
 from lasting_memory.deployment import Deployment
-from lasting_memory.http.dev_guard import is_in_process
 from lasting_memory.people.identity import Actor, claim, is_operator
+from lasting_memory.settings import Settings, is_loopback
 from lasting_memory.validation import MAX_INPUT_BYTES
+
+logger = logging.getLogger("dev_guard")
+
+# --- The guard of `langgraph dev`
+
+# Characters of a header or path in a message.
+_SHOWN = 200
+# The first segment of a path that is closed, in more spellings than a router takes for it.
+_CLOSED = re.compile(r"[^a-z0-9]*(internal|deploy)(?![a-z0-9_-])", re.IGNORECASE | re.ASCII)
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+_ADDRESS = re.compile(r"[0-9.]+|[0-9a-f.]*:[0-9a-f:.]*")
+
+
+class DevGuard:
+    """ASGI middleware around every route of the development server, the platform's own included, and its WebSockets.
+
+    That server believes callers who say they are Studio, and needs no sign-in at `/internal/*` (which wipes it) and `/deploy`
+    (which runs `langgraph deploy` with the developer's key). So this stops a website in the developer's browser, and one whose
+    name resolves to this machine (DNS rebinding): with 403 and a reason, which it also logs, because a browser hides the answer
+    from another website. Deployments have neither problem.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app, self.settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reason = None if scope["type"] == "lifespan" else self._refusal(scope)
+        if reason is None:
+            await self.app(scope, receive, send)
+            return
+        logger.warning("Refused %s %.*a: %s", scope.get("method", "WebSocket"), _SHOWN, scope["path"], reason)
+        await JSONResponse({"detail": reason}, status_code=403)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> str | None:
+        """The reason to refuse a request, in one line, or None."""
+        match = _CLOSED.match(str(scope["path"]).removeprefix(scope.get("root_path", "")))
+        area, in_process, headers = match[1].lower() if match else "", is_in_process(scope), Headers(scope=scope)
+        if area == "internal":
+            return "/internal/* is closed: it wipes or shows everything and asks nobody who they are."
+        # Studio's page deploys, and says its Origin.
+        if area == "deploy" and (in_process or self.settings.exposed or "origin" not in headers):
+            return "/deploy is closed here: it asks nobody who they are; run `langgraph deploy` yourself."
+        return None if in_process else self._refused_sender(headers)
+
+    def _refused_sender(self, headers: Headers) -> str | None:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or not self._is_own_host(hosts[0]):
+            return f"Host is {_shown(hosts)}; call 127.0.0.1, localhost or the name that the server was started with."
+        if origins and not (len(origins) == 1 and self._is_allowed_origin(origins[0], hosts[0])):
+            return f"Origin is {_shown(origins)}; name it in http.cors of langgraph.json if it may call this server."
+        if "x-auth-scheme" in headers and not self.settings.accepts_studio:
+            return "x-auth-scheme is closed where others reach this server, since nobody checks it; listen on 127.0.0.1."
+        return None
+
+    def _is_own_host(self, host: str) -> bool:
+        """Whether a Host header names this machine. A website can neither own an address nor fake the header in a browser."""
+        match = _HOST.fullmatch(host)
+        name = match[1].strip("[]").lower() if match else ""
+        elsewhere = bool(_ADDRESS.fullmatch(name)) or name == self.settings.served_as
+        return is_loopback(name) or (self.settings.exposed and name != "" and elsewhere)
+
+    def _is_allowed_origin(self, origin: str, host: str) -> bool:
+        """Whether pages of this origin may call: the server's own, or a website in `http.cors`."""
+        expression = self.settings.cors_origin_regex
+        is_own = origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
+        return is_own or origin in self.settings.cors_origins or bool(expression and re.fullmatch(expression, origin))
+
+
+def is_in_process(scope: Scope) -> bool:
+    """Whether a call comes from inside the server (`get_client()`). No request can set the root path."""
+    root = scope.get("root_path", "")
+    return bool(root == "/noauth" or root.startswith("/noauth/"))
+
+
+def _shown(values: list[str]) -> str:
+    return ", ".join(f"{value[:_SHOWN]!a}" for value in values[:2]) or "missing"
+
+
+# --- The bounds of any server
 
 # Bytes of a document to import.
 MAX_IMPORT_BYTES = 16_777_216
@@ -109,6 +190,15 @@ def _check_fields(fields: type[_Fields], given: object) -> None:
         raise HTTPException(422, f"{first['loc'][0]}: {first['msg']}") from None
 
 
+def _check_head(scope: Scope, path: str) -> None:
+    if scope["type"] == "websocket":
+        raise HTTPException(403, "WebSockets are closed here; post commands, and stream events over HTTP.")
+    for segment in path.split("/"):
+        _canonical(segment)
+    if path.endswith("/history"):
+        _check_fields(_History, dict(QueryParams(scope["query_string"])))
+
+
 class RequestBounds:
     """ASGI middleware around every route. It answers 413 to a body that is too long, otherwise 422 with a reason, and refuses
     WebSockets: all that one carries is there over HTTP.
@@ -124,41 +214,48 @@ class RequestBounds:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        path = str(scope["path"]).removeprefix(scope.get("root_path", ""))
-        try:
-            if scope["type"] == "websocket":
-                raise HTTPException(403, "WebSockets are closed here; post commands, and stream events over HTTP.")  # noqa: TRY301
-            for segment in path.split("/"):
-                _canonical(segment)
-            if path.endswith("/history"):
-                _check_fields(_History, dict(QueryParams(scope["query_string"])))
-        except HTTPException as error:
-            await JSONResponse({"detail": error.detail}, error.status_code)(scope, receive, send)
-            return
+        path, refusal = str(scope["path"]).removeprefix(scope.get("root_path", "")), None
         scope.setdefault("state", {})["came"] = datetime.now(UTC).isoformat(timespec="microseconds")
-        with suppress(ClientDisconnect):  # nobody waits for an answer
-            if is_in_process(scope):
-                await self.app(scope, receive, send)
-            else:
-                with _Bounded(scope, receive, send, path, self._deployment) as bounded:
-                    await bounded.carry_out(self.app)
+        try:
+            _check_head(scope, path)
+        except HTTPException as error:
+            refusal = error
+        else:
+            with suppress(ClientDisconnect):  # nobody waits for an answer
+                if is_in_process(scope):
+                    await self.app(scope, receive, send)
+                else:
+                    with _Bounded(scope, receive, send, path, self._deployment) as bounded:
+                        refusal = await bounded.carry_out(self.app)
+        if refusal is not None:
+            answer = JSONResponse({"detail": refusal.detail}, refusal.status_code, refusal.headers)
+            await answer(scope, receive, send)
 
 
 class _Bounded(ExitStack):
-    """One request, whose body is read, bounded and charged when the route asks for it, after sign-in.
-
-    A refusal replaces the route's own answer. The end of an answer of /memory is sent once its maker has ended well. Otherwise
-    the server closes the connection, so that a client sees it: the platform's middleware ends an answer that broke off as if it
-    were whole, and raises the error afterwards.
+    """One request, whose body is read, bounded and charged when the route asks for it, after sign-in. The end of an answer of
+    /memory is sent once its maker has ended well. Otherwise the server closes the connection, so that a client sees it: the
+    platform's middleware ends an answer that broke off as if it were whole, and raises the error afterwards.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, path: str, deployment: Deployment) -> None:
         super().__init__()
         self._scope, self._receive, self._send, self._path, self._deployment = scope, receive, send, path, deployment
-        self._is_memory = path == "/memory" or path.startswith("/memory/")
+        self._is_memory = f"{path}/".startswith("/memory/")
         self._is_read = False
         self._end: Message | None = None
         self._refusal: HTTPException | None = None
+
+    async def carry_out(self, app: ASGIApp) -> HTTPException | None:
+        """Have the app answer the request. A refusal is the answer in place of the app's own."""
+        try:
+            await app(self._scope, self.receive, self.send)
+        except Exception:
+            if self._refusal is None:
+                raise
+        if self._refusal is None and self._end is not None:
+            await self._send(self._end)
+        return self._refusal
 
     @property
     def _share(self) -> Share | None:
@@ -168,19 +265,6 @@ class _Bounded(ExitStack):
             return None
         limits, settings = self._deployment.limits, self._deployment.settings
         return None if is_operator(user, settings) else share_of(Actor(user.identity, org_id), limits)
-
-    async def carry_out(self, app: ASGIApp) -> None:
-        """Have the app answer the request, or refuse it."""
-        try:
-            await app(self._scope, self.receive, self.send)
-        except Exception:
-            if self._refusal is None:
-                raise
-        if self._refusal is not None:
-            answer = JSONResponse({"detail": self._refusal.detail}, self._refusal.status_code, self._refusal.headers)
-            await answer(self._scope, self._receive, self._send)
-        elif self._end is not None:
-            await self._send(self._end)
 
     async def receive(self) -> Message:
         """The whole body as one message, within bounds; otherwise the sender is gone for the app."""
@@ -219,24 +303,22 @@ class _Bounded(ExitStack):
     async def send(self, message: Message) -> None:
         if self._refusal is not None:
             return
+        begins, ends = message["type"] == "http.response.start", not message.get("more_body", False)
         if share := self._share:
-            try:
-                if self._begins_stream(message):
+            if begins and self._is_stream(Headers(raw=message["headers"])):
+                try:
                     self.enter_context(share.under_way("stream", self._deployment.limits.open_streams))
-            except HTTPException as error:
-                self._refusal = error
-                raise
+                except HTTPException as error:
+                    self._refusal = error
+                    raise
             share.charge(len(message.get("body", b"")) / BYTES_PER_REQUEST)
-        if self._is_memory and message["type"] == "http.response.start":
+        if self._is_memory and begins:
             MutableHeaders(scope=message)["cache-control"] = "no-store"
-        if self._is_memory and message["type"] == "http.response.body" and not message.get("more_body", False):
+        if self._is_memory and message["type"] == "http.response.body" and ends:
             self._end = message
         else:
             await self._send(message)
 
-    def _begins_stream(self, message: Message) -> bool:
-        """Whether an answer that is streamed, or waits for a run, begins with this."""
-        if message["type"] != "http.response.start":
-            return False
-        kind = Headers(raw=message["headers"]).get("content-type", "")
-        return self._path.rpartition("/")[2] in _WAITED or kind.startswith("text/event-stream")
+    def _is_stream(self, headers: Headers) -> bool:
+        """Whether an answer is streamed, or waits for a run."""
+        return self._path.rpartition("/")[2] in _WAITED or headers.get("content-type", "").startswith("text/event-stream")
