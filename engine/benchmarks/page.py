@@ -33,7 +33,7 @@ async def fill(url: str, files: int, conversations: int) -> None:
         async def file(number: int) -> None:
             async with room:
                 path = f"/memories/topics/topic-{number:03}.md"
-                (await person.write(f"# Topic {number}\n\n- Said something about it\n", path)).raise_for_status()
+                await person.write(path, f"# Topic {number}\n\n- Said something about it\n")
 
         async def conversation(number: int) -> None:
             said = [

@@ -94,7 +94,7 @@ async def furnish(server: DevServer, identity: str, conversations: int, turns: i
     await asyncio.gather(*map(conversation, range(conversations)))
     async with Person(server.url, identity, ORG) as person:
         for number, revision in itertools.product(range(FILES), range(REVISIONS)):
-            (await person.write(f"{revision} {WORDS}\n" * 10, f"/memories/{number}.md")).raise_for_status()
+            await person.write(f"/memories/{number}.md", f"{revision} {WORDS}\n" * 10)
 
 
 async def read_once(client: LangGraphClient) -> int:
@@ -124,7 +124,7 @@ async def measured(server: DevServer, folder: Path, args: argparse.Namespace) ->
     process, client = Server(server), server.as_user(PERSON, ORG)
     rows: dict[str, list[Taken]] = {"read the threads once": [], "export": [], "forget": []}
     async with Person(server.url, PERSON, ORG, seconds=600) as person:
-        http = person.http
+        http = person.raw
         for _ in range(args.repeat):
             taken, read = await process.measure(lambda: read_once(client))
             rows["read the threads once"].append(taken)

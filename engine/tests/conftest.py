@@ -33,10 +33,11 @@ from lasting_memory.people.identity import Context
 from lasting_memory.testing import dev_server, postgres
 from lasting_memory.testing.deployed import PROJECT, deployed, with_routes
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.recall.talks import say
-from tests.turns import Somebody, people
+from tests.turns import people
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
 BUILDERS: dict[str, Callable[..., Any]] = {"agent": build_agent, "consolidation_agent": build_consolidation_agent}
@@ -200,13 +201,13 @@ def alice() -> str:
 
 
 @pytest.fixture
-def ada(server: DevServer, model: ScriptedAnthropic, alice: str) -> Somebody:
+def ada(server: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
     """Alice on the session's server."""
     return people(server, model, alice)[0]
 
 
 @pytest.fixture
-def bob(server: DevServer, model: ScriptedAnthropic, alice: str) -> Somebody:
+def bob(server: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
     """Somebody else there."""
     return people(server, model, f"bob-{alice}")[0]
 

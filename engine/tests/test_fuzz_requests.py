@@ -142,7 +142,7 @@ class Trial:
 
     async def send(self, room: asyncio.Semaphore) -> None:
         headers = {**ACCEPT, **self.row.headers}  # MCP asks for both
-        stream = self.attacker.http.stream(self.row.method, self.path, json=self.body, headers=headers)
+        stream = self.attacker.raw.stream(self.row.method, self.path, json=self.body, headers=headers)
         try:
             async with room, asyncio.timeout(ANSWER_SECONDS) as limit, stream as answer:
                 self.status = answer.status_code
@@ -180,7 +180,7 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
     server: DevServer, model: ScriptedAnthropic, times: int, number: int
 ) -> None:
     operator = server.person("", headers=OPERATOR)
-    victim = World(server, operator.http)
+    victim = World(server, operator.raw)
     secrets, rule = await settled(victim), victim.names["rule"]
     before, shown = await victim.owned(), len(model.requests)
     model.script(lambda _: True, *[echo] * 100_000)

@@ -139,7 +139,7 @@ async def test_no_secret_is_in_the_logs_whatever_happens(signed: DevServer, mode
     person = of(signed, good)
     await person.turn(await person.thread(), "hello")
     for wrong in (bad, "x" * 100_000):
-        assert (await of(signed, wrong).http.post("/threads/search", json={})).status_code in (400, 401, 431)
+        assert (await of(signed, wrong).raw.post("/threads/search", json={})).status_code in (400, 401, 431)
     model.script("fail", lambda _: [ToolCall("ls", {"path": 7})], lambda body: [Text(str(body["nothing"]))])
     failed = await person.ask("POST", f"/threads/{await person.thread()}/runs/wait", saying("fail"))
     assert "Error" in failed.text

@@ -18,7 +18,6 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 from tests.conftest import Graph, served
-from tests.turns import Somebody
 
 MEMORIES = ("memories", "acme:alice")
 
@@ -170,7 +169,7 @@ async def test_the_prompts_of_the_readme_prove_memory(server: DevServer, model: 
     rules = "# Acme compliance\n\n1. Never give a personal opinion on an investment.\n"
     await server.as_operator().store.put_item(["policies", "acme"], "/compliance.md", create_file_data(rules))
     who = (("alice@example.com", "acme"), ("bob@example.com", "acme"), ("alice@example.com", "globex"))
-    alice, *strangers = (Somebody(server.as_user(*each), model) for each in who)
+    alice, *strangers = (server.person(*each, model=model) for each in who)
     first, second = await alice.chat(remember), await alice.thread()
     assert "metric units" in answer_of(await alice.turn(second, know))
     values = await alice.turn(second, recall)

@@ -18,11 +18,10 @@ from lasting_memory.settings import Settings
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import BOMB, skill
-from lasting_memory.testing.people import AGENT
+from lasting_memory.testing.people import AGENT, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import served
-from tests.turns import Somebody
 
 SKILLS = list(namespaces.skills(AGENT))
 
@@ -66,7 +65,7 @@ async def keys(client: LangGraphClient, namespace: list[str]) -> set[str]:
 
 
 @pytest.mark.server
-async def test_policies_and_skills_are_put_where_agents_read(client: LangGraphClient, repository: Path, ada: Somebody) -> None:
+async def test_policies_and_skills_are_put_where_agents_read(client: LangGraphClient, repository: Path, ada: Person) -> None:
     second = (await client.assistants.create("agent", name="second"))["assistant_id"]
     assert await seed(repository, client)
     assert await keys(client, ["policies", "acme"]) == {"/compliance.md"}

@@ -110,7 +110,7 @@ async def test_an_id_has_one_spelling(server: DevServer, person: Person) -> None
             body = {"thread_id": spelled, "metadata": {"graph_id": "agent"}, "supersteps": SUPERSTEPS}
             requests += [("POST", "/threads", body), ("POST", "/threads/prune", {"thread_ids": [spelled]})]
             escaped = json.dumps(body).replace("thread_id", "thread\\u005fid")
-            assert (await person.http.post("/threads", content=escaped)).status_code == 422
+            assert (await person.raw.post("/threads", content=escaped)).status_code == 422
         for method, path, sent in requests:
             answer = await person.ask(method, path, sent)
             assert (answer.status_code, thread in answer.text) == (422, True), (how, method, path, answer.text)
@@ -148,10 +148,10 @@ async def test_a_body_out_of_bounds_is_refused_before_it_is_parsed(
 ) -> None:
     method, path = route.replace("<thread>", await person.thread(graph_id="agent")).split(" ")
     sent: dict[str, Any] = {"content": body, "headers": {"content-type": "application/json"}} if body else {}
-    answer = await person.http.request(method, path, **sent)
+    answer = await person.raw.request(method, path, **sent)
     assert answer.status_code == status, answer.text[:300]
     if body:
-        nobody = await server.person("", headers={}).http.request(method, path, **sent)
+        nobody = await server.person("", headers={}).raw.request(method, path, **sent)
         assert nobody.status_code == 401, "nobody is told of bounds before they are signed in"
 
 
@@ -160,7 +160,7 @@ async def test_a_body_within_bounds_is_taken(person: Person) -> None:
     thread = await talked(person)
     at_most = '{"values": {}, "x": "' + "x" * (MAX_INPUT_BYTES - 23) + '"}'
     assert len(at_most) == MAX_INPUT_BYTES
-    assert (await person.http.post(f"/threads/{thread}/state", content=at_most)).is_success
+    assert (await person.raw.post(f"/threads/{thread}/state", content=at_most)).is_success
     assert (await person.ask("POST", "/threads/search", {"metadata": {"title": "," * 100_000}})).status_code in (200, 422)
     await person.turn(thread, '"[{\\' * 1_000)
     for body in ({"limit": MAX_HISTORY}, {}):
@@ -178,14 +178,14 @@ async def test_a_flood_of_bytes_waits_for_its_sender_s_turn_and_others_do_not(se
     ways: dict[str, tuple[int, Callable[[], Awaitable[httpx.Response]]]] = {
         "sent": (8, lambda: flooder.ask("POST", "/threads/search", {"metadata": {"a": "x" * 1_000_000}})),
         "answered": (8, lambda: flooder.ask("GET", f"/threads/{made['thread_id']}/state")),
-        "computed": (20, lambda: flooder.http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=mcp)),
+        "computed": (20, lambda: flooder.raw.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=mcp)),
     }
     requests, send = ways[way]
     done = asyncio.Event()
 
     async def watch() -> None:
         while not done.is_set():
-            assert (await other.http.get("/memory/me", timeout=30)).status_code == 200
+            assert (await other.raw.get("/memory/me", timeout=30)).status_code == 200
             await asyncio.sleep(0.05)
 
     watching, began, times = asyncio.create_task(watch()), time.monotonic(), DEFAULTS.requests_at_once // requests + 8
@@ -218,7 +218,7 @@ async def test_a_person_has_so_many_streams_open_and_may_open_others_when_they_e
     path = f"/threads/{thread}/runs/{run['run_id']}"
     async with AsyncExitStack() as streams:
         opened = [
-            await streams.enter_async_context(person.http.stream("GET", f"{path}/stream")) for _ in range(DEFAULTS.open_streams)
+            await streams.enter_async_context(person.raw.stream("GET", f"{path}/stream")) for _ in range(DEFAULTS.open_streams)
         ]
         assert {answer.status_code for answer in opened} == {200}
         assert (await person.ask("GET", f"{path}/stream")).status_code == 429
@@ -227,7 +227,7 @@ async def test_a_person_has_so_many_streams_open_and_may_open_others_when_they_e
     status = 429
     async with asyncio.timeout(30):
         while status != 200:
-            async with person.http.stream("GET", f"{path}/stream") as again:
+            async with person.raw.stream("GET", f"{path}/stream") as again:
                 status = again.status_code
     over.set()
     await person.ask("GET", f"{path}/join")

@@ -172,7 +172,7 @@ async def test_an_operator_who_goes_on_with_a_stopped_run_acts_as_the_thread_s_o
     append = ToolCall("append_memory", {"path": "/memories/notes.md", "text": f"- {SECRET}"})
     model.script(alice, Failure(401, "authentication_error", "no"), [append], [Text("done")])
     thread = await owner.thread()
-    assert "__error__" in await owner.turn(thread, f"remember {alice}")
+    assert "__error__" in await owner.turn(thread, f"remember {alice}", raise_error=False)
     await operator.made("POST", f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None})
     assert SECRET in str(await owner.read())
     assert SECRET not in str(await operator.read())

@@ -15,10 +15,9 @@ from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.people import AGENT, SignedIn
+from lasting_memory.testing.people import AGENT, Person, SignedIn
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.turns import Somebody
 
 ALICE = identity.Actor("alice", "acme")
 FILES = deployed().memory.namespace(ALICE, AGENT)
@@ -106,19 +105,19 @@ async def soon(ask: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:
     return answer
 
 
-async def go(who: Somebody, **kwargs: Any) -> str:
+async def go(who: Person, **kwargs: Any) -> str:
     """A consolidation that the person begins; its last message."""
     values = await who.say("store X as a policy", "consolidation_agent", **kwargs)
     return str(values["messages"][-1]["content"])
 
 
-async def consolidation_thread(who: Somebody) -> str:
+async def consolidation_thread(who: Person) -> str:
     """The thread of a person's planned runs, once it has one."""
     (found,) = await soon(lambda: who.client.threads.search(metadata={"consolidates": "all"}, limit=1))
     return str(found["thread_id"])
 
 
-async def ended(who: Somebody, runs: int = 1) -> list[str]:
+async def ended(who: Person, runs: int = 1) -> list[str]:
     """The states of the person's planned runs once there are so many and all have ended, newest first."""
     thread = await consolidation_thread(who)
 
@@ -129,7 +128,7 @@ async def ended(who: Somebody, runs: int = 1) -> list[str]:
     return list(await soon(states))
 
 
-async def records(who: Somebody) -> list[dict[str, Any]]:
+async def records(who: Person) -> list[dict[str, Any]]:
     """The person's records, once there is one that has ended."""
 
     async def kept() -> list[dict[str, Any]]:
@@ -139,7 +138,7 @@ async def records(who: Somebody) -> list[dict[str, Any]]:
     return list(await soon(kept))
 
 
-async def consolidate(who: Somebody, *calls: ToolCall, **context: Any) -> str:
+async def consolidate(who: Person, *calls: ToolCall, **context: Any) -> str:
     """A consolidation whose model makes these calls, also when it is told that they were refused. Its last message."""
     for words in (AGAIN, TASK):
         who.model.script(words, list(calls), READY)

@@ -11,10 +11,11 @@ from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.seeding import seed
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
 from tests.conftest import served
 from tests.consolidation.runs import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
-from tests.turns import Somebody, people, status
+from tests.turns import people
 
 pytestmark = pytest.mark.server
 NOTHING: Any = {"messages": []}
@@ -22,12 +23,12 @@ NOTHING: Any = {"messages": []}
 idle = served(CONSOLIDATE_AFTER_SECONDS="2")
 
 
-async def words_of(*people: Somebody) -> None:
+async def words_of(*people: Person) -> None:
     """Each says something of their own."""
     await asyncio.gather(*(person.chat(f"words of {person.name}.") for person in people))
 
 
-async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_nothing(ada: Somebody) -> None:
+async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_nothing(ada: Person) -> None:
     http, rehearsal = ada.http.client, {"dry_run": "true"}
     await ada.chat("I like dill")
     ada.model.script(TASK, [append("- likes dill")], READY, Failure(400, "invalid_request_error", "no"))
@@ -35,11 +36,11 @@ async def test_a_rehearsal_says_what_would_change_or_that_it_failed_and_writes_n
     assert "+- likes dill" in told.json()["files"]["/memories/topics/food.md"]
     failed = await http.post("/memory/consolidate", params=rehearsal, timeout=30)
     assert (failed.status_code, "dry run failed" in failed.json()["detail"]) == (502, True)
-    assert await status(ada.file("/memories/topics/food.md")) == 404
+    assert await ada.read("/memories/topics/food.md") is None
     assert await ada.listed("consolidations") == []
 
 
-async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada: Somebody) -> None:
+async def test_a_rehearsal_during_which_its_person_is_forgotten_did_not_fail(ada: Person) -> None:
     await ada.chat("I like dill")
     ada.model.script(TASK, Slow(60, [Text("late")]))
     rehearsal = asyncio.create_task(ada.http.client.post("/memory/consolidate", params={"dry_run": "true"}, timeout=60))
@@ -62,7 +63,7 @@ async def test_three_turns_are_one_run_on_a_thread_of_its_own(idle: DevServer, m
     assert thread not in {thread_seen["thread_id"] for thread_seen in conversations}
 
 
-async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone(ada: Somebody) -> None:
+async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone(ada: Person) -> None:
     for number in (1, 2):
         ada.model.clear()
         ada.model.script(TASK, [READ], READY)
@@ -79,7 +80,7 @@ async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone
     assert "I like" not in str(kept)
 
 
-async def test_planned_consolidations_do_not_count_as_busy_conversations(ada: Somebody) -> None:
+async def test_planned_consolidations_do_not_count_as_busy_conversations(ada: Person) -> None:
     for _ in range(DEFAULTS.busy_threads):
         await ada.client.runs.create(await ada.thread(), "consolidation_agent", input=NOTHING, after_seconds=600)
     with pytest.raises(RateLimitError):
@@ -123,7 +124,7 @@ async def test_the_cron_of_the_seeds_comes_in_as_an_operator(own_server: DevServ
         await seed(operator, ["cron"], deployed(), prune=False)
 
 
-async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(server: DevServer, ada: Somebody) -> None:
+async def test_a_cancelled_consolidation_frees_its_slot_and_leaves_a_record(server: DevServer, ada: Person) -> None:
     others = people(server, ada.model, *(f"{number}-{ada.name}" for number in range(DEFAULT_CONSOLIDATION.at_once)))
     ada.model.script(TASK, *[Slow(60, [Text("late")])] * len(others))
     await words_of(*others, ada)

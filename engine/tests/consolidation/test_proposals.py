@@ -15,10 +15,11 @@ from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, DecidedError,
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.validation import RefusedWrite
 from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided, memory_of, saved, text
-from tests.turns import Somebody, note, people, status
+from tests.turns import note, people, status
 
 AUTHOR = Author("consolidation", "alice", "run", "thread")
 FOOD, MY_FOOD = "/topics/food.md", "/memories/topics/food.md"
@@ -131,8 +132,8 @@ async def test_with_review_nothing_changes_before_it_is_accepted(own_server: Dev
     for who in (alice, bob):
         await who.say("I like leek")
         await consolidate(who, append("- leek"), note("x"))
-    assert await status(alice.file(MY_FOOD)) == 404
-    assert "leek" in await bob.file(MY_FOOD), "who has not asked for review has none"
+    assert await alice.read(MY_FOOD) is None
+    assert "leek" in await bob.read(MY_FOOD), "who has not asked for review has none"
     assert await bob.listed("proposals") == []
     (first,) = await alice.listed("proposals")
     assert "+- leek" in first["files"][MY_FOOD]
@@ -163,18 +164,18 @@ async def test_with_review_nothing_changes_before_it_is_accepted(own_server: Dev
     assert await status(alice.http.post(path, json=accepted)) == 409
     await alice.http.post(path, json={"accept": False})
     assert await status(alice.http.post(path, json={"accept": True})) == 409
-    assert sorted((await alice.file(MY_FOOD)).splitlines()) == ["- kale", "- leek"], "what was written meanwhile stays"
+    assert sorted((await alice.read(MY_FOOD)).splitlines()) == ["- kale", "- leek"], "what was written meanwhile stays"
     assert (await alice.http.get("/memory/export"))["proposals"] == [second]
     await alice.http.delete("/memory")
     assert await alice.listed("proposals") == []
 
 
-async def memory(who: Somebody) -> dict[str, str]:
+async def memory(who: Person) -> dict[str, str]:
     return {file["path"]: file["content"] for file in (await who.http.get("/memory/export"))["files"]}
 
 
 @pytest.mark.server
-async def test_whatever_tool_writes_nothing_is_there_before_it_is_accepted(ada: Somebody) -> None:
+async def test_whatever_tool_writes_nothing_is_there_before_it_is_accepted(ada: Person) -> None:
     await ada.called(append("- dill"), append("- old", NOTES))
     before = await memory(ada)
     assert await ada.control(review_agent=True) == {"paused": False, "review": False, "review_agent": True}
@@ -206,7 +207,7 @@ async def test_whatever_tool_writes_nothing_is_there_before_it_is_accepted(ada: 
 
 
 @pytest.mark.server
-async def test_a_subagent_waits_too_another_person_does_not_and_a_pause_wins(ada: Somebody, bob: Somebody) -> None:
+async def test_a_subagent_waits_too_another_person_does_not_and_a_pause_wins(ada: Person, bob: Person) -> None:
     await ada.control(review_agent=True)
     assert "review_agent" not in await bob.http.get("/memory/controls")
     ada.model.script("delegated", [append("- from below")], [Text("done")])

@@ -13,31 +13,31 @@ from lasting_memory.consolidation.guard import Dated, returning, taken_back, wit
 from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall, last_user_text, tool_results
 from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, consolidate, saved, talk, text
-from tests.turns import Somebody, status
 
 FACT = "My train leaves at nine"
 FOOD = "/memories/topics/food.md"
 TRIPS = "/memories/topics/trips.md"
 
 
-Takes = Callable[[Somebody], Awaitable[None]]
+Takes = Callable[[Person], Awaitable[None]]
 
 
-async def undo(who: Somebody) -> None:
+async def undo(who: Person) -> None:
     await who.http.post("/memory/undo", json={"path": TRIPS, "revision": 1})
 
 
-async def delete(who: Somebody) -> None:
+async def delete(who: Person) -> None:
     await who.http.delete("/memory/file", params={"path": TRIPS})
 
 
-async def forget_in_conversation(who: Somebody) -> None:
+async def forget_in_conversation(who: Person) -> None:
     await who.called(ToolCall("edit_file", {"file_path": TRIPS, "old_string": f"- {FACT}\n", "new_string": ""}))
 
 
-async def decline(who: Somebody) -> None:
+async def decline(who: Person) -> None:
     await who.control(review=True)
     await consolidate(who, append(f"- {FACT}", TRIPS))
     (proposal,) = await who.listed("proposals")
@@ -45,14 +45,14 @@ async def decline(who: Somebody) -> None:
     await who.control(review=False)
 
 
-async def everything(who: Somebody) -> str:
+async def everything(who: Person) -> str:
     """All that is remembered, and all that is proposed."""
-    return str([await who.file(file["path"]) for file in await who.listed("files")]) + str(await who.listed("proposals"))
+    return str([await who.read(file["path"]) for file in await who.listed("files")]) + str(await who.listed("proposals"))
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("take_back", [undo, delete, forget_in_conversation, decline])
-async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Somebody, take_back: Takes) -> None:
+async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Person, take_back: Takes) -> None:
     await ada.write(TRIPS, "- Likes maps\n")
     said_in = await ada.thread()
     saved_at_once = [append(f"- {FACT}", TRIPS)] if take_back is not decline else READY
@@ -88,7 +88,7 @@ async def test_what_was_taken_back_returns_only_if_it_is_said_again(ada: Somebod
 
 
 @pytest.mark.server
-async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: Somebody) -> None:
+async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: Person) -> None:
     """Some front ends send the whole conversation with each turn; a copy of a thread is younger than what was said in it."""
     old: Any = {"role": "user", "content": FACT, "id": "old"}
     thread = await ada.thread()
@@ -101,7 +101,7 @@ async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: So
     )
     await ada.client.threads.copy(thread)
     await consolidate(ada, append(f"- {FACT}", TRIPS))
-    assert await status(ada.file(TRIPS)) == 404
+    assert await ada.read(TRIPS) is None
 
 
 async def test_a_refused_batch_is_told_why_and_a_second_refusal_drops_only_that_line(run: Runs) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import FILE
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import BUILDERS, served
 
@@ -68,7 +69,7 @@ async def test_forgetting_says_what_still_runs_and_finishes_once_it_has_ended(se
     person, secret = server.person(alice), f"the safe opens with {uuid.uuid4()}"
     other, thread = await person.thread(), await person.thread()
     await person.turn(other, secret)
-    await person.write(secret)
+    await person.write(FILE, secret)
     said = {"assistant_id": "stubborn", "input": {"messages": [{"role": "user", "content": secret}]}}
     for _ in range(2):  # cancelling the one that waits makes the platform call the thread idle
         await person.made("POST", f"/threads/{thread}/runs", {**said, "multitask_strategy": "enqueue"})

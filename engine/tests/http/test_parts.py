@@ -121,7 +121,7 @@ async def test_a_fork_without_parts_with_a_route_and_two_agents(model: ScriptedA
             # Its own route: the same sign-in, the same bounds.
             assert await person.made("GET", "/hello") == {"user": alice, "sent": 0}
             assert (await nobody.ask("GET", "/hello")).status_code == 401
-            assert (await person.http.post("/hello", content=b" " * 2_000_000)).status_code == 413
+            assert (await person.raw.post("/hello", content=b" " * 2_000_000)).status_code == 413
             for agent in ("helpdesk", "support"):
                 thread = await person.thread()
                 assert (await person.turn(thread, "hello", agent))["messages"]

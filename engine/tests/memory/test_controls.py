@@ -15,23 +15,24 @@ from lasting_memory.files.routes import starting_memory
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.consolidation.runs import READ, READY, TASK, go, records, soon, while_it_works
-from tests.turns import Somebody, note, people, status
+from tests.turns import note, people, status
 
 pytestmark = pytest.mark.server
 
 PREFERENCES = "/memories/preferences.md"
 
 
-async def consolidate(who: Somebody) -> tuple[str, str]:
+async def consolidate(who: Person) -> tuple[str, str]:
     """What a consolidation says at its end, and what its model was shown."""
     who.model.clear()
     who.model.script(TASK, [READ], READY)
     return await go(who), str(who.model.requests)
 
 
-async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Somebody, bob: Somebody) -> None:
+async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Person, bob: Person) -> None:
     await ada.called(note("likes fennel"))
     before = await ada.http.get("/memory")
     hidden = [note("hidden")]
@@ -45,13 +46,13 @@ async def test_what_is_known_is_used_and_nothing_new_is_written(ada: Somebody, b
     assert "has paused their memory" in system_text(ada.model.requests[-1])
     assert await ada.http.get("/memory") == before
     await bob.called(note("likes dill"))
-    assert "dill" in await bob.file(PREFERENCES)
+    assert "dill" in await bob.read(PREFERENCES)
     await ada.control(paused=False)
     await ada.called(note("likes leek"))
-    assert "leek" in await ada.file(PREFERENCES)
+    assert "leek" in await ada.read(PREFERENCES)
 
 
-async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(server: DevServer, ada: Somebody) -> None:
+async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(server: DevServer, ada: Person) -> None:
     await ada.chat("said before it was paused")
     going = await ada.chat("begun before it was paused")
     await ada.control(paused=True)
@@ -65,7 +66,7 @@ async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
         await who.threads.update(held, metadata={"held_while_paused": False})
     for thread in (held, copy["thread_id"]):
         await ada.turn(thread, "after it was resumed")
-    await ada.turn(await ada.thread({"held_while_paused": True}), "a new one")
+    await ada.turn(await ada.thread(held_while_paused=True), "a new one")
     said, shown = await consolidate(ada)
     assert said == "2 conversations were consolidated."
     assert "said before it was paused" in shown
@@ -75,7 +76,7 @@ async def test_what_is_said_meanwhile_is_never_consolidated_and_can_be_searched(
     assert "Zoe" in str(await ada.called(ToolCall("search_past_conversations", {"query": "zebra"})))
 
 
-async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(ada: Somebody) -> None:
+async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_after_it(ada: Person) -> None:
     over = threading.Event()
 
     async def queue(thread: str, text: str) -> str:
@@ -100,7 +101,7 @@ async def test_a_message_of_a_pause_counts_as_such_also_where_its_run_begins_aft
     assert "sent in the pause" not in shown
 
 
-async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(ada: Somebody) -> None:
+async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothing(ada: Person) -> None:
     await ada.chat("I like dill")
     ada.model.script(
         TASK,
@@ -115,7 +116,7 @@ async def test_a_consolidation_that_is_going_when_memory_is_paused_changes_nothi
     assert "I like dill" in (await consolidate(ada))[1], "it stays due"
 
 
-async def test_the_person_s_own_hands_work_and_each_control_is_set_by_itself(ada: Somebody) -> None:
+async def test_the_person_s_own_hands_work_and_each_control_is_set_by_itself(ada: Person) -> None:
     assert await ada.http.get("/memory/controls") == {"paused": False, "review": False}
     assert await ada.control(paused=True) == {"paused": True, "review": False}
     assert await ada.control(review=True) == {"paused": True, "review": True}
@@ -139,11 +140,11 @@ TEMPORARY: Any = {"temporary": True}
 HELLO: Any = {"messages": [{"role": "user", "content": "hello"}]}
 
 
-async def is_temporary(who: Somebody, thread_id: str) -> bool:
+async def is_temporary(who: Person, thread_id: str) -> bool:
     return bool(((await who.client.threads.get(thread_id))["metadata"] or {}).get("temporary"))
 
 
-async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(server: DevServer, ada: Somebody) -> None:
+async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(server: DevServer, ada: Person) -> None:
     preferences, past = {"file_path": PREFERENCES}, await ada.thread()
     await ada.called(note("likes fennel"), thread=past)
     policy: Any = {"content": "Speak plainly.", "encoding": "utf-8"}
@@ -163,7 +164,7 @@ async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
         ToolCall("edit_file", {**preferences, "old_string": "fennel", "new_string": "hidden"}),
         ToolCall("write_file", {"file_path": "/scratch.md", "content": "only here"}),
         ToolCall("task", {"description": "delegated", "subagent_type": "general-purpose"}),
-        thread=await ada.thread(TEMPORARY),
+        thread=await ada.thread(**TEMPORARY),
     )
     for body in ada.model.requests:
         assert "Speak plainly." in system_text(body)
@@ -177,8 +178,8 @@ async def test_it_is_shown_policies_and_nothing_of_memory_or_past_conversations(
     assert await ada.http.get("/memory") == before
 
 
-async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(ada: Somebody) -> None:
-    thread = await ada.thread(TEMPORARY)
+async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(ada: Person) -> None:
+    thread = await ada.thread(**TEMPORARY)
     await ada.turn(thread, "the zebra is called Zoe")
     copy: Any = await ada.http.post(f"/threads/{thread}/copy", json={})
     calls = [ToolCall("read_conversation", {"thread_id": one}) for one in (thread, copy["thread_id"])]
@@ -196,9 +197,9 @@ async def test_it_is_found_by_no_search_and_not_consolidated_and_not_exported(ad
     assert document["left_out"] == ["temporary conversations"]
 
 
-async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServer, ada: Somebody) -> None:
+async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServer, ada: Person) -> None:
     operator = server.as_operator()
-    temporary, ordinary = await ada.thread(TEMPORARY), await ada.thread()
+    temporary, ordinary = await ada.thread(**TEMPORARY), await ada.thread()
     for who in (ada.client, operator):
         for said in ({"temporary": False}, {"temporary": None}, {"title": "x"}):
             await who.threads.update(temporary, metadata=said)
@@ -215,7 +216,7 @@ async def test_a_thread_is_temporary_from_its_beginning_or_never(server: DevServ
     assert "temporary" not in (run["metadata"] or {})
 
 
-async def test_a_run_that_creates_its_thread_may_make_it_temporary(ada: Somebody) -> None:
+async def test_a_run_that_creates_its_thread_may_make_it_temporary(ada: Person) -> None:
     thread = str(uuid4())
     await ada.called(note("likes fennel"))
     ada.model.requests.clear()
@@ -233,10 +234,10 @@ async def test_a_run_that_creates_its_thread_may_make_it_temporary(ada: Somebody
     assert "fennel" in system_text(ada.model.requests[-1])
 
 
-async def test_temporary_is_said_with_true_or_not_at_all(ada: Somebody) -> None:
+async def test_temporary_is_said_with_true_or_not_at_all(ada: Person) -> None:
     said = {"temporary": "yes"}
     for value in ("yes", 1, [True], {"temporary": True}):
-        assert await status(ada.thread({"temporary": value})) == 422
+        assert await status(ada.thread(temporary=value)) == 422
     asked: list[Any] = [{"metadata": said}, {"config": {"metadata": said}}]
     for each in asked:
         assert await status(ada.client.runs.create(None, "agent", input=HELLO, **each)) == 422
@@ -270,7 +271,7 @@ async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer
 
     await ada.write(PREFERENCES, "- dill")
     old = await ada.chat("hello")
-    began, mine, bobs = time.monotonic(), await ada.thread(TEMPORARY), await bob.thread(TEMPORARY)
+    began, mine, bobs = time.monotonic(), await ada.thread(**TEMPORARY), await bob.thread(**TEMPORARY)
     for who, thread in ((ada, mine), (bob, bobs)):
         await who.turn(thread, "hello")
     await asyncio.sleep(2)
@@ -288,25 +289,25 @@ async def test_the_sweep_and_the_next_visit_delete_what_is_over(hasty: DevServer
     for thread in (mine, old):
         await ada.client.threads.create(thread_id=thread)
         assert not (await ada.client.threads.get_state(thread))["values"], "its checkpoints are gone"
-    assert await ada.file(PREFERENCES) == "- dill", "memory stays"
+    assert await ada.read(PREFERENCES) == "- dill", "memory stays"
 
 
 STARTING = {f"/memories{key}" for key in starting_memory(deployed().folder)}
 NOTHING = "(Nothing is remembered yet.)"
 
 
-async def paths(who: Somebody) -> set[str]:
+async def paths(who: Person) -> set[str]:
     return {file["path"] for file in await who.listed("files")}
 
 
-async def shows_nothing(who: Somebody) -> bool:
+async def shows_nothing(who: Person) -> bool:
     """Whether a turn, and the view of the prompt, show that nothing is remembered."""
     await who.say("hello")
     return NOTHING in system_text(who.model.requests[-1]) and NOTHING in str(await who.http.get("/memory/prompt"))
 
 
 @pytest.mark.parametrize("imported", [False, True], ids=["started", "imported"])
-async def test_who_deletes_all_files_does_not_get_the_starting_files_back(ada: Somebody, imported: bool) -> None:
+async def test_who_deletes_all_files_does_not_get_the_starting_files_back(ada: Person, imported: bool) -> None:
     if imported:
         files = [{"path": "/memories/mine.md", "content": "- mine\n"}]
         await ada.http.post("/memory/import", json={"version": 1, "files": files})
@@ -322,7 +323,7 @@ async def test_who_deletes_all_files_does_not_get_the_starting_files_back(ada: S
     assert await paths(ada) == STARTING, "who was forgotten begins anew"
 
 
-async def test_while_memory_is_paused_none_begins(server: DevServer, ada: Somebody) -> None:
+async def test_while_memory_is_paused_none_begins(server: DevServer, ada: Person) -> None:
     files = deployed().memory.namespace(identity.Actor(ada.name, "acme"), "")
     await ada.control(paused=True)
     assert await shows_nothing(ada)

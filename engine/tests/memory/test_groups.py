@@ -16,11 +16,12 @@ from lasting_memory.people.namespaces import ROUTES, Scope, group, organization,
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
+from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import served
 from tests.dev.test_commands import CLAIMS, claims, searching, smoke
 from tests.memory.test_identity import identities, quickly, within_limit
-from tests.turns import Somebody, status
+from tests.turns import status
 
 TEAM, NOTE = group("team_id"), "/team/plan.md"
 SECRET = "AUTH" + "x" * 40  # of a test
@@ -89,16 +90,17 @@ ADDED = """
 
 
 teams = served(routes=ADDED, OPERATORS="root")
-Member = Callable[..., Somebody]
+Member = Callable[..., Person]
 
 
 @pytest.fixture
 def member(teams: DevServer, model: ScriptedAnthropic) -> Member:
     """Gives somebody with these claims."""
 
-    def sign_in(name: str, org: str = "acme", **claims: str) -> Somebody:
+    def sign_in(name: str, org: str = "acme", **claims: str) -> Person:
         query = "&".join(f"{key}={quote(value, safe='')}" for key, value in claims.items())
-        return Somebody(teams.client(f"{dev_token(org, name)}?{query}" if claims else dev_token(org, name)), model)
+        headers = {"Authorization": f"Bearer {dev_token(org, name)}?{query}"}
+        return teams.person(name, org, headers=headers, model=model)
 
     return sign_in
 
@@ -184,7 +186,7 @@ async def test_a_claim_cannot_be_forged(member: Member) -> None:
         {"config": {"metadata": {"group_claims": forged}}},
     ]
     for request in requests:
-        (answer,) = await stranger.called(READ, thread=await stranger.thread({"group_claims": forged}), **request)
+        (answer,) = await stranger.called(READ, thread=await stranger.thread(group_claims=forged), **request)
         assert "not found" in answer, request
         assert "Green's" not in answer, request
     for context in ({"claims": forged}, {"team_id": "green"}):
@@ -215,7 +217,7 @@ async def test_what_waits_for_approval_is_written_for_the_group_of_its_person(me
 async def test_nothing_is_written_there_while_nothing_is_remembered_or_by_default(member: Member) -> None:
     ida = member("ida", team_id="white", notice_id="n1")
     assert "denied" in str(await ida.called(write("x", "/notices/a.md")))
-    temporary = await ida.thread({"temporary": True})
+    temporary = await ida.thread(temporary=True)
     assert "temporary conversation" in str(await ida.called(write("x"), thread=temporary))
     await ida.control(paused=True)
     paused, unread = await ida.called(write("x"), READ)

@@ -31,7 +31,7 @@ async def write_until(person: Person, end: float) -> dict[str, str]:
     acknowledged = {}
     while time.monotonic() < end:
         path, text = f"/memories/{uuid.uuid4()}.md", uuid.uuid4().hex
-        if (await person.write(text, path)).is_success:
+        if (await person.ask("PUT", "/memory/file", {"content": text}, path=path)).is_success:
             acknowledged[path] = text
         await asyncio.sleep(0.1)
     return acknowledged

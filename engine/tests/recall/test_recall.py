@@ -19,10 +19,10 @@ from lasting_memory.recall.index import index_conversations
 from lasting_memory.recall.retrieval import page_text, results_text, search
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import OPERATOR, Person
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ToolCall
 from tests.recall.talks import ALICE, NOW, hits, human, say
-from tests.turns import Somebody
 
 
 async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads: Platform) -> None:
@@ -284,10 +284,10 @@ def reading(thread: str) -> ToolCall:
 
 
 @pytest.mark.server
-async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, ada: Somebody, bob: Somebody) -> None:
+async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, ada: Person, bob: Person) -> None:
     own = await ada.chat("my zebra is called Zoe")
     other = await bob.chat("the zebra of somebody else")
-    elsewhere = await Somebody(server.as_user(ada.name, org="globex"), ada.model).chat("the zebra of the other organization")
+    elsewhere = await server.person(ada.name, org="globex", model=ada.model).chat("the zebra of the other organization")
     here = await ada.thread()
     found, otherwise, bad = await ada.called(
         searching("zebra"),
@@ -314,11 +314,12 @@ async def test_own_conversations_are_found_and_nobody_else_s(server: DevServer, 
 
 
 @pytest.mark.server
-async def test_an_operator_s_run_finds_its_person_s_conversations(server: DevServer, ada: Somebody, bob: Somebody) -> None:
+async def test_an_operator_s_run_finds_its_person_s_conversations(server: DevServer, ada: Person, bob: Person) -> None:
     own = await ada.chat("my zebra is called Zoe")
     other = await bob.chat("the zebra of somebody else")
     context = {"user_id": ada.name, "org_id": "acme"}
-    found, refused = await Somebody(server.as_operator(), ada.model).called(searching("zebra"), reading(other), context=context)
+    operator = server.person("", headers=OPERATOR, model=ada.model)
+    found, refused = await operator.called(searching("zebra"), reading(other), context=context)
     assert own in found
     assert other not in found
     assert "There is no conversation" in refused

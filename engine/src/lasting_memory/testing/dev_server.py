@@ -13,17 +13,16 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import httpx
-from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langsmith.utils import get_env_var
 
 from lasting_memory.dev.server import configuration
 from lasting_memory.settings import project_config
 from lasting_memory.testing.deployed import PROJECT
-from lasting_memory.testing.people import Person, dev_token
+from lasting_memory.testing.people import OPERATOR, Person, dev_token, run_turn
 
 __all__ = ["DevServer", "dev_token", "environment", "run_turn"]
 
@@ -90,7 +89,7 @@ class DevServer:
         self.port: int = self._reservation.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._process: multiprocessing.process.BaseProcess | None = None
-        self._clients: list[LangGraphClient | httpx.AsyncClient] = []
+        self._clients: list[httpx.AsyncClient] = []
 
     def __enter__(self) -> Self:
         try:
@@ -150,25 +149,20 @@ class DevServer:
 
     def client(self, token: str | None) -> LangGraphClient:
         """An SDK client that sends `token` as its bearer token, or no authorization at all."""
-        return self._client({"Authorization": f"Bearer {token}"} if token else {})
+        return self.person("", headers={"Authorization": f"Bearer {token}"} if token else {}).client
 
     def as_user(self, identity: str, org: str = "acme") -> LangGraphClient:
         """An SDK client with the dev token of `identity` in `org`."""
-        return self.client(dev_token(org, identity))
+        return self.person(identity, org).client
 
     def as_operator(self) -> LangGraphClient:
         """An SDK client that comes in the way Studio does."""
-        return self._client({"x-auth-scheme": "langsmith"})
-
-    def _client(self, headers: Mapping[str, str]) -> LangGraphClient:
-        client = get_client(url=self.url, api_key=None, headers=headers)
-        self._clients.append(client)
-        return client
+        return self.person("", headers=OPERATOR).client
 
     def person(self, identity: str, org: str = "acme", **options: Any) -> Person:
-        """Somebody with a dev token who sends bare requests; `options` are the client's."""
+        """Somebody with a dev token; `options` are those of `Person`."""
         person = Person(self.url, identity, org, **options)
-        self._clients.append(person.http)
+        self._clients.append(person.raw)
         return person
 
     async def close_clients(self) -> None:
@@ -242,17 +236,6 @@ def _run_looking(seconds: float, run: Callable[..., None], *args: Any, **options
 
     Runs.next = soon
     run(*args, **options)
-
-
-async def run_turn(
-    client: LangGraphClient, thread_id: str, text: str, assistant: str = "agent", **kwargs: Any
-) -> dict[str, Any]:
-    """Send one user message, wait for the run and give the thread's final values.
-
-    `kwargs` go to `client.runs.wait`. Raises the SDK's error when the run fails.
-    """
-    message: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
-    return cast(dict[str, Any], await client.runs.wait(thread_id, assistant, input=message, **kwargs))
 
 
 def _project_config(project: Path, overrides: Mapping[str, Any]) -> Any:

@@ -1,12 +1,16 @@
-"""Somebody who calls a server with bare requests."""
+"""Somebody who calls a server."""
 
 import asyncio
+import uuid
+from collections.abc import Mapping
 from typing import Any, Self, cast
 from urllib.parse import quote
 
 import httpx
+from langgraph_sdk.client import LangGraphClient
 
 from lasting_memory.people.identity import assistant_of
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 
 AGENT = assistant_of("agent")
 FILE = "/memories/notes.md"
@@ -29,9 +33,11 @@ class SignedIn(dict[str, Any]):
 
 
 class Person:
-    """A person with a token of the development login (or `headers` of their own), on one connection pool.
+    """A person with a token of the development login, or with `headers` of their own, on one connection pool.
 
-    Use it as `async with Person(server.url, alice) as person`, or by way of `server.person(alice)`, which the fixture closes.
+    `http` and the rest of `client`, the SDK's, raise the SDK's errors; `raw` and `ask` give every answer. `model` is the
+    scripted one that answers them, where a test scripts it; `options` are those of httpx. Use it as
+    `async with Person(server.url, alice) as person`, or by way of `server.person(alice)`, which the fixture closes.
     """
 
     def __init__(
@@ -40,23 +46,27 @@ class Person:
         name: str,
         org: str = "acme",
         *,
-        headers: dict[str, str] | None = None,
-        seconds: float = 60,
+        model: Any = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = 120,
         **options: Any,
     ) -> None:
         self.name, self.org = name, org
+        self.model: ScriptedAnthropic = model
         signed = {"Authorization": f"Bearer {dev_token(org, name)}"} if headers is None else headers
-        self.http = httpx.AsyncClient(base_url=url, headers=signed, trust_env=False, timeout=seconds, **options)
+        self.raw = httpx.AsyncClient(base_url=url, headers=signed, trust_env=False, timeout=seconds, **options)
+        self.client = LangGraphClient(self.raw)
+        self.http = self.client.http
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.http.aclose()
+        await self.raw.aclose()
 
     async def ask(self, method: str, path: str, /, body: Any = None, **params: Any) -> httpx.Response:
         """The answer, whatever it is. `params` are the query's."""
-        return await self.http.request(method, path, json=body, params=params or None)
+        return await self.raw.request(method, path, json=body, params=params or None)
 
     async def made(self, method: str, path: str, /, body: Any = None, **params: Any) -> Any:
         """The JSON of an answer that must be a success; None where it is empty."""
@@ -66,24 +76,60 @@ class Person:
 
     async def thread(self, **metadata: Any) -> str:
         """The id of a new conversation."""
-        return str((await self.made("POST", "/threads", {"metadata": metadata}))["thread_id"])
+        return str((await self.client.threads.create(metadata=metadata))["thread_id"])
 
-    async def turn(self, thread: str, text: str, assistant: str = "agent", **body: Any) -> dict[str, Any]:
-        """Say something in a conversation; its values when the run has ended. `body` are further fields of the request."""
-        said = {"assistant_id": assistant, "input": {"messages": [{"role": "user", "content": text}]}, **body}
-        return cast(dict[str, Any], await self.made("POST", f"/threads/{thread}/runs/wait", said))
+    async def turn(self, thread: str, text: str, assistant: str = "agent", **kwargs: Any) -> dict[str, Any]:
+        """Say something in a conversation; its values when the run has ended."""
+        return await run_turn(self.client, thread, text, assistant, **kwargs)
+
+    async def say(self, text: str, assistant: str = "agent", **kwargs: Any) -> dict[str, Any]:
+        """Say something in a new conversation; its values."""
+        return await self.turn(await self.thread(), text, assistant, **kwargs)
+
+    async def chat(self, *texts: str) -> str:
+        """A new conversation in which this was said."""
+        thread = await self.thread()
+        for text in texts:
+            await self.turn(thread, text)
+        return thread
+
+    async def called(self, *calls: ToolCall, thread: str | None = None, **kwargs: Any) -> list[str]:
+        """What the model's calls are answered, made one after the other in a turn of this thread, or of a new one."""
+        said = f"call {uuid.uuid4()}"
+        self.model.script(said, *([call] for call in calls), [Text("done")])
+        messages = (await self.turn(thread or await self.thread(), said, **kwargs))["messages"]
+        start = next(number for number, message in enumerate(messages) if message["content"] == said)
+        return [str(message["content"]) for message in messages[start:] if message["type"] == "tool"]
 
     async def idle(self) -> None:
         """Return when none of their conversations has a run going or waiting."""
-        busy = {"status": "busy", "metadata": {"user_id": self.name}}
         async with asyncio.timeout(60):
-            while await self.made("POST", "/threads/count", busy):  # noqa: ASYNC110  # the server's state
+            while await self.client.threads.count(status="busy", metadata={"user_id": self.name}):  # noqa: ASYNC110  # the server's state
                 await asyncio.sleep(0.05)
 
-    async def write(self, content: str, path: str = FILE) -> httpx.Response:
-        return await self.ask("PUT", "/memory/file", {"content": content}, path=path)
+    async def control(self, **given: Any) -> Any:
+        return await self.http.put("/memory/controls", json=given)
 
-    async def read(self, path: str = FILE) -> str | None:
+    async def write(self, path: str, content: str) -> None:
+        await self.http.put("/memory/file", params={"path": path}, json={"content": content})
+
+    async def read(self, path: str = FILE) -> Any:
         """A file's content; None where there is none."""
         answer = await self.ask("GET", "/memory/file", path=path)
-        return None if answer.status_code == 404 else str(answer.raise_for_status().json()["content"])
+        return None if answer.status_code == 404 else answer.raise_for_status().json()["content"]
+
+    async def listed(self, what: str) -> list[dict[str, Any]]:
+        """Their `files`, `proposals` or `consolidations`."""
+        found: list[dict[str, Any]] = (await self.http.get("/memory" if what == "files" else f"/memory/{what}"))[what]
+        return found
+
+
+async def run_turn(
+    client: LangGraphClient, thread_id: str, text: str, assistant: str = "agent", **kwargs: Any
+) -> dict[str, Any]:
+    """Send one user message, wait for the run and give the thread's final values.
+
+    `kwargs` go to `client.runs.wait`. Raises the SDK's error when the run fails.
+    """
+    message: dict[str, Any] = {"messages": [{"role": "user", "content": text}]}
+    return cast(dict[str, Any], await client.runs.wait(thread_id, assistant, input=message, **kwargs))

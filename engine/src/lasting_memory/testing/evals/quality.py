@@ -109,7 +109,7 @@ async def _accept(person: Person, *, accept: bool = True) -> None:
 
 
 async def _consolidate(server: DevServer, person: Person) -> dict[str, str]:
-    values = await person.turn(await person.thread(), "", "consolidation_agent")
+    values = await person.turn(await person.thread(), "", "consolidation_agent", raise_error=False)
     if "__error__" in values:
         raise _failed(server, values["__error__"])
     return {}
