@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from difflib import SequenceMatcher
-from itertools import accumulate
 
 from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
@@ -187,24 +186,14 @@ Edit = tuple[int, int, int, int]
 
 def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
     """The differences between two sequences of lines, in order."""
-    found, i, j = list[Edit](), 0, 0
-    for i_next, j_next, size in _common(before, after):
-        if (i, j) != (i_next, j_next):
-            found.append((i, i_next, j, j_next))
-        i, j = i_next + size, j_next + size
-    return found
-
-
-def _common(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int]]:
-    """The lines in both, in order: where each run of them begins in the one and in the other, and its length."""
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
     tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
-    is_short = max(len(old), len(new)) <= MAX_COMPARED_LINES
-    between = SequenceMatcher(None, old, new).get_matching_blocks() if is_short else ()
-    runs = [(head + i, head + j, size) for i, j, size in between]
-    return [(0, 0, head), *runs, (len(before) - tail, len(after) - tail, tail)]
+    if max(len(old), len(new)) > MAX_COMPARED_LINES:
+        return [(head, head + len(old), head, head + len(new))]
+    found = SequenceMatcher(None, old, new).get_opcodes()
+    return [(head + i, head + i_end, head + j, head + j_end) for kind, i, i_end, j, j_end in found if kind != "equal"]
 
 
 def lines_of(text: str) -> list[str]:
@@ -240,18 +229,15 @@ def revert_change(current: str, before: str, after: str) -> str:
     if current == after:
         return before
     # Split at line feeds alone, so that joining gives the same text with any line endings.
-    changed, old, lines = after.split("\n"), before.split("\n"), current.split("\n")
-    if max(map(len, (changed, old, lines))) > MAX_COMPARED_LINES:
-        return "\n".join(_recounted(changed, old, lines))
-    place = {i + n: j + n for i, j, size in _common(changed, lines) for n in range(size)}
-    behind = [0, *accumulate((place.get(n, -1) + 1 for n in range(len(changed))), max)]  # the last common line before
-    for i, i_end, j, j_end in reversed(edits(changed, old)):
-        gone = [place[n] for n in range(i, i_end) if n in place]
-        at = gone[0] if gone else behind[i]
-        for n in reversed(gone):
-            del lines[n]
-        lines[at:at] = old[j:j_end]
-    return "\n".join(lines)
+    base, old, now = after.split("\n"), before.split("\n"), current.split("\n")
+    if max(map(len, (base, old, now))) > MAX_COMPARED_LINES:
+        return "\n".join(_recounted(base, old, now))
+    kept, added = [[line] for line in base], [list[str]() for _ in [*base, None]]
+    for text in (old, now):
+        for i, i_end, j, j_end in edits(base, text):
+            kept[i:i_end] = [[]] * (i_end - i)
+            added[i] += text[j:j_end]
+    return "\n".join(line for more, stays in zip(added, [*kept, []], strict=True) for line in [*more, *stays])
 
 
 def _recounted(changed: Sequence[str], old: Sequence[str], lines: Sequence[str]) -> list[str]:
