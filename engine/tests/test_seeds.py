@@ -167,13 +167,14 @@ async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
 
 def test_shared_memory_starts_empty(repository: Path) -> None:
     put(repository / "seeds/memories/acme/dana/private.md", "Dana's own.\n")
-    assert command.memories(repository, deployed(memory_scope="assistant")) == {}
+    deployment = replace(deployed(memory_scope="assistant"), folder=repository)
+    assert command.folder_files(deployment, ["memories"], [AGENT]) == {}
 
 
 def test_the_folder_of_no_group_is_named(repository: Path) -> None:
     (repository / "seeds/memories/_groups/crew/acme/red").mkdir(parents=True)
     with pytest.raises(command.SeedError, match=r'_groups/crew is the folder of no group; add "/crew/": group\('):
-        command.groups(repository, TEAMS)
+        command.folder_files(replace(TEAMS, folder=repository), ["memories"], [])
 
 
 BROKEN = "seeds/skills/broken/SKILL.md"
@@ -193,5 +194,5 @@ BAD_FILES: list[tuple[str, str | bytes]] = [
 def test_a_seed_that_could_not_be_written_is_named(repository: Path, path: str, text: str | bytes) -> None:
     put(repository / path, text)
     with pytest.raises(command.SeedError, match=rf"{re.escape(path)} (cannot be seeded\. |is not UTF-8)") as named:
-        [part(repository, deployed()) for part in (command.policies, command.skills, command.memories)]
+        command.folder_files(replace(deployed(), folder=repository), command.PARTS, [])
     assert "\n" not in str(named.value)

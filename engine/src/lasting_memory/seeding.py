@@ -14,7 +14,7 @@ import argparse
 import asyncio
 import base64
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from lasting_memory import settings, validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author, IdentityError
+from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import MODEL
 
 PARTS = ("policies", "skills", "memories", "cron")
@@ -46,15 +47,27 @@ class SeedError(ValueError):
     """A file that cannot be seeded. The message names it and the fault."""
 
 
-def policies(root: Path, deployment: Deployment) -> dict[str, Files]:
-    """The files of each organization, from `policies/<org>/**/*.md`."""
-    return {unquote(org.name): _files(org, "**/*.md", "/policies", deployment) for org in _folders(root / "policies")}
+def folder_files(deployment: Deployment, parts: Sequence[str], agents: Sequence[str]) -> dict[Namespace, Files]:
+    """What the namespaces of these parts shall hold: the files under `policies/` and `seeds/`.
+
+    `agents` are the ids of assistants. Raises `SeedError` for a file or folder that cannot be seeded.
+    """
+    found, root = dict[Namespace, Files](), deployment.folder
+    if "policies" in parts:
+        orgs = _folders(root / "policies")
+        found |= {namespaces.policies(unquote(org.name)): _files(org, "**/*.md", "/policies", deployment) for org in orgs}
+    if "skills" in parts and "/skills/" in deployment.routes:
+        found |= dict.fromkeys(map(namespaces.skills, agents), _skills(root / "seeds" / "skills", deployment))
+    if "memories" in parts:
+        found |= _memories(root / "seeds" / "memories", deployment, agents)
+        found |= _groups(root / "seeds" / "memories" / "_groups", deployment)
+    return found
 
 
-def skills(root: Path, deployment: Deployment) -> Files:
-    """The files in `seeds/skills/<name>/`. Each of these folders needs a SKILL.md with valid front matter."""
+def _skills(root: Path, deployment: Deployment) -> Files:
+    """The files of `<name>/`, of which each needs a SKILL.md."""
     found: Files = {}
-    for folder in _folders(root / "seeds" / "skills"):
+    for folder in _folders(root):
         if not (folder / "SKILL.md").is_file():
             raise SeedError(f"{folder} has no SKILL.md; add one, or move the folder away.")
         seeded = _files(folder, "**/*", f"/skills/{folder.name}", deployment)
@@ -62,29 +75,24 @@ def skills(root: Path, deployment: Deployment) -> Files:
     return found
 
 
-def memories(root: Path, deployment: Deployment) -> dict[Actor, Files]:
-    """First memories of each person that `seeds/memories/<org>/<identity>/` names.
+def _memories(root: Path, deployment: Deployment, agents: Sequence[str]) -> dict[Namespace, Files]:
+    """First memories of each person that `<org>/<identity>/` names.
 
-    Files at the top of `seeds/memories/` are for everyone. Named people get them too, unless their own folder has a file of
-    that name; others get them with their first conversation.
-    Where memory is shared, it starts empty.
+    Files at the top are for everyone. Named people get them too, unless their own folder has a file of that name; others get
+    them with their first conversation. Where memory is shared, it starts empty.
     """
-    root = root / "seeds" / "memories"
-    everyone = _files(root, "*.*", "/memories", deployment)
-    people = {
-        Actor(unquote(person.name), unquote(org.name)): {**everyone, **_files(person, "**/*", "/memories", deployment)}
-        for org in _folders(root)
-        for person in _folders(org)
-    }
-    return {} if deployment.memory.is_shared else people
+    found, everyone = dict[Namespace, Files](), _files(root, "*.*", "/memories", deployment)
+    for org in _folders(root):
+        for person in _folders(org):
+            actor, own = Actor(unquote(person.name), unquote(org.name)), _files(person, "**/*", "/memories", deployment)
+            found |= {deployment.memory.namespace(actor, agent): {**everyone, **own} for agent in agents}
+    return {} if deployment.memory.is_shared else found
 
 
-def groups(root: Path, deployment: Deployment) -> dict[namespaces.Namespace, Files]:
-    """First files of each group, from `seeds/memories/_groups/<folder>/<org>/<group>/`: in `team/acme/red/` those of `/team/`
-    for the people of acme whose claim is "red". Raises `SeedError` for a folder that is no group's.
-    """
-    found = dict[namespaces.Namespace, Files]()
-    for folder in _folders(root / "seeds" / "memories" / "_groups"):
+def _groups(root: Path, deployment: Deployment) -> dict[Namespace, Files]:
+    """First files of each group: in `team/acme/red/` those of `/team/` for the people of acme whose claim is "red"."""
+    found = dict[Namespace, Files]()
+    for folder in _folders(root):
         scope = deployment.routes.get(f"/{folder.name}/")
         if scope is None or not scope.claim:
             fix = f'add "/{folder.name}/": group("<claim>") to routes, or move it away'
@@ -127,26 +135,7 @@ def _value(path: Path, target: str, deployment: Deployment) -> dict[str, Any]:
     return value
 
 
-async def wanted(
-    client: LangGraphClient, parts: Sequence[str], deployment: Deployment, *, prune: bool
-) -> dict[namespaces.Namespace, Files]:
-    """What the namespaces of these parts shall hold. Raises `SeedError` for a file that cannot be seeded."""
-    agents = [assistant for assistant, graph in (await _assistants(client)).items() if graph != settings.CONSOLIDATION_GRAPH]
-    want, root = dict[namespaces.Namespace, Files](), deployment.folder
-    if "policies" in parts:
-        there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"]) if prune else []
-        want |= {tuple(namespace): {} for namespace in there}
-        want |= {namespaces.policies(org): files for org, files in policies(root, deployment).items()}
-    if "skills" in parts and "/skills/" in deployment.routes:
-        want |= dict.fromkeys(map(namespaces.skills, agents), skills(root, deployment))
-    if "memories" in parts:
-        first = memories(root, deployment).items()
-        want |= {deployment.memory.namespace(actor, agent): files for agent in agents for actor, files in first}
-        want |= groups(root, deployment)
-    return want
-
-
-async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace, files: Files, *, prune: bool) -> list[Change]:
+async def file_changes(client: LangGraphClient, namespace: Namespace, files: Files, *, prune: bool) -> list[Change]:
     """The changes after which a namespace holds these files. Memories and groups' files that are there stay as they are."""
     where, changes, put, delete = "/".join(namespace), list[Change](), client.store.put_item, client.store.delete_item
     stored = {item["key"]: item["value"] for item in await _pages(partial(client.store.search_items, namespace), "items")}
@@ -159,12 +148,12 @@ async def file_changes(client: LangGraphClient, namespace: namespaces.Namespace,
     return changes + [(f"{where}{key}: deleted", partial(delete, namespace, key)) for key in gone]
 
 
-async def cron_changes(client: LangGraphClient, deployment: Deployment) -> list[Change]:
+async def cron_changes(client: LangGraphClient, deployment: Deployment, graphs: Collection[str]) -> list[Change]:
     """One cron, at `CONSOLIDATION_SCHEDULE` of `CONSOLIDATION_TIMEZONE`; none without a schedule, or without consolidation."""
     crons: Any = await client.crons.search(metadata=CRON_MARK, limit=_PAGE, sort_by="created_at", sort_order="asc")
     ours = [cron for cron in crons if CRON_MARK.items() <= (cron.get("metadata") or {}).items()]
     # The assistant of a graph that was taken off stays in the database.
-    consolidates = deployment.consolidation and settings.CONSOLIDATION_GRAPH in (await _assistants(client)).values()
+    consolidates = deployment.consolidation and settings.CONSOLIDATION_GRAPH in graphs
     schedule = deployment.settings.consolidation_schedule if consolidates else None
     timezone = deployment.settings.consolidation_timezone
     kept = [cron for cron in ours if (cron["schedule"], cron.get("timezone") or "UTC") == (schedule, timezone)][:1]
@@ -183,11 +172,6 @@ async def embedding_changes(client: LangGraphClient) -> list[Change]:
     return [(f"{person}: embedded anew", partial(client.store.delete_item, [texts, person], MODEL)) for _, person in people]
 
 
-async def _assistants(client: LangGraphClient) -> dict[str, str]:
-    """The graph of every assistant, by id."""
-    return {str(found["assistant_id"]): found["graph_id"] for found in await _pages(client.assistants.search)}
-
-
 async def _pages(search: Callable[..., Awaitable[Any]], part: str | None = None, **asked: Any) -> list[Any]:
     """All that a search of the platform finds; `part` names the list in its answers, which are lists otherwise."""
     found = list[Any]()
@@ -204,11 +188,16 @@ async def seed(client: LangGraphClient, parts: Sequence[str], deployment: Deploy
     `prune` also deletes policies and skills that the repository no longer has. Memories are never deleted. Raises
     `SeedError` for an invalid file, before the first write.
     """
-    changes = list[Change]()
-    for namespace, files in (await wanted(client, parts, deployment, prune=prune)).items():
+    assistants = {found["assistant_id"]: found["graph_id"] for found in await _pages(client.assistants.search)}
+    agents = [assistant for assistant, graph in assistants.items() if graph != settings.CONSOLIDATION_GRAPH]
+    wanted, changes = folder_files(deployment, parts, agents), list[Change]()
+    if prune and "policies" in parts:
+        there = await _pages(client.store.list_namespaces, "namespaces", prefix=["policies"])
+        wanted = {tuple(namespace): {} for namespace in there} | wanted
+    for namespace, files in wanted.items():
         changes += await file_changes(client, namespace, files, prune=prune)
     if "cron" in parts:
-        changes += await cron_changes(client, deployment)
+        changes += await cron_changes(client, deployment, assistants.values())
     if EMBEDDINGS in parts:
         changes += await embedding_changes(client)
     for line, apply in changes:

@@ -219,13 +219,11 @@ class Contract:
         folder.mkdir(parents=True)
         (folder / "probe.md").write_text(FORGED, "utf-8")
         with pytest.raises(seeding.SeedError, match="probe"):
-            seeding.memories(tmp_path, probed)
+            seeding.folder_files(replace(probed, folder=tmp_path), ["memories"], [])
         assert not [key for _, key in world.items("memories") if "probe" in key]
 
     def test_what_this_folder_seeds_is_valid(self) -> None:
-        seeding.policies(self.deployment.folder, self.deployment)
-        seeding.skills(self.deployment.folder, self.deployment)
-        seeding.memories(self.deployment.folder, self.deployment)
+        seeding.folder_files(self.deployment, seeding.PARTS, [])
 
     def test_what_langgraph_json_names_is_there(self) -> None:
         for entry in _entries(self.deployment.folder):
