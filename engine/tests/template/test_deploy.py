@@ -187,20 +187,19 @@ SECRETS = [
     "engine/src/lasting_memory/__pycache__/x.pyc", "engine/.hypothesis/x", "engine/src/lasting_memory/.env",
 ]
 # fmt: on
-_BESIDE = {"__pycache__", "node_modules", "build"}
 
 
-def beside(folder: str, names: list[str]) -> list[str]:
-    """What is in a folder of this machine and not in the project; tests too, except those that are part of the engine."""
-    tests = {"tests"} if Path(folder) in {PROJECT, ENGINE} else set()
-    hidden = {name for name in names if name.startswith(".") and name != ".dockerignore"}
-    return [name for name in names if name in _BESIDE | hidden | tests or name.endswith(".egg-info")]
+def copied(source: Path, folder: Path, *skipped: str) -> Path:
+    """A copy of the project, or of a part, without what this machine has added, and without what is skipped."""
+    beside = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "build", "wheels", "*.egg-info", *skipped)
+    return Path(shutil.copytree(source, folder, ignore=beside))
 
 
 @pytest.fixture
 def context(tmp_path: Path) -> Path:
     """The project as a build is given it, with everything beside it that must not get into the image."""
-    folder = Path(shutil.copytree(PROJECT, tmp_path / "project", ignore=beside))
+    folder = copied(PROJECT, tmp_path / "project", "tests")
+    shutil.copy(PROJECT / ".dockerignore", folder)
     for name in SECRETS:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("secret")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from io import StringIO
-from pathlib import Path
 
 from dotenv import dotenv_values
 
 from lasting_memory.settings import VARIABLES, load_settings
+from tests.template.test_deploy import ENGINE, PROJECT
 from tests.test_docs import links
 from tests.test_offline_model import PROMPTS
 
-PROJECT = Path(__file__).parents[3]
-ENGINE = PROJECT / "engine"
 README = (PROJECT / "README.md").read_text("utf-8")
 ENV_EXAMPLE = (PROJECT / ".env.example").read_text("utf-8")
 DOCUMENTS = [*PROJECT.glob("*.md"), *ENGINE.glob("*.md"), *(ENGINE / "docs").glob("**/*.md")]

@@ -13,23 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.template.test_deploy import CLEAN, MODEL, load
+from tests.template.test_deploy import CLEAN, ENGINE, MODEL, PROJECT, copied, load
 
-ENGINE = Path(__file__).parents[2]
-PROJECT = ENGINE.parent
 UV = shutil.which("uv")
-_SKIPPED = shutil.ignore_patterns(
-    ".git", ".venv*", ".env", ".*_cache", ".hypothesis", "__pycache__", "*.egg-info", "build", ".langgraph_api"
-)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The engine's wheel, built from a copy: a build leaves folders behind."""
     folder = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(
-        ENGINE, folder / "engine", ignore=shutil.ignore_patterns("tests", "benchmarks", "docs", ".*", "*.egg-info", "build")
-    )
+    copied(ENGINE, folder / "engine", "tests", "benchmarks", "docs")
     installed = ["--no-build-isolation"] if find_spec("setuptools") else []
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *installed]
     build = [UV, "build", "--quiet", "--wheel"] if UV else pip
@@ -39,9 +32,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def copied(folder: Path) -> Path:
-    """The template without what a machine adds, in a git repository: an upgrade wants to be able to go back."""
-    shutil.copytree(PROJECT, folder, ignore=_SKIPPED)
+def in_git(folder: Path) -> Path:
+    """A copy of the template in a git repository: an upgrade wants to be able to go back."""
+    shutil.copy(PROJECT / ".gitignore", copied(PROJECT, folder))
     git = ["git", "-c", "user.name=me", "-c", "user.email=me@example.com"]
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Mine"]):
         subprocess.run([*git, *words], cwd=folder, check=True, capture_output=True)
@@ -67,7 +60,7 @@ def test_a_wheel_holds_all_that_the_engine_reads_and_tells_its_changes(wheel: Pa
 @pytest.mark.proof
 def test_the_template_runs_on_the_wheel_without_the_folder(wheel: Path, tmp_path: Path) -> None:
     """`make upgrade-engine FROM=<wheel>` in a copy with an environment of its own: its tests pass, and the graphs load."""
-    fork = copied(tmp_path / "fork")
+    fork = in_git(tmp_path / "fork")
     own = {
         path: path.read_bytes()
         for path in fork.rglob("*")
@@ -90,7 +83,7 @@ def test_the_image_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
     """The image's own command, in the folder that it gets, finds the pinned wheel beside it."""
     if not UV:
         pytest.skip("the image has uv; this machine does not")
-    fork = copied(tmp_path / "fork")
+    fork = in_git(tmp_path / "fork")
     subprocess.run([sys.executable, "-m", "lasting_memory.dev.upgrade", wheel], cwd=fork, env=CLEAN, check=True)
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True)
     python = str(tmp_path / "venv" / "bin" / "python")
@@ -101,12 +94,11 @@ def test_the_image_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
 
 # Those that start a server stand on the same project as these, `tests/project`, and take minutes.
 QUICK = "not proof and not server and not postgres and not browser"
-_BESIDE = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "*.egg-info", "build")
 
 
 @pytest.mark.proof
 def test_the_engine_s_own_tests_pass_in_a_folder_without_a_template(tmp_path: Path) -> None:
-    engine = shutil.copytree(ENGINE, tmp_path / "engine", ignore=_BESIDE)
+    engine = copied(ENGINE, tmp_path / "engine")
     command = [sys.executable, "-m", "pytest", "--ignore=tests/template", "-q", "-m", QUICK, "-n", "2", "--dist", "loadfile"]
     env = {**os.environ, "PYTHONPATH": str(engine / "src")}
     done = subprocess.run(command, cwd=engine, env=env, capture_output=True, text=True, check=False)

@@ -12,15 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.template.test_deploy import CLEAN, MODEL, load
-
-PROJECT = Path(__file__).parents[3]
-_SKIPPED = {"engine", "build", "__pycache__", "node_modules", "wheels"}
-
-
-def beside(_: str, names: list[str]) -> list[str]:
-    return [name for name in names if name in _SKIPPED or name.startswith(".") or name.endswith(".egg-info")]
-
+from tests.template.test_deploy import CLEAN, MODEL, PROJECT, copied, load
 
 # Paths are from the root; a text that is replaced must be there once: the row has to follow the template.
 Edit = tuple[str, str, str]
@@ -37,7 +29,7 @@ class Change:
     env: Mapping[str, str] = field(default_factory=dict)  # what `.env` says
 
     def make(self, folder: Path) -> None:
-        shutil.copytree(PROJECT, folder, ignore=beside)
+        copied(PROJECT, folder, "engine")
         for path in self.gone:
             shutil.rmtree(folder / path) if (folder / path).is_dir() else (folder / path).unlink()
         for path, text in self.files.items():
