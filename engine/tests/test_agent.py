@@ -19,7 +19,7 @@ from lasting_memory import file_system, memory_tools, middleware, seeding
 from lasting_memory.deployment import Deployment, Profile
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Context, assistant_of
-from lasting_memory.settings import MemoryScope, SettingsError, agent_graphs
+from lasting_memory.settings import MemoryScope, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import SUBJECTS, embed
@@ -165,11 +165,11 @@ def two_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_agents_are_what_is_registered_but_consolidation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGSERVE_GRAPHS", json.dumps({"consolidation_agent": "c.py:c"}))
-    with pytest.raises(SettingsError, match=r"langgraph\.json"):
-        agent_graphs(tmp_path)
+    with pytest.raises(SettingsError, match=r"langgraph\.json names no agent"):
+        _ = Deployment(tmp_path).agents
     (tmp_path / "langgraph.json").write_text(json.dumps({"graphs": {"consolidation_agent": "c", "helpdesk": "h"}}))
     monkeypatch.delenv("LANGSERVE_GRAPHS")
-    assert agent_graphs(tmp_path) == ("helpdesk",)
+    assert Deployment(tmp_path).agents == ("helpdesk",)
 
 
 SCOPES = ["user+assistant", *(pytest.param(scope, marks=pytest.mark.proof) for scope in ("user", "assistant"))]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
-from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, agent_graphs, load_settings, registered_graphs
+from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, load_settings, registered_graphs
 
 PROFILE_PATH = "/memories/profile.json"
 _ENGINE = Path(__file__).parent
@@ -120,16 +120,16 @@ class Deployment:
 
     @cached_property
     def agents(self) -> tuple[str, ...]:
-        """Ids of the graphs that people talk to. Raises `SettingsError` if there is none."""
-        return agent_graphs(self.folder)
-
-    def check_graphs(self) -> None:
-        """Raises `SettingsError` if nothing could consolidate, though `consolidation` says so: its graph is not registered."""
-        if self.consolidation is not None and CONSOLIDATION_GRAPH not in registered_graphs(self.folder):
-            raise SettingsError(
-                f"graphs in langgraph.json lacks {CONSOLIDATION_GRAPH}, without which nothing consolidates; add it, or set "
-                "consolidation=None in deployment.py."
-            )
+        """Ids of the graphs that people talk to: all but consolidation's. Raises `SettingsError` if one that is needed is not
+        registered.
+        """
+        graphs = registered_graphs(self.folder)
+        if self.consolidation is not None and CONSOLIDATION_GRAPH not in graphs:
+            fix = "add it, or set consolidation=None in deployment.py."
+            raise SettingsError(f"graphs in langgraph.json lacks {CONSOLIDATION_GRAPH}; {fix}")
+        if agents := tuple(graph for graph in graphs if graph != CONSOLIDATION_GRAPH):
+            return agents
+        raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")
 
     @property
     def default_assistant(self) -> str:

@@ -192,13 +192,6 @@ def registered_graphs(folder: Path) -> tuple[str, ...]:
     return tuple(json.loads(served) if served else project_config(folder).get("graphs", ()))
 
 
-def agent_graphs(folder: Path) -> tuple[str, ...]:
-    """Ids of the graphs that people talk to: all but consolidation's. Raises `SettingsError` if there is none."""
-    if agents := tuple(graph for graph in registered_graphs(folder) if graph != CONSOLIDATION_GRAPH):
-        return agents
-    raise SettingsError(f"graphs in langgraph.json names no agent; add one beside {CONSOLIDATION_GRAPH}.")
-
-
 def local_environ(folder: Path = Path()) -> dict[str, str]:
     """The environment of commands on this machine: the folder's `.env`, overridden by non-empty variables of the process."""
     from dotenv import dotenv_values  # noqa: PLC0415  # a development library: the platform gives servers their environment

@@ -162,7 +162,7 @@ if __name__ == "__main__":  # `make dev` checks the deployment of the current di
         adopt_local_environ()
         own: Deployment = import_module("deployment").DEPLOYMENT
         checked = replace(own, settings=replace(own.settings, local_dev=True))
-        checked.check_graphs()
+        _ = checked.agents  # raises, if a graph is missing
         build_model(checked)
         if checked.consolidation:
             build_model(checked, consolidating=True)

@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -116,7 +115,7 @@ def main() -> str | None:
     parser.add_argument("--as", dest="identity", help="who to be, e.g. alice@example.com (default: whom TOKEN names)")
     parser.add_argument("--org", help="of which organization (default: DEFAULT_ORG)")
     parser.add_argument("--url", default=settings.dev_address(), help="the server's address (default: that of `make dev`)")
-    parser.add_argument("--graph", help="with which agent (default: the first one in langgraph.json)")
+    parser.add_argument("--graph", help="with which agent (default: the deployment's first one)")
     args = parser.parse_args()
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:
@@ -128,7 +127,7 @@ def main() -> str | None:
             closing.callback(lambda: runner.run(client.aclose()))
             person = runner.run(client.http.get("/memory/me"))
             out.print(f"Talking to {args.url} as {person['user_id']} of {person['org_id']}.\n{HELP}", style="dim")
-            converse(Chat(client, args.graph or settings.agent_graphs(Path())[0]), runner)
+            converse(Chat(client, args.graph or person["agents"][0]), runner)
         except (httpx.TransportError, httpx.HTTPStatusError) as error:
             return settings.unanswered(error)
         except settings.SettingsError as error:

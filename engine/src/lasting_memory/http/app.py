@@ -57,7 +57,7 @@ def build_http(
     `enable_custom_route_auth` is in langgraph.json. Raises `SettingsError` for one that the sign-in cannot surround, and for a
     deployment that consolidates without the graph that does it.
     """
-    deployment.check_graphs()
+    _ = deployment.agents  # raises, if a graph is missing
     platform.isolate_store_calls()
     platform.log_no_queries()
     if bare := [route for route in routes if not hasattr(route, "app")]:
