@@ -167,7 +167,7 @@ async def cron_changes(client: LangGraphClient, deployment: Deployment, graphs: 
 
 async def embedding_changes(client: LangGraphClient) -> list[Change]:
     """For each person whose conversations are embedded: forget by which model, so that they are embedded anew."""
-    texts = namespaces.recall_prefix("texts")
+    texts = f"{namespaces.RECALL_PREFIX}texts"
     people = await _pages(client.store.list_namespaces, "namespaces", prefix=[texts])
     return [(f"{person}: embedded anew", partial(client.store.delete_item, [texts, person], MODEL)) for _, person in people]
 

@@ -107,25 +107,25 @@ TABLE: dict[str, tuple[people.User, Context | None, Actor]] = {
 
 @pytest.mark.parametrize(("user", "context", "expected"), TABLE.values(), ids=TABLE)
 def test_on_a_server_a_run_acts_as_the_table_says(user: people.User, context: Context | None, expected: Actor) -> None:
-    assert acting(user, context, SETTINGS, on_server=True) == expected
+    assert acting(user, context or Context(), SETTINGS) == expected
 
 
 @pytest.mark.parametrize("user", [None, signed_in("", org_id="acme", permissions=PERMITTED), StudioUser("")])
 def test_a_server_without_a_signed_in_user_is_an_error(user: people.User | None) -> None:
     """It says how to turn authentication on, and never takes the context's word."""
-    for context in (None, SOMEONE_ELSE):
+    for context in (Context(), SOMEONE_ELSE):
         with pytest.raises(IdentityError, match=r'"auth": \{"path": "\./auth\.py:auth"\}.* langgraph\.json'):
-            acting(user, context, SETTINGS, on_server=True)
+            acting(user, context, SETTINGS)
     with pytest.raises(IdentityError):
         people.current_actor(SETTINGS, on_server("agent", ASSISTANT, SOMEONE_ELSE))
 
 
 def test_without_a_server_a_run_acts_as_its_context_says_which_must_name_a_user() -> None:
-    assert acting(None, SOMEONE_ELSE, SETTINGS, on_server=False) == BOB
-    assert acting(None, NAMED, SETTINGS, on_server=False) == Actor("bob", "home")
+    assert people.current_actor(SETTINGS, Runtime(context=SOMEONE_ELSE)) == BOB
+    assert people.current_actor(SETTINGS, Runtime(context=NAMED)) == Actor("bob", "home")
     for context in (None, Context(), Context(user_id=""), Context(org_id="acme")):
         with pytest.raises(IdentityError, match=r"pass context=Context\(user_id=\.\.\.\)"):
-            acting(None, context, SETTINGS, on_server=False)
+            people.current_actor(SETTINGS, Runtime(context=context))
 
 
 @quickly

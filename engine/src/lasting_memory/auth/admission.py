@@ -1,8 +1,7 @@
 """One person's share of a server, so that a flood slows down its sender only.
 
-Requests and bytes, sent and answered, are taken from one bucket. What exceeds it waits, and waiting costs nothing. Each process
-gives each person this share, and keeps it in memory. The installation's whole load, and callers without a valid token, are the
-business of a proxy before it.
+Requests and bytes, sent and answered, are taken from one bucket. What exceeds it waits. Each process gives each person this
+share, and keeps it in memory. The installation's whole load, and callers without a valid token, are a proxy's business.
 """
 
 import asyncio
@@ -52,15 +51,15 @@ class Share:
         # Threads that got a run while they had another: the platform calls them idle when one of the two is cancelled.
         self.crowded = set[str]()
 
-    def charge(self, requests: float) -> None:
-        """Take so many requests, for which the next one waits. At most another whole share is owed."""
-        self._refill()
-        self._left = max(self._left - requests, min(self._left, -self._limits.requests_at_once))
-
     def _refill(self) -> None:
         now = monotonic()
         self._left = min(self._limits.requests_at_once, self._left + (now - self._at) * self._limits.requests_per_second)
         self._at = now
+
+    def charge(self, requests: float) -> None:
+        """Take so many requests, for which the next one waits. At most another whole share is owed."""
+        self._refill()
+        self._left = max(self._left - requests, min(self._left, -self._limits.requests_at_once))
 
     async def request(self, requests: float = 1) -> None:
         """Return when so many requests may proceed; 429 after the longest wait: an early refusal would invite retries."""

@@ -103,7 +103,7 @@ class _Handlers:
 
     def _owner(self, user: User) -> Actor:
         """The owner of this user's new threads."""
-        return acting(user, None, self._settings, on_server=True)
+        return acting(user, Context(), self._settings)
 
     async def allow(self, ctx: AuthContext, value: Any) -> None:
         """Everybody may read assistants and talk to them, and operators do what no other handler is for."""
@@ -193,7 +193,7 @@ class _Handlers:
             return Actor(**owner)
         self._stamp(config, user)
         try:
-            actor = acting(user, Context(context["user_id"], context["org_id"]), self._settings, on_server=True)
+            actor = acting(user, Context(context["user_id"], context["org_id"]), self._settings)
             check_person(actor)
         except IdentityError as error:
             raise HTTPException(400, f"The context names nobody that could be: {error}") from None

@@ -31,8 +31,7 @@ ASYMMETRIC = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 logger = logging.getLogger("auth")
 
 
-def refused(detail: str) -> Auth.exceptions.HTTPException:
-    """A 401 with the fault of the token, or the token to send."""
+def _refused(detail: str) -> Auth.exceptions.HTTPException:
     return Auth.exceptions.HTTPException(status_code=401, detail=detail)
 
 
@@ -43,8 +42,7 @@ class KeySet:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._tls = ssl.create_default_context()  # reads files, so not in the event loop
+        self._url, self._tls = url, ssl.create_default_context()  # reads files, so not in the event loop
         self._keys: dict[str | None, jwt.PyJWK] = {}
         self._fetched_at = self._tried_at = float("-inf")
         self._fetching: asyncio.Task[None] | None = None
@@ -111,8 +109,8 @@ class Tokens:
             if self._settings.accepts_dev_tokens and token.startswith("dev:"):
                 return self._user_of(self._dev_claims(token))
         if self._settings.accepts_dev_tokens:
-            raise refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
-        raise refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
+            raise _refused("Sign in with 'Authorization: Bearer dev:<org>:<identity>', e.g. dev:acme:alice@example.com.")
+        raise _refused("Sign in with 'Authorization: Bearer <token>'. Operators set AUTH_JWKS_URL or AUTH_JWT_SECRET for that.")
 
     def _dev_claims(self, token: str) -> dict[str, Any]:
         org, _, rest = token.removeprefix("dev:").partition(":")
@@ -121,11 +119,11 @@ class Tokens:
             name = unquote(name, errors="strict")
             claims = parse_qsl(query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=True, errors="strict")
         except ValueError:
-            raise refused("The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red.") from None
+            raise _refused("The token is not percent-encoded UTF-8 as in dev:acme:alice?team_id=red.") from None
         if not len(dict(claims)) == len(claims) == query.count("="):
-            raise refused("After '?' the token names each claim once, as in dev:acme:alice?team_id=red.")
-        settings = self._settings
-        return {**dict(claims), "sub": name, settings.auth_org_claim: org, settings.auth_permissions_claim: []}
+            raise _refused("After '?' the token names each claim once, as in dev:acme:alice?team_id=red.")
+        org_claim, permissions_claim = self._settings.auth_org_claim, self._settings.auth_permissions_claim
+        return {**dict(claims), "sub": name, org_claim: org, permissions_claim: []}
 
     async def _verified_claims(self, token: str) -> dict[str, Any]:
         key: Any = self._settings.auth_jwt_secret
@@ -142,28 +140,26 @@ class Tokens:
                 options={"require": ["exp", "sub"], "verify_aud": self._settings.auth_audience is not None},
             )
         except jwt.PyJWTError as error:
-            raise refused(f"The token is not valid: {error}.") from None
+            raise _refused(f"The token is not valid: {error}.") from None
 
     def _user_of(self, claims: dict[str, Any]) -> dict[str, Any]:
         org = claims.get(self._settings.auth_org_claim)
-        if org is None:  # an empty one is an error, not the default organization
-            org = self._settings.default_org
+        org = self._settings.default_org if org is None else org  # an empty one is an error
         told = claims.get(self._settings.auth_permissions_claim) or []
         permissions = told.split() if isinstance(told, str) else told  # OAuth's own `scope` claim is one string
         if not isinstance(org, str) or not isinstance(permissions, list):
-            raise refused("The token's organization is not text, or its permissions are no list.")
+            raise _refused("The token's organization is not text, or its permissions are no list.")
         user_id, kept = claims["sub"], {name: claims[name] for name in self._claims if claims.get(name) is not None}
         try:
             check_person(Actor(user_id, org))
         except IdentityError as error:
-            raise refused(str(error)) from None
+            raise _refused(str(error)) from None
         if user_id.startswith(RESERVED_PREFIX):
-            raise refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
+            raise _refused(f"Identities that begin with {RESERVED_PREFIX!r} are the platform's own.")
         for name, value in kept.items():  # a bad one would silently be no group, or another
             try:
                 label(value)
             except (AttributeError, IdentityError):  # no text, or none that a store could hold
-                raise refused(f"The token's claim {name!r} is {str(value)[:80]!r}, which names no group.") from None
+                raise _refused(f"The token's claim {name!r} is {str(value)[:80]!r}, which names no group.") from None
         usable = [each for each in permissions if isinstance(each, str) and each.isprintable()]
-        user = {"identity": user_id, "org_id": org, "permissions": usable}
-        return {**user, "claims": kept} if kept else user
+        return {"identity": user_id, "org_id": org, "permissions": usable, **({"claims": kept} if kept else {})}

@@ -78,7 +78,7 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     return {"queued": True}
 
 
-@router.post("/memory/bring", dependencies=[requests.alone("text")])
+@router.post("/memory/bring", dependencies=[requests.in_turn("text")])
 async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     """Bring along what another assistant knows about you: a text, Markdown or JSON.
 

@@ -52,7 +52,7 @@ FORGET_GRACE_SECONDS, _PASSES = 0.5, 5
 _DELETED = 100
 
 
-@router.get("/memory/export", dependencies=[requests.alone("export")])
+@router.get("/memory/export", dependencies=[requests.in_turn("export")])
 async def export(caller: Caller, query: AboutQuery) -> Response:
     """Everything of yours as one JSON document.
 
@@ -204,7 +204,7 @@ class Document(BaseModel, strict=True):
         return self
 
 
-@router.post("/memory/import", dependencies=[requests.alone("import")])
+@router.post("/memory/import", dependencies=[requests.in_turn("import")])
 async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> Answer:
     """Merge the files of an export into your memory.
 

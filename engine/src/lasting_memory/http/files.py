@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Annotated, Self
 
@@ -23,8 +22,6 @@ from lasting_memory.journal import NOTHING, Revision
 from lasting_memory.validation import RefusedWrite, stored_file
 
 router = APIRouter(tags=["Memory"], dependencies=[requests.IN_TURN])
-# Of taking changes back from a file that others are changing.
-_TRIES = 5
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
@@ -145,21 +142,19 @@ async def delete_file(caller: Caller, query: FileQuery, body: NoBody = None, if_
     return await _revised(caller, query.path, None, if_match)
 
 
-async def _revised(caller: requests.PersonRequest, path: str, file: FileData | None, wanted: str | None) -> Answer:
-    """Replace a file, provided that it still is at the wanted revision; 0 is that of no file."""
+async def _revised(
+    caller: requests.PersonRequest, path: str, file: FileData | None, if_match: str | None, known: list[Revision] | None = None
+) -> Answer:
+    """Replace a file, provided that it still is at the revision of `If-Match`, of which 0 is no file, and as `known`."""
     expect, number = None, 0
-    if wanted is not None:
-        known = await _history(caller, path)
-        number = known[0].number if known and known[0].content is not None else 0
-        expect = (known or [NOTHING])[0].id if wanted.strip('"') == str(number) else "another"
+    if if_match is not None or known is not None:
+        newest = ((await _history(caller, path) if known is None else known) or [NOTHING])[0]
+        number = newest.number if newest.content is not None else 0
+        expect = newest.id if if_match is None or if_match.strip('"') == str(number) else "another"
     try:
-        return await _put(caller, path, file, expect)
+        revision = await caller.files.arevise(requests.key_of(path), lambda _: file, expect)
     except journal.MovedError:
-        raise HTTPException(412, f"{path} is at revision {number} or later, not {wanted}; read it again.") from None
-
-
-async def _put(caller: requests.PersonRequest, path: str, file: FileData | None, expect: str | None) -> Answer:
-    revision = await caller.files.arevise(requests.key_of(path), lambda _: file, expect)
+        raise HTTPException(412, f"{path} is at revision {number} or later by now; read it again.") from None
     return {"path": path, "revision": revision.number}
 
 
@@ -194,14 +189,9 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
 
     This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
-    for _ in range(_TRIES):
-        known = await _history(caller, body.path)
-        file = await asyncio.to_thread(_undone, body, known)
-        if if_match or body.changes is None:
-            return await _revised(caller, body.path, file, if_match)
-        with suppress(journal.MovedError):  # what was taken back is worked out anew
-            return await _put(caller, body.path, file, (known or [NOTHING])[0].id)
-    raise HTTPException(412, f"{body.path} is being changed; take it back again.")
+    known = await _history(caller, body.path)
+    file = await asyncio.to_thread(_undone, body, known)
+    return await _revised(caller, body.path, file, if_match, None if body.changes is None else known)
 
 
 def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:

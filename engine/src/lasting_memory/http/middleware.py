@@ -15,7 +15,6 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import numpy as np
-from langgraph_sdk.auth.types import StudioUser
 from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.exceptions import HTTPException
@@ -261,7 +260,7 @@ class _Bounded(ExitStack):
     def _share(self) -> Share | None:
         """The share of who is signed in. Operators have none."""
         user = self._scope.get("user")
-        if user is None or isinstance(user, StudioUser) or not (org_id := claim(user, "org_id")):
+        if user is None or not (org_id := claim(user, "org_id")):
             return None
         limits, settings = self._deployment.limits, self._deployment.settings
         return None if is_operator(user, settings) else share_of(Actor(user.identity, org_id), limits)
@@ -305,7 +304,8 @@ class _Bounded(ExitStack):
             return
         begins, ends = message["type"] == "http.response.start", not message.get("more_body", False)
         if share := self._share:
-            if begins and self._is_stream(Headers(raw=message["headers"])):
+            kind = Headers(raw=message["headers"]).get("content-type", "") if begins else ""
+            if begins and (self._path.rpartition("/")[2] in _WAITED or kind.startswith("text/event-stream")):
                 try:
                     self.enter_context(share.under_way("stream", self._deployment.limits.open_streams))
                 except HTTPException as error:
@@ -318,7 +318,3 @@ class _Bounded(ExitStack):
             self._end = message
         else:
             await self._send(message)
-
-    def _is_stream(self, headers: Headers) -> bool:
-        """Whether an answer is streamed, or waits for a run."""
-        return self._path.rpartition("/")[2] in _WAITED or headers.get("content-type", "").startswith("text/event-stream")

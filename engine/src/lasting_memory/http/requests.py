@@ -156,7 +156,7 @@ async def _caller(request: Request) -> PersonRequest:
     if named and not identity.is_operator(user, deployment.settings):
         raise HTTPException(403, "user_id and org_id are for operators; leave them out, and the request is about you.")
     context = identity.Context(named.get("user_id"), named.get("org_id"))
-    actor = identity.acting(user, context, deployment.settings, on_server=True)
+    actor = identity.acting(user, context, deployment.settings)
     identity.check_person(actor)
     author = identity.Author("operator" if named else "person", user.identity)
     store = await request.app.state.store()
@@ -166,25 +166,19 @@ async def _caller(request: Request) -> PersonRequest:
 Caller = Annotated[PersonRequest, Depends(_caller)]
 
 
-def alone(what: str) -> Any:
-    """A dependency: the only such request about the person that is under way, until its answer is sent. 429 if there is one."""
+def in_turn(what: str, most: int = 1) -> Any:
+    """A dependency: of such requests about a person one at a time is answered, and so many are let in; then 429."""
 
-    async def only(caller: Caller) -> AsyncIterator[None]:
-        with share_of(caller.actor, caller.deployment.limits).under_way(what):
-            yield
+    async def turn(caller: Caller) -> AsyncIterator[None]:
+        with share_of(caller.actor, caller.deployment.limits).under_way(what, most):
+            async with platform.lock_of(what, caller.actor):
+                yield
 
-    return Depends(only)
-
-
-async def _in_turn(caller: Caller) -> AsyncIterator[None]:
-    with share_of(caller.actor, caller.deployment.limits).under_way("requests about your memory", _MOST_IN_TURN):
-        async with platform.lock_of("turn", caller.actor):
-            yield
+    return Depends(turn)
 
 
-# A dependency of routes that compute: of such requests about a person so many wait, and one at a time is answered.
-_MOST_IN_TURN = 50
-IN_TURN = Depends(_in_turn)
+# Of routes that compute.
+IN_TURN = in_turn("requests about your memory", 50)
 
 
 def revision_summary(revision: Revision) -> Answer:

@@ -24,7 +24,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import controls, journal, platform, recall
 from lasting_memory.agent.prompt import Block, PromptBlocks, memory_files, skills, without_comments
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, PersonRequest, Sent
+from lasting_memory.http.requests import IN_TURN, ROUTE, About, AboutQuery, Answer, Caller, MemoryQuery, Sent
 from lasting_memory.journal import NOTHING, Revision, cut, diff, lines_of, undone
 from lasting_memory.people import identity, namespaces
 from lasting_memory.validation import RefusedWrite, is_policy, stored_file, text_of
@@ -192,9 +192,10 @@ def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> Answer:
         path = f"{ROUTE}{key}"
         if past and past[0].content is None:
             if len(past) > 1 and past[1].content is not None:
-                files.append({"path": path, "changes": [past[0].id], **_by(past[0])})
+                files.append({"path": path, "changes": [past[0].id], "at": past[0].at, "author": asdict(past[0].author)})
         elif past and key.endswith((".md", ".txt")):
-            lines += [{"path": path, "text": text, **_by(revision)} for text, revision in _taken_out(past)]
+            gone = _taken_out(past)
+            lines += [{"path": path, "text": text, "at": each.at, "author": asdict(each.author)} for text, each in gone]
     return {"files": _newest(files), "lines": _newest(lines)}
 
 
@@ -210,10 +211,6 @@ def _taken_out(past: Sequence[Revision]) -> Iterator[tuple[str, Revision]]:
                 yield text, new
 
 
-def _by(revision: Revision) -> Answer:
-    return {"at": revision.at, "author": asdict(revision.author)}
-
-
 @router.get("/memory/me")
 async def me(caller: Caller, query: AboutQuery) -> Answer:
     """Who you are here, and how this deployment keeps memory.
@@ -221,26 +218,20 @@ async def me(caller: Caller, query: AboutQuery) -> Answer:
     `routes`: by folder, whether it is `shared` with others, whether your agent `writes` there (allow, deny, interrupt: an
     operator approves), and the `namespace` in which you can read it over the store API (null: you cannot).
     """
-    user, deployment = caller.http.user, caller.deployment
+    user, deployment, settings = caller.http.user, caller.deployment, caller.deployment.settings
+    claims, routes = identity.claims_of(user), dict[str, Answer]()
+    for path in deployment.routes:
+        scope, namespace = deployment.scope(path), None
+        with suppress(namespaces.NotAMemberError):
+            namespace = scope.namespace(caller.actor, caller.assistant, claims)
+        readable = namespace is not None and scope.may_read(namespace, caller.actor, claims)
+        writes = scope.rule(settings)
+        routes[path] = {"shared": scope.is_shared, "writes": writes, "namespace": namespace if readable else None}
     return {
-        **asdict(caller.actor),
-        "agents": deployment.agents,
-        "memory_scope": deployment.settings.memory_scope,
-        "routes": {path: _route(caller, deployment.scope(path)) for path in deployment.routes},
-        "memory_writes": deployment.settings.memory_writes,
-        "sign_in": deployment.settings.sign_in,
-        "operator": identity.is_operator(user, deployment.settings),
-        "writes_policies": identity.may_write_policies(user, deployment.settings),
-    }
-
-
-def _route(caller: PersonRequest, scope: namespaces.Scope) -> Answer:
-    claims, namespace = identity.claims_of(caller.http.user), None
-    with suppress(namespaces.NotAMemberError):
-        namespace = scope.namespace(caller.actor, caller.assistant, claims)
-    readable = namespace is not None and scope.may_read(namespace, caller.actor, claims)
-    writes = scope.rule(caller.deployment.settings)
-    return {"shared": scope.is_shared, "writes": writes, "namespace": namespace if readable else None}
+        **asdict(caller.actor), "agents": deployment.agents, "memory_scope": settings.memory_scope, "routes": routes,
+        "memory_writes": settings.memory_writes, "sign_in": settings.sign_in,
+        "operator": identity.is_operator(user, settings), "writes_policies": identity.may_write_policies(user, settings),
+    }  # fmt: skip
 
 
 @router.get("/memory/prompt")
@@ -255,17 +246,10 @@ async def prompt(caller: Caller, query: MemoryQuery) -> Answer:
     shown += await PromptBlocks(deployment, memory_files(deployment)).read(caller.store, actor, assistant, preview=True)
     if listed := skills(deployment):
         shown.append(await listed.preview(caller.store, actor, assistant))
-    blocks = [
-        {
-            "name": block.name,
-            "text": block.text,
-            "bytes": len(block.text.encode(errors="replace")),
-            "tokens": count_tokens_approximately([SystemMessage(block.text)]),
-            "budget": block.budget or None,
-            "left_out": block.left_out,
-        }
-        for block in shown
-    ]
+    blocks = list[Answer]()
+    for each in shown:
+        size, tokens = len(each.text.encode(errors="replace")), count_tokens_approximately([SystemMessage(each.text)])
+        blocks.append({**asdict(each), "bytes": size, "tokens": tokens, "budget": each.budget or None})
     return {"blocks": blocks, "tools": platform.tools_of(deployment.agents[0])}
 
 

@@ -24,12 +24,12 @@ _WITH_TIME = 7
 _PLATFORM = UUID("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 
 
+# The signed-in user as the platform passes it to auth handlers, routes and runs.
+User = BaseUser
+
+
 class IdentityError(RuntimeError):
     """The signed-in identity is missing or unusable. The message names the fix."""
-
-
-# The signed-in user as the platform passes it to auth handlers and runs.
-User = BaseUser
 
 
 @dataclass
@@ -69,42 +69,35 @@ def claim(user: User | Mapping[str, Any], name: str) -> Any:
     return user[name] if name in user else None  # noqa: SIM401  # the platform's users have no .get
 
 
-def claims_of(user: User | StudioUser | Mapping[str, Any] | None) -> Mapping[str, str]:
+def claims_of(user: User | Mapping[str, Any] | None) -> Mapping[str, str]:
     """The verified claims that say to which groups the person belongs for whom this user's run acts.
 
     In a run that an operator resumes for somebody they are those of the run that was interrupted. Otherwise they are the
     caller's own, also where an operator acts for somebody: nobody has claims that no token of theirs holds.
     """
-    if user is None or isinstance(user, StudioUser):
+    if user is None:
         return {}
     found: Mapping[str, str] = (claim(user, "thread_owner") or {"claims": claim(user, "claims")}).get("claims") or {}
     return found
 
 
-def is_operator(user: User | StudioUser, settings: Settings) -> bool:
+def is_operator(user: User, settings: Settings) -> bool:
     """Whether this user may act for others: Studio, an identity in `OPERATORS`, or the permission `memory:operate`."""
     if isinstance(user, StudioUser):
         return settings.accepts_studio
     return user.identity in settings.operators or OPERATE in (claim(user, "permissions") or ())
 
 
-def may_write_policies(user: User | StudioUser, settings: Settings) -> bool:
+def may_write_policies(user: User, settings: Settings) -> bool:
     """Whether this user may change their organization's policies."""
-    permitted = not isinstance(user, StudioUser) and WRITE_POLICIES in (claim(user, "permissions") or ())
-    return permitted or is_operator(user, settings)
+    return WRITE_POLICIES in (claim(user, "permissions") or ()) or is_operator(user, settings)
 
 
-def acting(user: User | None, context: Context | None, settings: Settings, *, on_server: bool) -> Actor:
-    """The person a run acts for: the end user, the person an operator names, or the owner of a thread that one resumes.
-
-    `user` is None without authentication; `on_server` is False in a script that calls the graph itself. Raises `IdentityError`
-    if no identity is known: nothing falls back to a shared one.
+def acting(user: User | None, context: Context, settings: Settings) -> Actor:
+    """The person a run on a server acts for: the end user, the person an operator names, or the owner of a thread that one
+    resumes. `user` is None without authentication. Raises `IdentityError` if no identity is known: nothing falls back to a
+    shared one.
     """
-    context = context or Context()
-    if not on_server:
-        if not context.user_id:
-            raise IdentityError("No user is named; pass context=Context(user_id=...) when calling the graph without a server.")
-        return Actor(context.user_id, context.org_id or settings.default_org)
     if user is None or not user.identity:
         raise IdentityError(
             "This run has no signed-in user, so there is no memory it may use; keep the "
@@ -130,9 +123,15 @@ def on_server(runtime: Runtime[Any] | None = None) -> bool:
 
 
 def current_actor(settings: Settings, runtime: Runtime[Any] | None = None) -> Actor:
-    """`acting` for the current run. Raises `IdentityError` as `acting` and `check_person`."""
+    """`acting` for the current run, or whom the context names in a script. Raises `IdentityError` as `check_person`, too."""
     runtime = runtime or get_runtime()
-    actor = acting(run_user(runtime), run_context(runtime), settings, on_server=runtime.server_info is not None)
+    context = run_context(runtime)
+    if runtime.server_info is not None:
+        actor = acting(run_user(runtime), context, settings)
+    elif context.user_id:
+        actor = Actor(context.user_id, context.org_id or settings.default_org)
+    else:
+        raise IdentityError("No user is named; pass context=Context(user_id=...) when calling the graph without a server.")
     check_person(actor)
     return actor
 
@@ -175,11 +174,10 @@ def current_run_id() -> str | None:
 
 def time_of_run(run_id: str) -> str:
     """The time in a run's id, in ISO format, UTC. An id without one is older than any forgetting."""
-    try:
-        known = UUID(run_id)
-    except ValueError:
-        known = UUID(int=0)
-    milliseconds = known.int >> 80 if known.version == _WITH_TIME else 0
+    milliseconds = 0
+    with suppress(ValueError):
+        if (known := UUID(run_id)).version == _WITH_TIME:
+            milliseconds = known.int >> 80
     return datetime.fromtimestamp(milliseconds / 1_000, UTC).isoformat(timespec="microseconds")
 
 

@@ -55,9 +55,7 @@ class Scope:
 
     @property
     def is_shared(self) -> bool:
-        """Whether several people read the same files. Private conversations must not flow there: nothing is consolidated into
-        them, and a person who is forgotten does not take them along.
-        """
+        """Whether several people read the same files. Private conversations must not flow there."""
         return "user" not in self.parts
 
     @property
@@ -78,17 +76,17 @@ class Scope:
         """
         if "group" in self.parts and self.claim not in claims:
             raise NotAMemberError(f"this person's token has no claim {self.claim!r}, which names their group.")
-        values: dict[_Part, str] = {"assistant": assistant_id, "org": actor.org_id, "user": actor.user_id}
-        values |= {"claim": self.claim, "group": claims.get(self.claim, "")}
+        values = {"assistant": assistant_id, "org": actor.org_id, "user": actor.user_id, "claim": self.claim}
+        values["group"] = claims.get(self.claim, "")
         return (self.root, ":".join(label(values[part]) for part in self.parts))
 
     def rule(self, settings: Settings, *, consolidating: bool = False) -> SharedWrites:
         """Whether an agent writes here: `allow`, `deny`, or `interrupt` where an operator approves each write."""
-        background = settings.memory_writes == "background"
+        if self.root == "memories" and settings.memory_writes == "background" and not consolidating:
+            return "deny"
         if not self.is_shared:
-            return "deny" if background and not consolidating else "allow"
-        # Consolidation works from private conversations.
-        if self.root == "policies" or consolidating or (self.root == "memories" and background):
+            return "allow"
+        if self.root == "policies" or consolidating:  # which works from private conversations
             return "deny"
         if self.root == "groups":
             return "allow" if self.writes == "members" else self.writes
@@ -230,16 +228,12 @@ def journal(files: Namespace, key: str) -> Namespace:
 
 RecallPart = Literal["documents", "new", "segments", "texts", "waiting"]
 RECALL_PARTS: tuple[RecallPart, ...] = get_args(RecallPart)
+RECALL_PREFIX = "recall_"
 
 
 def recall(actor: Actor, part: RecallPart) -> Namespace:
     """Namespaces of the index of a person's past conversations (`recall/index.py` says what each part holds)."""
-    return (recall_prefix(part), person_label(actor))
-
-
-def recall_prefix(part: RecallPart) -> str:
-    """The first label of everybody's namespaces of a part of that index; the second is the person."""
-    return f"recall_{part}"
+    return (f"{RECALL_PREFIX}{part}", person_label(actor))
 
 
 def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
@@ -249,6 +243,5 @@ def namespaces_of(actor: Actor, files: Iterable[Namespace]) -> list[Namespace]:
     of their memory files.
     """
     of_files = [part for namespace in files for part in (namespace, journals(namespace))]
-    index = [recall(actor, part) for part in RECALL_PARTS]
-    of_consolidation = [of(actor) for of in (positions, reading, proposals, run_records)]
-    return [*of_files, *index, *of_consolidation, controls(actor), assistants(actor)]
+    others = [of(actor) for of in (positions, reading, proposals, run_records, controls, assistants)]
+    return [*of_files, *(recall(actor, part) for part in RECALL_PARTS), *others]
