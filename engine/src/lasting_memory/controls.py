@@ -62,8 +62,7 @@ async def controls(store: BaseStore, actor: identity.Actor, deployment: Deployme
 
 async def set_controls(store: BaseStore, actor: identity.Actor, given: Mapping[str, bool]) -> None:
     """Change the given controls, by name."""
-    at = datetime.now(UTC).isoformat()
-    namespace = namespaces.controls(actor)
+    namespace, at = namespaces.controls(actor), datetime.now(UTC).isoformat()
     await store.abatch([PutOp(namespace, name, {"on": on, "at": at}, index=False) for name, on in given.items()])
 
 
@@ -137,13 +136,10 @@ def in_temporary_conversation() -> bool:
         return False
 
 
-async def delete_temporary(
-    client: LangGraphClient, hours: float, actor: identity.Actor | None = None, now: datetime | None = None
-) -> int:
-    """Delete temporary conversations, the actor's or all, so many hours after their last turn. Returns their number."""
-    before = (now or datetime.now(UTC)) - timedelta(hours=hours)
-    wanted: dict[str, Any] = {TEMPORARY: True} | (asdict(actor) if actor else {})
-    return len(await delete_idle(client, wanted, before))
+async def delete_temporary(client: LangGraphClient, hours: float, actor: identity.Actor | None = None) -> None:
+    """Delete temporary conversations, the actor's or all, so many hours after their last turn."""
+    of_actor = asdict(actor) if actor else {}
+    await delete_idle(client, {TEMPORARY: True, **of_actor}, datetime.now(UTC) - timedelta(hours=hours))
 
 
 async def delete_idle(

@@ -243,7 +243,6 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
     """deepagents' middleware, with its skills loaded once a run; of two with one name, the later source's wins."""
 
     name = "SkillsMiddleware"  # takes the built-in's place in the stack
-
     trace_policy = SPANS_WITHOUT_PAYLOAD
 
     # Thread state neither keeps nor provides skills. Without these hooks the graph also has two nodes less, each a step.
@@ -269,14 +268,11 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return Block("skills", text, self._deployment.limits.skills_block_bytes, tuple(loaded["skills_load_errors"]))
 
     async def _read(self, store: BaseStore, actor: Actor, assistant: str) -> dict[str, Any]:
-        shared_only, files = self._deployment.memory.is_shared or in_temporary_conversation(), list[tuple[str, str]]()
-        for route in ["/skills/"] if shared_only else ["/memories/", "/skills/"]:  # the person's own first
-            items = await all_items(store, self._deployment.scope(route).namespace(actor, assistant))
-            paths = {f"{route.rstrip('/')}{item.key}": item for item in items}
-            files += [
-                (path, validation.text_of(item) or "") for path, item in paths.items() if validation.SKILL_PATH.fullmatch(path)
-            ]
-        skills, errors = await asyncio.to_thread(_listed, files, self._deployment.limits.skills_block_bytes)
+        shared_only, found = self._deployment.memory.is_shared or in_temporary_conversation(), list[tuple[str, Item]]()
+        for route in ["/skills"] if shared_only else ["/memories", "/skills"]:  # the person's own first
+            items = await all_items(store, self._deployment.scope(f"{route}/").namespace(actor, assistant))
+            found += [(f"{route}{item.key}", item) for item in items]
+        skills, errors = await asyncio.to_thread(_listed, found, self._deployment.limits.skills_block_bytes)
         return {"skills_metadata": skills, "skills_load_errors": errors}
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -292,16 +288,17 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         return replace(answer, model_response=response, command=Command(update={**answer.command.update, **pinned}))
 
 
-def _listed(files: Sequence[tuple[str, str]], room: int) -> tuple[list[SkillMetadata], list[str]]:
-    """The skills of these SKILL.md files, and a line for each that is left out. Of two with one name the first counts.
+def _listed(found: Sequence[tuple[str, Item]], room: int) -> tuple[list[SkillMetadata], list[str]]:
+    """The skills among these files, and a line for each that is left out. Of two with one name the first counts.
 
     No more are read than so many bytes have room for: it blocks for a fraction of a second at most.
     """
     skills, errors, unread = dict[str, SkillMetadata](), list[str](), 0
-    for path, text in files:
+    for path, item in found:
         name = path.split("/")[-2]
-        if name in skills:
+        if name in skills or not validation.SKILL_PATH.fullmatch(path):
             continue
+        text = validation.text_of(item) or ""
         room -= len(path) + min(len(text.split("\n---", 1)[0]), validation.MAX_FRONT_MATTER_BYTES)
         if room < 0:
             unread += 1

@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import cast
 
 from deepagents.backends import CompositeBackend
-from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool, tool
+from langgraph.config import get_store
 from langgraph.store.base import BaseStore
 from pydantic import BaseModel, Field, ValidationError, create_model
 
@@ -96,18 +96,15 @@ async def _change(backend: CompositeBackend, path: str, change: Callable[[str], 
 
 def _search_memories(deployment: Deployment) -> BaseTool:
     @tool
-    async def search_memories(query: str, runtime: ToolRuntime[identity.Context]) -> str:
+    async def search_memories(query: str) -> str:
         """Search the files under /memories/ for what is remembered about the user.
 
         Args:
             query: what to look for, in plain words.
-            runtime: given by the platform.
         """
-        if runtime.store is None:
-            return "Error: this run has no store, so there is no memory to search."
         actor, assistant = identity.current_actor(deployment.settings), identity.current_assistant(deployment.default_assistant)
         namespace = deployment.memory.namespace(actor, assistant)
-        matches = await _search(runtime.store, namespace, query, deployment.limits.max_files)
+        matches = await _search(get_store(), namespace, query, deployment.limits.max_files)
         if not matches:
             return f"Nothing in /memories/ matches {query[:100]!r}."
         # One line for each, so that no text looks like another match.

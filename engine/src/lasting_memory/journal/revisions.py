@@ -85,11 +85,10 @@ def copied(files: Namespace, path: str, item: Item | None) -> Revision | None:
     if item is None or item.value.get("journal") != _name(files, path):
         return None
     try:
-        file, about = stored_file(item), {"number": item.value["revision"], "id": item.value["revision_id"]}
-        times = {"created_at": file.get("created_at", ""), "at": file.get("modified_at", "")}
-        known = {**asdict(NOTHING), **about, **times, "content": file["content"], "encoding": file["encoding"]}
-        return _REVISIONS.validate_python(known)
-    except (KeyError, ValueError):  # damaged
+        file, number, revision_id = stored_file(item), int(item.value["revision"]), str(item.value["revision_id"])
+        times = file.get("created_at", ""), file.get("modified_at", "")
+        return Revision(number, revision_id, (), file["content"], file["encoding"], *times, NOTHING.author)
+    except (KeyError, TypeError, ValueError):  # damaged
         return None
 
 
