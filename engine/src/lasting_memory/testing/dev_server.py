@@ -147,10 +147,6 @@ class DevServer:
         self.stop()
         self.start()
 
-    def client(self, token: str | None) -> LangGraphClient:
-        """An SDK client that sends `token` as its bearer token, or no authorization at all."""
-        return self.person("", headers={"Authorization": f"Bearer {token}"} if token else {}).client
-
     def as_user(self, identity: str, org: str = "acme") -> LangGraphClient:
         """An SDK client with the dev token of `identity` in `org`."""
         return self.person(identity, org).client

@@ -178,16 +178,6 @@ class Runs:
         runs.append(run)
         return dict(run)
 
-    async def cancel(self, thread_id: str, run_id: str, *, action: str = "interrupt", **_: Any) -> None:
-        await self._platform.called("runs.cancel", thread_id=thread_id, run_id=run_id)
-        run = next((run for run in self.kept[thread_id] if run["run_id"] == run_id), None)
-        if run is None:
-            raise _not_found()
-        if action == "rollback":
-            self.kept[thread_id].remove(run)
-        else:
-            run["status"] = "interrupted"
-
 
 def _not_found() -> NotFoundError:
     response = httpx.Response(404, request=httpx.Request("GET", "http://platform"))

@@ -4,12 +4,12 @@ import asyncio
 import json
 import logging
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from lasting_memory.testing.loopback import LoopbackServer, QuietHandler
 
@@ -52,17 +52,21 @@ class Failure:
 
 @dataclass(frozen=True)
 class Slow:
-    """An answer held back for `seconds` (at most MAX_DELAY_SECONDS), or until the server closes."""
+    """An answer held back for `seconds`."""
 
     seconds: float
     reply: "Answer"
+
+    def __call__(self, _: Body) -> "Answer":
+        time.sleep(self.seconds)
+        return self.reply
 
 
 @dataclass(frozen=True)
 class Changed:
     """A streamed answer that goes wrong: `change` takes its events, and gives the events that are sent instead.
 
-    A number is a pause in seconds (at most MAX_DELAY_SECONDS, or until the server closes). The connection then closes.
+    A number is a pause in seconds. The connection then closes.
     """
 
     reply: "Reply"
@@ -70,7 +74,7 @@ class Changed:
 
 
 Reply = Sequence[Text | ToolCall]
-Answer = Reply | Failure | Changed | Slow | Callable[[Body], "Answer"]
+Answer = Reply | Failure | Changed | Callable[[Body], "Answer"]
 Match = str | Callable[[Body], bool]
 
 
@@ -95,17 +99,12 @@ class ScriptedAnthropic(LoopbackServer):
         self.requests: list[Body] = []
         self._rules: list[tuple[Match, deque[Answer]]] = []
         self._lock = threading.RLock()  # a predicate may call requests_for
-        self._closing = threading.Event()
         super().__init__(_Handler)
 
     @property
     def env(self) -> dict[str, str]:
         """Environment by which the real Anthropic client talks to this server."""
         return {"AGENT_MODEL": "anthropic:claude-sonnet-4-6", "ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": "test"}
-
-    def __exit__(self, *_: object) -> None:
-        self._closing.set()
-        super().__exit__()
 
     def script(self, match: Match, *replies: Answer) -> None:
         """Answer the requests that match, one reply each; when they run out the rule no longer matches.
@@ -137,15 +136,9 @@ class ScriptedAnthropic(LoopbackServer):
     def answer(self, body: Body) -> Reply | Failure | Changed:
         """Record a request and give its answer, once any delay is over."""
         reply = self._next(body)
-        while isinstance(reply, Slow) or callable(reply):
-            if isinstance(reply, Slow):
-                self.pause(reply.seconds)
-            reply = reply.reply if isinstance(reply, Slow) else reply(body)
+        while callable(reply):
+            reply = reply(body)
         return reply
-
-    def pause(self, seconds: float) -> bool:
-        """Wait, at most MAX_DELAY_SECONDS; True once the server closes."""
-        return self._closing.wait(min(seconds, MAX_DELAY_SECONDS))
 
     def _next(self, body: Body) -> Answer:
         text = last_user_text(body)
@@ -237,18 +230,8 @@ class _Handler(QuietHandler):
     server: ScriptedAnthropic
 
     def do_POST(self) -> None:
-        content = self.body()
-        if urlsplit(self.path).path == "/v1/messages":
-            self._answer(content)
-        else:
-            self.do_GET()
-
-    def do_GET(self) -> None:
-        self._fail(Failure(404, "not_found_error", self.path))
-
-    def _answer(self, content: bytes) -> None:
         try:
-            body = json.loads(content)
+            body = json.loads(self.body())
             reply = self.server.answer(body)
             said = reply.reply if isinstance(reply, Changed) else reply
             message = {} if isinstance(said, Failure) else _message(body, said)
@@ -263,8 +246,8 @@ class _Handler(QuietHandler):
             for part in reply.change(events) if isinstance(reply, Changed) else events:
                 if isinstance(part, bytes):
                     self.wfile.write(part)
-                elif self.server.pause(part):
-                    return
+                else:
+                    time.sleep(part)
         else:
             self.send(200, _dumps(message).encode())
 
