@@ -121,6 +121,12 @@ def test_a_command_of_this_machine_loads_no_agent() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize("odd", [{"max_files": 0}, {"model_retries": -1}, {"memory_files": ("/policies/a.md",)}])
+def test_a_limit_that_cannot_be_meant_is_an_error_that_names_it(odd: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(odd))):
+        lm.Limits(**odd)
+
+
 def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = lm.nothing
