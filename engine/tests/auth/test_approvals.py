@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,8 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer, dev_token, run_turn
-from lasting_memory.testing.people import AGENT
+from lasting_memory.testing.dev_server import DevServer
+from lasting_memory.testing.people import AGENT, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
 from tests.conftest import SUBAGENTS, BuildGraph, served
 
@@ -31,21 +31,20 @@ class Paused:
     """A thread of `owner` whose run waits for somebody to approve the skill `name`."""
 
     server: DevServer
-    http: httpx.AsyncClient
-    owner: str
+    owner: Person
     name: str
     thread: str
     interrupt: str
 
-    async def post(self, path: str, body: Any, caller: str | None = None) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {dev_token('acme', caller or self.owner)}"}
-        return await self.http.post(path.replace("<thread>", self.thread), json=body, headers=headers)
+    async def post(self, path: str, body: Any, caller: str = "") -> httpx.Response:
+        who = self.server.person(caller) if caller else self.owner
+        return await who.ask("POST", path.replace("<thread>", self.thread), body)
 
     async def run(self, **body: Any) -> httpx.Response:
         return await self.post("/threads/<thread>/runs/wait", {"assistant_id": "agent", **body})
 
-    async def written(self, assistant: str = AGENT) -> bool:
-        item = await self.server.as_operator().store.get_item(list(namespaces.skills(assistant)), f"/{self.name}/SKILL.md")
+    async def written(self) -> bool:
+        item = await self.server.as_operator().store.get_item(list(namespaces.skills(AGENT)), f"/{self.name}/SKILL.md")
         return item is not None
 
     @property
@@ -64,24 +63,22 @@ Pause = Callable[..., Awaitable[Paused]]
 
 
 @pytest.fixture
-async def pause(approvals: DevServer, model: ScriptedAnthropic, alice: str) -> AsyncIterator[Pause]:
-    at_once = asyncio.Semaphore(2)  # one person may have few conversations going
-    async with httpx.AsyncClient(base_url=approvals.url, timeout=30, trust_env=False) as http:
+def pause(approvals: DevServer, model: ScriptedAnthropic, alice: str) -> Pause:
+    at_once, owner = asyncio.Semaphore(2), approvals.person(alice)  # one person may have few conversations going
 
-        async def paused(*then: list[Text | ToolCall], assistant: str = "agent") -> Paused:
-            name = f"skill-{uuid.uuid4().hex[:8]}"
-            model.script(f"learn {name}", [write_skill(name)], *then)
-            client = approvals.as_user(alice)
-            async with at_once:
-                thread = str((await client.threads.create(metadata={"graph_id": "agent"}))["thread_id"])
-                result = await run_turn(client, thread, f"learn {name}", assistant)
-            return Paused(approvals, http, alice, name, thread, result["__interrupt__"][0]["id"])
+    async def paused(*then: list[Text | ToolCall]) -> Paused:
+        name = f"skill-{uuid.uuid4().hex[:8]}"
+        model.script(f"learn {name}", [write_skill(name)], *then)
+        async with at_once:
+            thread = await owner.thread(graph_id="agent")
+            result = await owner.turn(thread, f"learn {name}")
+        return Paused(approvals, owner, name, thread, result["__interrupt__"][0]["id"])
 
-        yield paused
+    return paused
 
 
 async def fork(it: Paused) -> httpx.Response:
-    history = await it.server.as_user(it.owner).threads.get_history(it.thread, limit=10)
+    history = await it.owner.client.threads.get_history(it.thread, limit=10)
     checkpoint = next(state["checkpoint"] for state in history if "model" in state["next"])
     return await it.run(input=None, checkpoint_id=checkpoint["checkpoint_id"])
 
@@ -98,7 +95,7 @@ async def forged_history(it: Paused) -> httpx.Response:
     steps = [{"updates": [{"values": {"messages": [it.forged]}, "as_node": node}]} for node in ("__input__", "model")]
     body = {"thread_id": thread, "metadata": {"graph_id": "agent"}, "supersteps": steps}
     response = await it.post("/threads", body)
-    assert "messages" not in str(await it.server.as_user(it.owner).threads.get_state(thread)), "state was written"
+    assert "messages" not in str(await it.owner.client.threads.get_state(thread)), "state was written"
     await it.post(f"/threads/{thread}/runs/wait", {"assistant_id": "agent", "input": None})
     return response
 
@@ -182,7 +179,7 @@ async def test_an_operator_approves_and_the_run_goes_on_as_the_thread_s_owner(pa
     assert await it.written()
     own, bob, root = (
         list(deployed().memory.namespace(identity.Actor(user, org), AGENT))
-        for user, org in ((it.owner, "acme"), ("bob", "acme"), ("root", "default"))
+        for user, org in ((it.owner.name, "acme"), ("bob", "acme"), ("root", "default"))
     )
     assert (await client.store.get_item(own, "/learned.md"))["value"]["content"] == "learned it\n"
     for other in (bob, root):

@@ -133,7 +133,7 @@ async def test_an_operator_s_context_chooses_whose_memory_is_shown(
     for namespace, text in files:
         value = {"content": text, "encoding": "utf-8"}
         await operator.made("PUT", "/store/items", {"namespace": namespace, "key": "/preferences.md", "value": value})
-    await operator.turn(await operator.thread(), f"for {alice}", context={"user_id": alice, "org_id": org})
+    await operator.say(f"for {alice}", context={"user_id": alice, "org_id": org})
     shown = system_text(model.requests_for(f"for {alice}")[-1])
     assert [text in shown for _, text in files] == [True, True, False]
 
@@ -142,7 +142,7 @@ async def test_only_operators_name_a_person_to_the_consolidation_agent(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
     person, mallory, root = server.person(alice), server.person(f"mallory-{alice}"), server.person("root", "default")
-    await person.turn(await person.thread(), said := f"said by {alice}")
+    await person.say(said := f"said by {alice}")
     model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
     asking = {"assistant_id": "consolidation_agent", "input": {"messages": []}, "context": {"user_id": alice, "org_id": "acme"}}
     for caller, reads in ((mallory, False), (root, True)):

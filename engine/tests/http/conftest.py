@@ -50,20 +50,5 @@ def kept(store: BaseStore) -> dict[tuple[tuple[str, ...], str], Any]:
     return {(item.namespace, item.key): item.value for item in store.search((), limit=1000)}
 
 
-ROUTES = [
-    ("GET", "/memory", {}),
-    ("GET", "/memory/file", NOTES),
-    ("PUT", "/memory/file", NOTES),
-    ("DELETE", "/memory/file", NOTES),
-    ("GET", "/memory/history", NOTES),
-    ("POST", "/memory/undo", {}),
-    ("GET", "/memory/export", {}),
-    ("POST", "/memory/import", {}),
-    ("POST", "/memory/bring", {}),
-    ("POST", "/memory/consolidate", {"tidy": "true"}),
-    ("DELETE", "/memory", {}),
-]
-
-
 def exported(*files: Any) -> dict[str, Any]:
     return {"version": 1, "files": list(files)}

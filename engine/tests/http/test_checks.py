@@ -69,10 +69,6 @@ class Doors:
         await self.graph(fork).turn("go")
         return tool_results(self.model.requests[-1])[0]
 
-    async def put(self, fork: Deployment, text: str) -> str:
-        async with self.calling("alice", fork) as api:
-            return str((await api.put("/memory/file", params=NOTE, json={"content": text})).text)
-
     async def undo(self, fork: Deployment, text: str) -> str:
         for content in (text, "later"):
             file = FileData(content=content, encoding="utf-8")
@@ -111,7 +107,7 @@ async def test_a_fork_s_check_sees_every_door_and_what_it_refuses_is_not_written
     assert SECRET not in stored(store)
 
 
-@pytest.mark.parametrize("door", ["put"], indirect=True)
+@pytest.mark.parametrize("door", ["imported"], indirect=True)
 async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(door: Door, store: BaseStore) -> None:
     def broken(path: str, content: str | None, author: Author) -> None:
         raise KeyError("internals")
