@@ -50,7 +50,7 @@ def test_a_good_answer_meets_every_expectation(case: Case) -> None:
     assert case.problems(after, threads) == []
     paths = {*case.memory, *after}
     changed = [Changed(path.removeprefix("/memories"), case.memory.get(path, ""), after.get(path, "")) for path in paths]
-    assert objections(changed, {change.path: change.before.splitlines() for change in changed}) is None
+    assert objections(changed, {change.path: change.before.splitlines() for change in changed}) == ""
 
 
 @each_case

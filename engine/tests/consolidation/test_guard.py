@@ -24,7 +24,7 @@ BEFORE = "# Facts\n\n" + "\n".join(LINES) + "\n"
 BODY = "\n".join(LINES)
 
 
-def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md") -> str | None:
+def judged(before: str, after: str, *given_up: str, key: str = "/topics/facts.md") -> str:
     changed = Changed(key, before, after)
     return objections([changed], {changed.path: given_up})
 
@@ -46,10 +46,10 @@ GONE = {
 @pytest.mark.parametrize("how", GONE)
 def test_ten_facts_that_no_reader_finds_any_more_are_lost(how: str) -> None:
     reason = judged(BEFORE, GONE[how])
-    assert reason is not None
+
     assert "would lose 10 lines" in reason or "only plain text" in reason
     given = judged(BEFORE, GONE[how], *LINES)
-    assert given is None or "only plain text" in given, "given to forget_lines"
+    assert given == "" or "only plain text" in given, "given to forget_lines"
 
 
 @pytest.mark.parametrize("line", [
@@ -58,8 +58,8 @@ def test_ten_facts_that_no_reader_finds_any_more_are_lost(how: str) -> None:
     "![dill](x)", "[dill]: x", "- dill\u2028- leek", "- dill\r- leek", "- dill\x85- leek",
 ])  # fmt: skip
 def test_a_new_line_is_plain_text(line: str) -> None:
-    assert "only plain text" in (judged(BEFORE, f"{BEFORE}{line}\n") or "")
-    assert judged(f"{BEFORE}{line}\n", f"{BEFORE}{line}\n- new\n") is None, "one that was there may stay"
+    assert "only plain text" in judged(BEFORE, f"{BEFORE}{line}\n")
+    assert judged(f"{BEFORE}{line}\n", f"{BEFORE}{line}\n- new\n") == "", "one that was there may stay"
 
 
 KEPT = {
@@ -89,12 +89,12 @@ KEPT = {
 
 @pytest.mark.parametrize("how", KEPT)
 def test_facts_whose_words_still_stand_in_one_line_are_kept(how: str) -> None:
-    assert judged(BEFORE, KEPT[how]) is None
+    assert judged(BEFORE, KEPT[how]) == ""
 
 
 def test_facts_may_go_to_another_file_where_a_reader_sees_them() -> None:
     emptied = Changed("/topics/facts.md", BEFORE, "")
-    assert objections([emptied, Changed("/topics/other.md", "- x\n", f"- x\n{BODY}\n")], {}) is None
+    assert objections([emptied, Changed("/topics/other.md", "- x\n", f"- x\n{BODY}\n")], {}) == ""
     assert objections([emptied, Changed("/topics/other.md", "", f"```\n{BODY}\n```\n")], {})
 
 
@@ -107,17 +107,17 @@ def test_facts_may_go_to_another_file_where_a_reader_sees_them() -> None:
 ])  # fmt: skip
 def test_every_language_s_facts_are_facts(before: str) -> None:
     lines = before.splitlines()
-    assert judged(before, "\n".join(reversed(lines)).replace("-", "*")) is None
-    assert "would lose 3 lines" in (judged(before, "- x\n- y\n- z\n") or "")
-    assert "would lose 2 lines" in (judged(before, lines[0]) or "")
+    assert judged(before, "\n".join(reversed(lines)).replace("-", "*")) == ""
+    assert "would lose 3 lines" in judged(before, "- x\n- y\n- z\n")
+    assert "would lose 2 lines" in judged(before, lines[0])
 
 
 def test_what_tells_facts_apart_counts_more_than_what_they_share() -> None:
     before = "".join(
         f"- The Kestrel team in Lyon uses {name} for its work\n" for name in ("Postgres", "Redis", "Kafka", "Argo")
     )
-    assert "would lose 4 lines" in (judged(before, "- The Kestrel team in Lyon uses tools for its work\n") or "")
-    assert judged(before, "- The Kestrel team in Lyon uses Postgres, Redis, Kafka and Argo for its work\n") is None
+    assert "would lose 4 lines" in judged(before, "- The Kestrel team in Lyon uses tools for its work\n")
+    assert judged(before, "- The Kestrel team in Lyon uses Postgres, Redis, Kafka and Argo for its work\n") == ""
 
 
 @pytest.mark.parametrize(("before", "after"), [
@@ -127,29 +127,29 @@ def test_what_tells_facts_apart_counts_more_than_what_they_share() -> None:
 ])  # fmt: skip
 def test_a_fact_with_another_number_or_name_is_another_fact(before: str, after: str) -> None:
     assert judged(before, after)
-    assert judged(before, after, before) is None
-    assert judged(before, f"{after.strip()}; before: {before}") is None
+    assert judged(before, after, before) == ""
+    assert judged(before, f"{after.strip()}; before: {before}") == ""
 
 
 def test_a_third_of_the_facts_may_go_of_those_that_were_not_given_up() -> None:
     def left(count: int) -> str:
         return "\n".join(LINES[:count])
 
-    assert judged("\n".join(LINES[:9]), left(6)) is None
+    assert judged("\n".join(LINES[:9]), left(6)) == ""
     assert judged("\n".join(LINES[:9]), left(5))
-    assert judged("\n".join(LINES[:9]), left(5), *LINES[7:9]) is None
-    assert judged("\n".join(LINES[:9]), left(4), *LINES[6:9]) is None, "three were given, two of six were not"
+    assert judged("\n".join(LINES[:9]), left(5), *LINES[7:9]) == ""
+    assert judged("\n".join(LINES[:9]), left(4), *LINES[6:9]) == "", "three were given, two of six were not"
     assert judged("\n".join(LINES[:9]), left(3), *LINES[6:9])
     given_but_there = ["- one", "- two"]
     assert judged("- one\n- two\n- three\n- four\n", "- one\n- two\n", *given_but_there), "they make no room for others"
-    assert judged("- dill\n- dill\n- Dill.\n", "- dill\n") is None, "a fact that stands twice is one"
+    assert judged("- dill\n- dill\n- Dill.\n", "- dill\n") == "", "a fact that stands twice is one"
 
 
 @pytest.mark.parametrize(
     "given", ["Has a dog called Rufus", f"  * **Has a dog called Rufus** {SOURCE}", "Has a dog\nHas a dog called Rufus"]
 )
 def test_a_line_is_given_up_by_its_words(given: str) -> None:
-    assert judged(f"{LINES[1]}\n", "", given) is None
+    assert judged(f"{LINES[1]}\n", "", given) == ""
     assert judged(f"{LINES[1]}\n", "", "Has a dog")
 
 
@@ -157,12 +157,12 @@ def test_a_profile_is_judged_by_its_fields_however_it_is_laid_out() -> None:
     profile: dict[str, Any] = {"name": "Omar", "role": "support engineer", "timezone": "Africa/Cairo", "units": "metric"}
     one_line, laid_out = json.dumps(profile), json.dumps(profile, indent=2)
     replaced = json.dumps({**profile, "role": "team lead"}, indent=2)
-    assert judged(one_line, laid_out, key="/profile.json") is None
-    assert judged(one_line, replaced, key="/profile.json") is None
-    assert "would lose 3 lines" in (judged(laid_out, '{"name": "Omar"}', key="/profile.json") or "")
+    assert judged(one_line, laid_out, key="/profile.json") == ""
+    assert judged(one_line, replaced, key="/profile.json") == ""
+    assert "would lose 3 lines" in judged(laid_out, '{"name": "Omar"}', key="/profile.json")
     given = ['  "role": "support engineer",', '  "timezone": "Africa/Cairo",', '  "units": "metric"']
-    assert judged(laid_out, '{"name": "Omar"}', *given, key="/profile.json") is None
-    assert judged(one_line, "", one_line, key="/profile.json") is None
+    assert judged(laid_out, '{"name": "Omar"}', *given, key="/profile.json") == ""
+    assert judged(one_line, "", one_line, key="/profile.json") == ""
 
 
 def hostile() -> Iterator[tuple[str, str]]:
@@ -200,8 +200,8 @@ def test_what_is_not_text_is_no_change_of_consolidation_s() -> None:
 
 def test_headings_and_comments_are_nothing_to_lose() -> None:
     seeded = "# Preferences\n\n<!-- How this person wants to be answered. -->\n"
-    assert judged(seeded, "- metric\n") is None
+    assert judged(seeded, "- metric\n") == ""
 
 
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
-    assert "skill" in (judged("one\n", "", "one", key="/skills/x/SKILL.md") or "")
+    assert "skill" in judged("one\n", "", "one", key="/skills/x/SKILL.md")

@@ -137,8 +137,8 @@ def brought(
 ) -> list[str]:
     """The new lines that bring something back."""
     taken = taken_back(histories, [Declined(Changed(key, "", declined), "2026-01-02")] if declined else [])
-    lines = returning([Changed(key, before, after)], {key: before}, taken, [Dated(said, "2026-02")] if said else [])
-    return [" ".join(line) for found in lines.values() for line in found]
+    found = returning([Changed(key, before, after)], {key: before}, taken, [Dated(said, "2026-02")] if said else [])
+    return [" ".join(line) for _, line in found]
 
 
 TEA = history("- Likes tea\n", "- Likes green tea\n")

@@ -8,7 +8,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -16,10 +16,11 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from deepagents.backends.protocol import FileData
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.store.base import BaseStore, Item, PutOp
+from langgraph.store.base import BaseStore, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
@@ -62,14 +63,6 @@ class Record:
     kind: str = "conversations"  # or "tidy", "bring"
     files: dict[str, str] = field(default_factory=dict)
 
-    def count_call(self, answer: Iterable[object]) -> None:
-        """Count a model call, whose answer has these messages."""
-        self.model_calls += 1
-        for message in answer:
-            usage = getattr(message, "usage_metadata", None) or {}
-            self.input_tokens += usage.get("input_tokens", 0)
-            self.output_tokens += usage.get("output_tokens", 0)
-
     def ended(self, status: str, reason: str = "", **more: Any) -> "Record":
         return replace(self, status=status, reason=reason, ended_at=now(), undone=int(status == "undone"), **more)
 
@@ -98,7 +91,7 @@ class Draft:
     said: Sequence[Dated] = ()  # what the person said in these conversations since they first took something back
     text: str = ""  # the conversations as the model reads them, with the files about them; "" before the batch has begun
     source: Sequence[tuple[str, str]] | None = None  # path and text of all that its new lines may say; None: anything
-    refused: str = ""  # why the first attempt was refused
+    refused: str = ""  # why the first attempt was refused; "" in that
     steps: int = 0  # model calls of this attempt
     given_up: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))  # why, by path and line
     copy: BaseStore = field(default_factory=InMemoryStore)
@@ -113,18 +106,19 @@ class Draft:
         said_in = " ".join(sorted(item.conversation.thread_id for item in self.shown)[:_THREADS_NOTED])
         return identity.Author("consolidation", self.owner.actor.user_id, self.report.run_id, said_in)
 
-    async def begin(self, refused: str = "") -> None:
-        """Fill the copy: a first time, or again after a refusal."""
+    async def begin(self, refused: str = "") -> list[AnyMessage]:
+        """Fill the copy, also again after a refusal, and return the first messages: the batch is the answer to a tool call."""
         self.copy, self.refused, self.steps = InMemoryStore(), refused, 0
         self.given_up.clear()
         for key, file in self.base.items():
             await self.copy.aput(self.memory.files, key, {**file})
-
-    def task(self) -> str:
-        """The first message: how many conversations there are, and after a refusal its reason. Blocks."""
-        name, prompt = "task" if self.report.kind == "conversations" else self.report.kind, self.memory.deployment.prompt
-        text = prompt(f"consolidation_{name}.md").replace("{count}", str(len(self.shown)))
-        return f"{text}\n{prompt('consolidation_retry.md').replace('{reason}', self.refused)}" if self.refused else text
+        prompt, kind = self.memory.deployment.prompt, "task" if self.report.kind == "conversations" else self.report.kind
+        task = (await asyncio.to_thread(prompt, f"consolidation_{kind}.md")).replace("{count}", str(len(self.shown)))
+        if refused:
+            task += "\n" + (await asyncio.to_thread(prompt, "consolidation_retry.md")).replace("{reason}", refused)
+        name, call_id = search_recent_conversations.name, f"batch-{self.report.run_id}"
+        call = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": call_id}])
+        return [HumanMessage(task), call, ToolMessage(self.text, name=name, tool_call_id=call_id)]
 
     def show(self, talk: str, taken: Sequence[Dated]) -> None:
         """Have the model read this, with the topic files that have most words in common, and what was taken back. Blocks."""
@@ -139,36 +133,28 @@ class Draft:
             self.text += f"\n\n# Taken back\n\n{shown_lines(taken, self.said)}"
 
     async def keep(self, record: Record, positions: Mapping[str, Position] = MappingProxyType({})) -> None:
-        """Keep a record of the run, and the newest of all, with its positions; unless its person was forgotten meanwhile."""
+        """Log a record of the run, and keep it with its positions; not of a dry run, nor of who was forgotten meanwhile."""
+        record.log()
         store, actor, namespace = self.memory.store, self.memory.actor, namespaces.run_records(self.memory.actor)
-        if not await journal.is_forgotten(store, self.memory.began):
+        if not record.dry_run and not await journal.is_forgotten(store, self.memory.began):
             await put_positions(store, actor, positions)
             await store.aput(namespace, f"{record.started_at}-{record.run_id}", asdict(record), index=False)
-            old = (await _newest_first(store, actor))[self.rules.records_kept :]
+            old = (await journal.all_items(store, namespace))[: -self.rules.records_kept]
             await store.abatch([PutOp(namespace, item.key, None) for item in old])
 
     async def fail(self, error: BaseException) -> None:
         """Leave a record of the run that an error or a cancellation ended."""
-        if self.report.dry_run:
-            return
         failed = self.report.ended("failed", type(error).__name__ if isinstance(error, Exception) else "It was cancelled.")
-        failed.log()
         try:
             await self.keep(failed)
         except Exception as failure:  # a store raises what its driver raises; the run's own error counts
             logger.warning("The record of consolidation %s could not be kept: %r.", failed.run_id, failure, exc_info=True)
 
 
-async def records(
-    store: BaseStore, actor: identity.Actor, rules: Consolidation = DEFAULT_CONSOLIDATION
-) -> list[dict[str, Any]]:
+async def records(store: BaseStore, actor: identity.Actor) -> list[dict[str, Any]]:
     """A person's last records, newest first."""
-    newest = (await _newest_first(store, actor))[: rules.records_kept]
-    return [{**asdict(Record("", "")), **item.value} for item in newest]
-
-
-async def _newest_first(store: BaseStore, actor: identity.Actor) -> list[Item]:
-    return (await journal.all_items(store, namespaces.run_records(actor)))[::-1]
+    known = await journal.all_items(store, namespaces.run_records(actor))
+    return [{**asdict(Record("", "")), **item.value} for item in reversed(known)]
 
 
 # --- The runs of this process, each with its slot

@@ -30,6 +30,7 @@ from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them
+Found = dict[tuple[str, Key], str]  # lines by path and words, each with what is to be said of it
 
 
 class Dated(NamedTuple):
@@ -175,8 +176,8 @@ def objections(
     given_up: Mapping[str, Collection[str]],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
     others: Iterable[tuple[str, str]] = (),
-) -> str | None:
-    """The reason to refuse a batch's changes, or None. A fact may move from one file to another. Blocks.
+) -> str:
+    """The reason to refuse a batch's changes, or "". A fact may move from one file to another. Blocks.
 
     `given_up`: by path, the lines that the model named as outdated or contradicted (`forget_lines`). `others`: files, as path
     and text, that have not changed, in which a fact may stand as well.
@@ -197,13 +198,13 @@ def objections(
                 f"{path} would lose {len(lost)} lines that were not given to forget_lines as outdated or contradicted: "
                 f"{'; '.join(line[:80] for line in lost[:5])}. Only plain text counts, no line in a comment."
             )
-    return None
+    return ""
 
 
 def invented(
     changed: Sequence[Changed], source: Sequence[tuple[str, str]], rules: Consolidation = DEFAULT_CONSOLIDATION
-) -> dict[str, dict[Key, str]]:
-    """By path, the new lines without all of their numbers and names (capitalised, not first in the line) and enough of their
+) -> Found:
+    """The new lines without all of their numbers and names (capitalised, not first in the line) and enough of their
     words in the source, given as path and text.
 
     The names of the changed files, and of a profile's fields, count as said. Blocks.
@@ -214,13 +215,13 @@ def invented(
     fields = [_fields(change.after) for change in changed if change.key.endswith(".json")]
     said += [line.partition(":")[0] for text in fields for line in text.splitlines()]
     there = {word for text in said for word in (*recall.stems(text, known.language), *_WORD.findall(_normal(text)))}
-    found = dict[str, dict[Key, str]]()
+    found = Found()
     for change in changed:
         _, new = differences(change)
         for key, words in Standing(new, known.language).words.items():
             names = {_normal(word) for word in _WORD.findall(_SOURCE.sub("", new[key]))[1:] if word[0].isupper()}
             if not (names <= there and known.has(words, there, weights)):
-                found.setdefault(change.path, {})[key] = new[key]
+                found[change.path, key] = new[key]
     return found
 
 
@@ -256,8 +257,8 @@ def returning(
     taken: Mapping[Key, Dated],
     said: Sequence[Dated],
     rules: Consolidation = DEFAULT_CONSOLIDATION,
-) -> dict[str, dict[Key, str]]:
-    """By path, the new lines that bring back what was taken back, which they name, and was not said again later. Blocks.
+) -> Found:
+    """The new lines that bring back what was taken back, which they name, and was not said again later. Blocks.
 
     `now` has the texts of the present files, by key; `said` what the person said since.
     """
@@ -285,25 +286,26 @@ def returning(
             return False
         return not (adds and fact - says and any(adds <= sentence for sentence in again.words.values()))
 
-    found = dict[str, dict[Key, str]]()
+    found = Found()
     for path, lines in new.items():
         written = Standing(lines, language, rules)
         for key in gone:
             for line in written.keeping(facts[key], weights):
                 if is_back(key, written.words[line], as_it_was=line == key):
-                    found.setdefault(path, {})[line] = f"{taken[key].text[:80]} (at {_minute(taken[key].at)})"
+                    found[path, line] = f"{taken[key].text[:80]} (at {_minute(taken[key].at)})"
     return found
 
 
-def without(changes: Sequence[Changed], brought: Mapping[str, Collection[Key]]) -> list[Changed]:
-    """The changes without these lines, by path. What such a line replaced stays; of a JSON file nothing changes. Blocks."""
-    cleaned = [change for change in changes if change.path not in brought]
+def without(changes: Sequence[Changed], found: Collection[tuple[str, Key]]) -> list[Changed]:
+    """The changes without these lines. What such a line replaced stays; of a JSON file nothing changes. Blocks."""
+    touched = {path for path, _ in found}
+    cleaned = [change for change in changes if change.path not in touched]
     for change in changes:
-        if change.path not in brought or change.path.endswith(".json"):
+        if change.path not in touched or change.path.endswith(".json"):
             continue
         old, new, result, at = change.before.split("\n"), change.after.split("\n"), list[str](), 0
         for i, i_end, j, j_end in edits(old, new):
-            lines = [line for line in new[j:j_end] if not facts_of([("", line)]).keys() & brought[change.path]]
+            lines = [line for line in new[j:j_end] if (change.path, _key(line)) not in found]
             replaced = old[i:i_end] if len(lines) < j_end - j else []
             result += [*old[at:i], *(line for line in replaced if line not in lines), *lines]
             at = i_end

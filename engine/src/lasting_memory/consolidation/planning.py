@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -21,7 +21,7 @@ from uuid import uuid4
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.tools import BaseTool
 from langgraph.runtime import Runtime
-from langgraph.store.base import BaseStore, GetOp, PutOp
+from langgraph.store.base import BaseStore, GetOp, Item, PutOp
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient, ThreadsClient
 from pydantic import TypeAdapter, ValidationError
@@ -183,8 +183,8 @@ def _new_turns(threads: Sequence[Mapping[str, Any]], known: Mapping[str, Positio
 async def changed_in(threads: Sequence[Any], deployment: Deployment, store: BaseStore) -> list[tuple[Owner, Any, Position]]:
     """Those of these threads that changed since they were consolidated, with their owners and positions."""
     owned = [(owner, thread) for thread in threads if not stays_out(thread) and (owner := owner_of(thread, deployment))]
-    items = await store.abatch([GetOp(namespaces.positions(owner.actor), thread["thread_id"]) for owner, thread in owned])
-    read = [(owner, thread, _position(item)) for (owner, thread), item in zip(owned, items, strict=True)]
+    positions = await positions_of(store, [(owner.actor, thread["thread_id"]) for owner, thread in owned])
+    read = [(owner, thread, at) for (owner, thread), at in zip(owned, positions, strict=True)]
     return [each for each in read if each[2].updated_at != str(each[1]["updated_at"])]
 
 
@@ -209,22 +209,20 @@ def time_of(stamp: object) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-async def positions_of(store: BaseStore, actor: identity.Actor, thread_ids: Sequence[str]) -> dict[str, Position]:
-    """The positions of these threads, by thread id."""
-    items = await store.abatch([GetOp(namespaces.positions(actor), thread_id) for thread_id in thread_ids])
-    return dict(zip(thread_ids, map(_position, items), strict=True))
+async def positions_of(store: BaseStore, threads: Iterable[tuple[identity.Actor, str]]) -> list[Position]:
+    """The positions of these people's threads. Where one is damaged, what was consolidated may be read again."""
+    positions = list[Position]()
+    for item in await store.abatch([GetOp(namespaces.positions(actor), thread_id) for actor, thread_id in threads]):
+        try:
+            positions.append(_POSITIONS.validate_python(item.value) if isinstance(item, Item) else Position())
+        except ValidationError:
+            positions.append(Position())
+    return positions
 
 
 async def put_positions(store: BaseStore, actor: identity.Actor, positions: Mapping[str, Position]) -> None:
     place, values = namespaces.positions(actor), {key: _POSITIONS.dump_python(at, mode="json") for key, at in positions.items()}
     await store.abatch([PutOp(place, thread_id, value, index=False) for thread_id, value in values.items()])
-
-
-def _position(item: Any) -> Position:
-    try:
-        return _POSITIONS.validate_python(item.value) if item else Position()
-    except ValidationError:  # damaged: what it has consolidated may be read again
-        return Position()
 
 
 # --- One person's runs

@@ -16,15 +16,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from deepagents import create_deep_agent
+from deepagents import CompiledSubAgent, create_deep_agent
 from langchain.agents.middleware import hook_config
 from langchain.agents.middleware.types import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
+from langchain_core.runnables import RunnableLambda
 from langgraph.config import get_config, get_store
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph_sdk import get_client
 
@@ -47,10 +47,11 @@ from lasting_memory.settings import SettingsError
 
 logger = logging.getLogger(__name__)
 
-# deepagents' tool for subagents, whose calls would be neither counted nor bounded.
-DELEGATE = "task"
-# `ls` and `grep` find as much, and every call pays for the description of every tool.
-_NOT_OFFERED = {DELEGATE, "glob"}
+# Every call pays for the description of every tool. `ls` and `grep` find as much as `glob`.
+_NOT_OFFERED = {"task", "glob"}
+# In place of deepagents' own subagent, whose calls would be neither counted nor bounded.
+_REFUSED = {"messages": [AIMessage("Consolidation is not delegated; do it yourself.")]}
+_NOBODY = CompiledSubAgent(name="general-purpose", description="Does nothing.", runnable=RunnableLambda(lambda _: _REFUSED))
 UNDECIDED = "The person has too many undecided proposals; new conversations wait until they decide."
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
 FORGOTTEN = "The person was forgotten; nothing is kept."
@@ -87,11 +88,12 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if not identity.on_server(runtime) or drafts.current_draft():
             return None  # a script has no conversations on a server, and brings its own messages
         try:
-            return await _shown(state, await self._begin(runtime, state["messages"]))
+            return _only(state, *await self._begin(runtime, state["messages"]))
         except NothingToDoError as answer:
             return {**_only(state, AIMessage(str(answer))), "jump_to": "end"}
 
-    async def _begin(self, runtime: Runtime[Any], messages: Sequence[AnyMessage]) -> Draft:
+    async def _begin(self, runtime: Runtime[Any], messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        """Read the batch of the run, and return the messages that the model begins with."""
         dry = identity.run_context(runtime).dry_run
         if identity.names_nobody(self._deployment.settings, runtime):
             raise NothingToDoError(await self._for_everybody(dry=dry))
@@ -129,9 +131,8 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             talk, _ = await asyncio.to_thread(sections, shown, self._rules.batch_tokens * planning.CHARS_PER_TOKEN)
         else:
             talk = await _read_conversations(draft, min((each.at for each in taken), default=None))
-        await draft.begin()
         await asyncio.to_thread(draft.show, talk, taken)
-        return draft
+        return await draft.begin()
 
     async def _take_slot(self, draft: Draft, planned: Any) -> None:
         """Raise `NothingToDoError` where the run may not read conversations now; it may have to wait for a slot."""
@@ -180,16 +181,12 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
         if draft is None or draft.steps > self._rules.max_steps:
             return ModelResponse([AIMessage("")])  # `aafter_agent` begins again, or refuses the batch
         response = await handler(request)
-        draft.report.count_call(response.result)
+        draft.report.model_calls += 1
+        for message in response.result:
+            usage = getattr(message, "usage_metadata", None) or {}
+            draft.report.input_tokens += usage.get("input_tokens", 0)
+            draft.report.output_tokens += usage.get("output_tokens", 0)
         return response
-
-    async def awrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]) -> Any:
-        """Refuse subagents."""
-        call = request.tool_call
-        if call["name"] != DELEGATE:
-            return await handler(request)
-        text = "Error: consolidation is not delegated; do it yourself."
-        return ToolMessage(text, tool_call_id=call["id"], name=DELEGATE, status="error")
 
     # --- Check and commit
 
@@ -208,11 +205,9 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             stopped = f"It took more than {self._rules.max_steps} steps."
         changed, left_out, problem = await _judged(draft)
         if (problem or left_out) and not stopped and not draft.refused:
-            await draft.begin(problem or left_out)
-            return {**await _shown(state, draft), "jump_to": "model"}
-        commit = _commit(draft, changed, stopped or problem, left_out, review=present.review or draft.source is not None)
+            return {**_only(state, *await draft.begin(problem or left_out)), "jump_to": "model"}
+        commit = _commit(draft, changed, stopped or problem, left_out, review=present.review or bool(draft.source))
         report = await asyncio.shield(commit)  # whoever cancels the run now cancels neither the commit nor the record
-        report.log()
         if not dry and report.status in {"done", "proposed"}:
             try:
                 await catch_up(store, get_client().threads, actor, agents=self._deployment.agents)
@@ -241,29 +236,28 @@ async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
 async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     """The draft's changes without lines that may not be there, why these may not, and why nothing may be changed, or ""."""
     changed, rules = changes(draft.base, await replace(draft.memory, store=draft.copy).read()), draft.rules
-    brought, unsaid = dict[str, dict[guard.Key, str]](), dict[str, dict[guard.Key, str]]()
+    brought, unsaid, others = guard.Found(), guard.Found(), list[tuple[str, str]]()
     if changed and (taken := await _taken_back(draft)):  # also since the run began
         present = texts(await draft.memory.read())
         brought = await asyncio.to_thread(guard.returning, changed, present, taken, draft.said, rules)
     if draft.source:
         unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, rules)
-    lines = {path: {*brought.get(path, ()), *unsaid.get(path, ())} for path in {*brought, *unsaid}}
-    told = list[str]()
-    for reason, of in ((RETURNS, brought), (INVENTED, unsaid)):
-        named = [f"{path}: {line[:120]}" for path, found in of.items() for line in found.values()]
-        told += [reason.format("; ".join(named[:5]))] if named else []
-    left_out = " ".join(told)
-    changed = await asyncio.to_thread(guard.without, changed, lines)
-    others, given_up = list[tuple[str, str]](), {} if draft.report.kind == "bring" else draft.given_up
-    if draft.source is not None:  # each line that goes needs a reason; a text that was brought takes none away
+    changed = await asyncio.to_thread(guard.without, changed, {*brought, *unsaid})
+    left_out = [
+        reason.format("; ".join(f"{path}: {line[:120]}" for (path, _), line in [*found.items()][:5]))
+        for reason, found in ((RETURNS, brought), (INVENTED, unsaid))
+        if found
+    ]
+    if draft.source:  # each line that goes needs a reason; a text that was brought takes none away
         rules = replace(rules, removable_share=0)
         others = [(path, text) for path, text in draft.source if path and path not in {change.path for change in changed}]
+    given_up = {} if draft.report.kind == "bring" else draft.given_up
     problem = await asyncio.to_thread(guard.objections, changed, given_up, rules, others)
     try:
         await draft.memory.check(changed, draft.author)
     except ValueError as error:
         problem = problem or str(error)
-    return changed, left_out, problem or ""
+    return changed, " ".join(left_out), problem
 
 
 async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: str, *, review: bool) -> drafts.Record:
@@ -278,13 +272,14 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         messages=sum(len(item.conversation.turns) for item in draft.shown),
         files=await asyncio.to_thread(diffs, changed),
     )
-    if not problem and report.dry_run:
-        return done
-    if not problem and await planning.positions_of(memory.store, memory.actor, [*known]) != known:
+    now = await planning.positions_of(memory.store, [(memory.actor, thread_id) for thread_id in known])
+    if not problem and not report.dry_run and now != [*known.values()]:
         problem = "Another consolidation of this person was faster; its work stands."
     if problem:
         done = report.ended("undone", problem)
         positions = {key: replace(at, undone=at.undone + 1) for key, at in known.items()}
+    elif report.dry_run:
+        pass
     elif changed and review:
         done.status = "proposed"
         proposal = Proposal(
@@ -296,8 +291,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         reason = "; ".join(f"{path}: {why}" for path, why in refused.items())
         shown = {path: text for path, text in done.files.items() if path not in refused}
         done = done.ended("undone", f"Not applied: {reason}", files=shown)
-    if not report.dry_run:
-        await draft.keep(done, positions)
+    await draft.keep(done, positions)
     return done
 
 
@@ -308,14 +302,6 @@ async def _taken_back(draft: Draft) -> dict[guard.Key, guard.Dated]:
 
 
 # --- The thread
-
-
-async def _shown(state: Any, draft: Draft) -> dict[str, Any]:
-    """The batch as the answer to the model's first tool call."""
-    name = drafts.search_recent_conversations.name
-    call = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": f"batch-{draft.report.run_id}"}])
-    answer = ToolMessage(draft.text, name=name, tool_call_id=call.tool_calls[0]["id"])
-    return _only(state, HumanMessage(await asyncio.to_thread(draft.task)), call, answer)
 
 
 def _only(state: Any, *messages: AnyMessage) -> dict[str, Any]:
@@ -342,7 +328,8 @@ def build_consolidation_agent(d: Deployment, model: BaseChatModel | None = None)
         backend=backend,
         permissions=build_permissions(d, consolidating=True),
         memory=memory_files(d),
-        # `ConsolidationRun` drops the batch if a later middleware raises. It refuses all subagents, deepagents' default too.
+        subagents=[_NOBODY],
+        # `ConsolidationRun` drops the batch if a later middleware raises.
         middleware=[
             ConsolidationRun(d),
             PromptBlocks(d, memory_files(d), drafts.draft_store),

@@ -15,7 +15,6 @@ from lasting_memory.auth.admission import share_of
 from lasting_memory.controls import PAUSED, controls, may_set
 from lasting_memory.http import requests
 from lasting_memory.http.requests import AboutQuery, Answer, Caller, MemoryQuery, NoBody, PersonRequest, Sent
-from lasting_memory.limits import DEFAULT_CONSOLIDATION
 from lasting_memory.people import identity
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 
@@ -68,13 +67,13 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     new; what that would change is a proposal. 409: memory is paused or shared here, or you were forgotten
     meanwhile. 502: the dry run failed.
     """
-    owner = await _owner(caller)
+    owner, trigger = await _owner(caller), "tidy" if query.tidy else "asked"
     if query.dry_run:
         response.status_code = 200
         with share_of(caller.actor, caller.deployment.limits).under_way("dry run"):
-            return await _waited(caller, owner, {"trigger": "tidy"} if query.tidy else {}, dry_run=True)
+            return await _waited(caller, owner, trigger, dry_run=True)
     async with platform.acting_as_caller(caller.http), get_client() as client:
-        await consolidation.start(owner, client, "tidy" if query.tidy else "asked")
+        await consolidation.start(owner, client, trigger)
     return {"queued": True}
 
 
@@ -88,7 +87,7 @@ async def bring(caller: Caller, query: MemoryQuery, body: Text) -> Answer:
     """
     caller.check_own()
     owner = await _owner(caller)
-    report = await _waited(caller, owner, {"trigger": "bring"}, body.text)
+    report = await _waited(caller, owner, "bring", body.text)
     known = await caller.memory.shown_proposals()
     made = [each for each in known if "run_id" in report and each["id"].startswith(report["run_id"])]
     return {"proposal": made[0] if made else None, "reason": report["reason"]}
@@ -103,7 +102,7 @@ async def _owner(caller: PersonRequest) -> consolidation.Owner:
 
 
 async def _waited(
-    caller: PersonRequest, owner: consolidation.Owner, metadata: dict[str, str], text: str = "", *, dry_run: bool = False
+    caller: PersonRequest, owner: consolidation.Owner, trigger: str, text: str = "", *, dry_run: bool = False
 ) -> Answer:
     """The report of a run whose thread is deleted at its end; `reason` says so if there was nothing to do."""
     context: Any = {**owner.context(), "dry_run": dry_run}
@@ -111,10 +110,10 @@ async def _waited(
     name, made = "dry run" if dry_run else "run", list[Any]()
     try:
         async with platform.acting_as_caller(caller.http), get_client() as client:
-            with may_set(*metadata):
+            with may_set("trigger"):
                 values: Any = await client.runs.wait(
-                    None, CONSOLIDATION_GRAPH, input=given, context=context, metadata=metadata, on_disconnect="cancel",
-                    raise_error=False, on_run_created=made.append,
+                    None, CONSOLIDATION_GRAPH, input=given, context=context, metadata={"trigger": trigger},
+                    on_disconnect="cancel", raise_error=False, on_run_created=made.append,
                 )  # fmt: skip
             last = (values.get("messages") or [{}])[-1] if isinstance(values, dict) else {}
             cut = last.get("type") != "ai" or last.get("tool_calls")  # as when it is cancelled: then its thread stays
@@ -141,8 +140,7 @@ async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
 
     `consolidations`, newest first: what it read and spent, its `status` (done, undone, failed) and `files` (a diff each).
     """
-    rules = caller.deployment.consolidation or DEFAULT_CONSOLIDATION
-    return {"consolidations": await consolidation.records(caller.store, caller.actor, rules)}
+    return {"consolidations": await consolidation.records(caller.store, caller.actor)}
 
 
 @router.get("/memory/proposals")
