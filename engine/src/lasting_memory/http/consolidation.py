@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from langgraph_sdk import get_client
@@ -67,7 +67,8 @@ async def consolidate(caller: Caller, query: Annotated[RunQuery, Query()], respo
     new; what that would change is a proposal. 409: memory is paused or shared here, or you were forgotten
     meanwhile. 502: the dry run failed.
     """
-    owner, trigger = await _owner(caller), "tidy" if query.tidy else "asked"
+    owner = await _owner(caller)
+    trigger: Literal["tidy", "asked"] = "tidy" if query.tidy else "asked"
     if query.dry_run:
         response.status_code = 200
         with share_of(caller.actor, caller.deployment.limits).under_way("dry run"):
