@@ -119,13 +119,13 @@ async def test_a_tool_given_what_no_store_could_keep_answers_so(agent: Scripted)
     assert ["rror" in result for result in told] == [True] * 13
 
 
-async def test_a_client_s_files_under_a_route_are_not_seen(agent: Scripted) -> None:
-    forged = {path: {**create_file_data("FORGED")} for path in ("/policies/forged.md", "/skills/x/SKILL.md", "/mine.md")}
+async def test_a_client_s_files_under_a_route_or_an_unwritable_path_are_not_seen(agent: Scripted) -> None:
+    paths = ["/policies/forged.md", "/skills/x/SKILL.md", "/mine.md", "/" + "a/" * 100_000 + "b.md", "/a/../x.md"]
+    forged = {path: {**create_file_data("FORGED")} for path in paths}
     calls = [ToolCall("grep", {"pattern": "FORGED"}), ToolCall("glob", {"pattern": "**/*.md"}), ToolCall("ls", {"path": "/"})]
     told = "".join(await agent.called(*calls, files=forged))
     assert "/mine.md" in told
-    assert "forged.md" not in told
-    assert "/skills/x/SKILL.md" not in told
+    assert not any(path in told for path in ("forged.md", "/skills/x/SKILL.md", "a/a", "x.md"))
 
 
 async def test_files_of_a_conversation_are_bounded_each_and_all(agent: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,21 +175,12 @@ def bare(value: Any) -> Any:
     return sorted(map(bare, value), key=repr) if isinstance(value, list) else value
 
 
-async def outcome(backend: StoreBackend, name: str, *args: Any) -> Any:
-    """The result, or which error a caller that knows `StoreBackend` would catch. Named arguments are in a last dictionary."""
-    named = args[-1] if args and isinstance(args[-1], dict) else {}
-    try:
-        return bare(await getattr(backend, f"a{name}")(*args[: len(args) - bool(named)], **named))
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        return next(kind.__name__ for kind in (TypeError, ValueError, KeyError, RuntimeError) if isinstance(error, kind))
-
-
 async def played(build: Build, values: dict[str, Any], calls: Iterable[Call]) -> tuple[list[Any], dict[str, tuple[Any, ...]]]:
-    """What calls returned or raised, and the files in the store afterwards."""
+    """What calls returned, and the files in the store afterwards."""
     store = InMemoryStore()
     for key, value in values.items():
         store.put(FILES, key, dict(value))
-    results = [await outcome(build(store), *call) for call in calls]
+    results = [bare(await getattr(build(store), f"a{name}")(*args)) for name, *args in calls]
     kept = {item.key: (item.value.get("content"), item.value.get("encoding")) for item in store.search(FILES, limit=100)}
     return results, kept
 
@@ -200,16 +191,13 @@ WORDS = st.sampled_from(
     ["", "a", "b\n", "two\nthree", "a\r\nb", "é📏", "[a", "(.*)", "x | y", "__init__(", "\t", "x\u2028y\n", "iVB"]
 )
 TEXTS = st.lists(WORDS, max_size=4).map("".join)
-PATTERNS = st.sampled_from(["*", "**", "*.md", "**/*.md", "/d/*", "d/**", "[ab].*", "?", "[", "{a,b}.md", "missing"])
-BOUNDS = st.integers(-3, 9)
 CALLS = st.one_of(
     st.tuples(st.just("write"), PATHS, TEXTS),
     st.tuples(st.just("edit"), PATHS, WORDS, WORDS, st.booleans()),
-    st.tuples(st.just("read"), FOLDERS, BOUNDS, BOUNDS),
+    st.tuples(st.just("read"), FOLDERS),
     st.tuples(st.just("delete"), FOLDERS.filter(lambda path: not path.endswith("/"))),
     st.tuples(st.just("ls"), FOLDERS),
-    st.tuples(st.just("glob"), PATTERNS, st.none() | FOLDERS),
-    st.tuples(st.just("grep"), WORDS, st.none() | FOLDERS, st.none() | PATTERNS, st.builds(dict, max_count=st.integers(0, 3))),
+    st.tuples(st.just("grep"), WORDS, FOLDERS),
     st.tuples(st.just("download_files"), st.lists(FOLDERS, max_size=3)),
 )
 

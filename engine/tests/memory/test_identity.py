@@ -30,30 +30,12 @@ ASSISTANT = "11111111-2222-3333-4444-555555555555"
 OTHER_ASSISTANT = "99999999-2222-3333-4444-555555555555"
 ALICE = Actor("alice", "acme")
 
-# Identities that break other deployments of this kind; the first dozen are tried on a server.
-SHAPES = {
-    "e-mail": "alice@example.com",
-    "auth0": "auth0|42",
-    "non-ascii": "José Ñ",
-    "longest": "é" * (MAX_IDENTITY_BYTES // 2),
-    "root label": "langgraph",
-    "trailing newline": "alice\n",
-    "LIKE any": "a%b",
-    "parent folder": "..",
-    "wildcard": "*",
-    "emoji": "👩‍🚀",
-    "right to left": "אליס",
-    "separator": "acme:alice",
-    "prefix": "a",
-    "longer than the prefix": "ab",
-    "LIKE one": "a_b",
-    "composed": "é",
-    "decomposed": "e\u0301",
-    "our own escapes": "~2E",
-    "two of our own": "~~7E",
-    "slash": "a/b",
-    "space": " ",
-}
+# Identities that break other deployments of this kind: of separators, patterns, normal forms and our own escapes. The first
+# dozen are tried on a server.
+SHAPES = [
+    "alice@example.com", "auth0|42", "José Ñ", "é" * (MAX_IDENTITY_BYTES // 2), "langgraph", "alice\n", "a%b", "..", "*",
+    "👩‍🚀", "אליס", "acme:alice", "a", "ab", "a_b", "é", "e\u0301", "~2E", "~~7E", "a/b", " ",
+]  # fmt: skip
 
 
 def scoped(scope: MemoryScope) -> Deployment:
@@ -70,7 +52,7 @@ identities = st.one_of(
     ordinary,
     hostile,
     st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40),
-    st.sampled_from(sorted(SHAPES.values())),
+    st.sampled_from(SHAPES),
 )
 quickly = hypothesis_settings(max_examples=150, deadline=None)
 
@@ -281,7 +263,6 @@ async def check_first_run(server: DevServer, identity: str, org: str) -> None:
 @pytest.mark.server
 async def test_the_platform_gives_any_identity_a_memory_of_its_own(server: DevServer) -> None:
     org = f"acme {uuid4().hex}.example"
-    shapes = [*SHAPES][:12]
-    runs = [check_first_run(server, SHAPES[shape], org) for shape in shapes]
-    outcomes = zip(shapes, await asyncio.gather(*runs, return_exceptions=True), strict=True)
-    assert {shape: error for shape, error in outcomes if error is not None} == {}
+    runs = [check_first_run(server, shape, org) for shape in SHAPES[:12]]
+    outcomes = await asyncio.gather(*runs, return_exceptions=True)
+    assert [(shape, error) for shape, error in zip(SHAPES, outcomes, strict=False) if error] == []

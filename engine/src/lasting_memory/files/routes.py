@@ -73,10 +73,8 @@ class RouteFiles(ScopedFiles):
         return author, journal.began(self._actor())
 
     async def _check(self, path: str) -> None:
-        try:
-            super()._get_namespace()
-        except NotAMemberError as error:
-            raise RefusedWrite(f"{self._route}/ is not available: {error}") from None
+        if self._get_namespace() == _NOBODYS:
+            raise RefusedWrite(f"{self._route}/ is not available: this person's token has no claim {self._scope.claim!r}.")
         await super()._check(path)
         if reason := await self._refusal():
             raise RefusedWrite(f"Permission denied for '{path}': {reason}")
