@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ from deepagents.backends.utils import create_file_data
 from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 from langgraph.store.base import BaseStore
 
-from lasting_memory.agent.models import build_model
 from lasting_memory.agent.offline_model import OfflineModel, answer, consolidate
-from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
@@ -137,14 +134,6 @@ def test_a_tidy_takes_out_what_stands_twice() -> None:
         ("/memories/topics/tea.md", "- Green"),
     ]
     assert consolidate("", [shown, "Successfully", "Successfully"]).text == "Done."
-
-
-def test_it_answers_on_langgraph_dev_where_no_model_is_named() -> None:
-    on_dev = deployed(local_dev=True)
-    assert isinstance(build_model(on_dev), OfflineModel)
-    assert isinstance(build_model(on_dev, consolidating=True), OfflineModel)
-    with pytest.raises(SettingsError, match="AGENT_MODEL is empty"):
-        build_model(replace(on_dev, offline_model=False))
 
 
 server = served(AGENT_MODEL="")

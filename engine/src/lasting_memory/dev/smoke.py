@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from lasting_memory.settings import check_server
+
 # Marks a person of the smoke test, also after an interrupted test.
 MARK = "/memories/smoke-test.md"
 # Seconds for a model's answer.
@@ -91,10 +93,11 @@ def main() -> str | None:
     parser.add_argument("--url", required=True)
     url, token = parser.parse_args().url, sys.stdin.read().strip()
     try:
+        check_server(url)
         with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=TURN_SECONDS) as client:
             for claim in smoke(client):
                 print(f"ok      {claim}", flush=True)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
+    except (httpx.HTTPError, ValueError, KeyError) as error:
         return f"FAILED  {error!r}"
     return None
 
