@@ -17,7 +17,7 @@ from langgraph.runtime import Runtime
 
 from benchmarks.stored import ORG
 from lasting_memory.agent.models import build_model
-from lasting_memory.limits import DEFAULTS
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.people.identity import Context
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.people import AGENT

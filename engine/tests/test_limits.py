@@ -11,7 +11,7 @@ from langgraph.store.base import BaseStore, Item
 
 from lasting_memory.agent.usage import next_day
 from lasting_memory.controls import NEARLY_FULL, usage_of
-from lasting_memory.limits import DEFAULTS
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from lasting_memory.agent.tools import memory_tools
     from lasting_memory.auth.handlers import build_auth
     from lasting_memory.consolidation import build_consolidation_agent, consolidated
-    from lasting_memory.deployment import Deployment, Profile
+    from lasting_memory.deployment import Consolidation, Deployment, Limits, Profile
     from lasting_memory.http.app import build_http
-    from lasting_memory.limits import Consolidation, Limits
     from lasting_memory.people.identity import Author, Context
     from lasting_memory.people.namespaces import Scope, assistant, group, organization, person
     from lasting_memory.recall import conversation_tools
@@ -35,9 +34,8 @@ _MODULES = {
     "agent.tools": ["memory_tools"],
     "auth.handlers": ["build_auth"],
     "consolidation": ["build_consolidation_agent", "consolidated"],
-    "deployment": ["Deployment", "Profile"],
+    "deployment": ["Consolidation", "Deployment", "Limits", "Profile"],
     "http.app": ["build_http"],
-    "limits": ["Consolidation", "Limits"],
     "people.identity": ["Author", "Context"],
     "people.namespaces": ["Scope", "assistant", "group", "organization", "person"],
     "recall": ["conversation_tools"],

@@ -17,8 +17,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import Limits
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.validation import content_size
 

@@ -1,4 +1,4 @@
-"""What a fork decides: one frozen value, which every entry point passes on."""
+"""What a fork decides: one frozen value, which every entry point passes on. Sizes are bytes of UTF-8."""
 
 import inspect
 import re
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, dataclasses
 
-from lasting_memory.limits import Consolidation, Limits
 from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
 from lasting_memory.settings import CONSOLIDATION_GRAPH, Settings, SettingsError, load_settings, registered_graphs
@@ -42,6 +42,80 @@ class Profile(BaseModel):
 def _prompt(folder: Path, name: str) -> str:
     own = folder / "prompts" / name
     return (own if own.is_file() else _ENGINE / "prompts" / name).read_text("utf-8")
+
+
+MemoryPath = Annotated[str, Field(pattern="^/memories/")]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What one person, one file or one run may take. Raises pydantic's `ValidationError` for a number that cannot be meant."""
+
+    # Files shown in every system prompt, in this order. The model reads other files on demand.
+    memory_files: tuple[MemoryPath, ...] = ("/memories/preferences.md", "/memories/profile.json", "/memories/topics/index.md")
+    # Bytes of each block of the prompt. A longer one is cut, and says which file to read for the rest.
+    memory_block_bytes: PositiveInt = 16_384
+    policy_block_bytes: PositiveInt = 32_768
+    skills_block_bytes: PositiveInt = 16_384
+    # Files of one namespace (a person's memory, an assistant's skills), and their bytes together. Every write reads them.
+    max_files: PositiveInt = 500
+    max_bytes: PositiveInt = 4_194_304
+    # Revisions of a file, for its history and for undo.
+    revisions_kept: PositiveInt = 50
+    # Hours from the last turn of a temporary conversation to its deletion, by the sweep or at its owner's next conversation.
+    temporary_hours: PositiveFloat = 24
+    # Days from the last turn of any conversation to its deletion by the sweep, with its index and positions. None: never.
+    conversation_days: PositiveFloat | None = None
+    # Characters of a search tool's answer.
+    search_result_chars: PositiveInt = 4_000
+    # One person's requests a second to one process, and the burst before that rate applies. Further ones wait.
+    requests_per_second: PositiveInt = 20
+    requests_at_once: PositiveInt = 300
+    # Answers that are streamed to a person, or waited for, at once.
+    open_streams: PositiveInt = 50
+    # A person's conversations with a run under way or queued, and as many consolidations: fewer than half of ten workers.
+    busy_threads: PositiveInt = 4
+    # Runs queued behind the current run of one conversation.
+    waiting_runs: PositiveInt = 2
+    # Seconds without output until a model call fails (more for models that think long in silence), and further attempts.
+    model_silence_seconds: PositiveFloat = 120
+    model_retries: NonNegativeInt = 2
+    # Seconds of model and tool calls in one run.
+    max_run_seconds: PositiveFloat = 1_800
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of a namespace's files with their histories. To make room, histories of deleted files go first."""
+        return 2 * self.max_bytes
+
+
+DEFAULTS = Limits()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Consolidation:
+    """How conversations become memory; when, says the environment. Raises `ValidationError` as `Limits`."""
+
+    # Tokens of conversation (about), and topic files, that one batch shows. A run commits each batch.
+    batch_tokens: PositiveInt = 15_000
+    topic_files_shown: NonNegativeInt = 5
+    # Model calls for one batch. One that needs more changes nothing, and stays due.
+    max_steps: PositiveInt = 40
+    # Share of a file's facts (lines except headings and comments) that a batch may remove without a reason.
+    removable_share: NonNegativeFloat = 1 / 3
+    # Share of a fact's words that one line must contain to keep the fact. Words that other facts use count less.
+    fact_words_kept: PositiveFloat = 2 / 3
+    # Records of runs kept for a person.
+    records_kept: PositiveInt = 100
+    # Runs at once in one process, beside one that somebody asked for and one dry run: with a sweep and `Limits.busy_threads`,
+    # fewer than its workers (N_JOBS_PER_WORKER).
+    at_once: PositiveInt = 2
+    # Days after which the sweep (CONSOLIDATION_SCHEDULE) also tidies the memory of somebody with something new, e.g. 30; its
+    # changes are proposed to them. None: only for who asks for it.
+    tidy_days: PositiveFloat | None = None
+
+
+DEFAULT_CONSOLIDATION = Consolidation()
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ from deepagents.middleware.skills import SkillMetadata, _parse_skill_metadata
 from langgraph.store.base import Item
 from pydantic import BaseModel, ValidationError
 
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import Limits
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.identity import Author
 
 # Bytes of one file, of its path within a route, and of one skill's front matter.

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from lasting_memory.auth.admission import MAX_REQUEST_WAIT_SECONDS, Share
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http.middleware import (
     BYTES_A_VALUE,
     MAX_BATCH,
@@ -24,7 +25,6 @@ from lasting_memory.http.middleware import (
     MAX_REQUEST_NESTING,
     shape,
 )
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, after

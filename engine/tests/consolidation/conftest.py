@@ -8,7 +8,7 @@ from langgraph.store.base import BaseStore
 
 from lasting_memory.consolidation import run as run_module
 from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.limits import Consolidation
+from lasting_memory.deployment import Consolidation
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic

@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
 from lasting_memory.consolidation.planning import Due, IdleTrigger, Owner, consolidated, delete_old, find_due, put_positions
-from lasting_memory.limits import Limits
+from lasting_memory.deployment import Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import index

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph_sdk.errors import RateLimitError
 
-from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.seeding import seed
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer

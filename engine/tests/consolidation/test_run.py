@@ -13,8 +13,8 @@ from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.controls import usage_of
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal
-from lasting_memory.limits import DEFAULT_CONSOLIDATION, DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed

@@ -10,10 +10,9 @@ from langgraph.store.base import BaseStore
 from lasting_memory import journal
 from lasting_memory.consolidation.guard import invented
 from lasting_memory.consolidation.planning import Owner, start, sweep
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Consolidation, Deployment
 from lasting_memory.files.proposals import Changed, Proposal
 from lasting_memory.files.routes import starting_memory
-from lasting_memory.limits import Consolidation
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import Person

@@ -19,8 +19,8 @@ import jwt
 import psutil
 import pytest
 
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.dev import server
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.settings import ENGINE
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall

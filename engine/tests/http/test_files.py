@@ -10,8 +10,8 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.journal.revisions import MAX_DIFF_CHARS
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import OPERATE, Actor, Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES

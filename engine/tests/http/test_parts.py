@@ -10,9 +10,8 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from lasting_memory.auth.handlers import build_auth
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.http.app import build_http
-from lasting_memory.limits import Limits
 from lasting_memory.people.identity import Actor
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed

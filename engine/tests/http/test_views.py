@@ -9,8 +9,8 @@ from deepagents.backends.utils import create_file_data
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http import views as api_views
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import WRITE_POLICIES
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer, run_turn

@@ -12,10 +12,10 @@ from langgraph.store.base import BaseStore, Op, PutOp
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.journal import NOTHING, Change, MovedError, Revision, diff, edits, line_origins, lines_of, writing
 from lasting_memory.journal.revisions import MAX_COMPARED_LINES, revert_change
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed

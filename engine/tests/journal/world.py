@@ -17,8 +17,8 @@ from langgraph.store.base import BaseStore, Op
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
+from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.journal import Change, writing
-from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import RefusedWrite

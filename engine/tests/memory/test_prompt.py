@@ -13,8 +13,7 @@ from langchain_core.tools import tool
 
 from lasting_memory import file_system, middleware, skills
 from lasting_memory.agent import prompt
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import DEFAULTS
+from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.recall.conversations import conversation
 from lasting_memory.testing.deployed import deployed

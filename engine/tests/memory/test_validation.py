@@ -10,8 +10,8 @@ import uuid
 import pytest
 from langgraph.store.memory import InMemoryStore
 
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.validation import CREDENTIALS, MAX_FILE_BYTES, RefusedWrite, before_write, check_credentials

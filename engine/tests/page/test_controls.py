@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from lasting_memory.controls import NEARLY_FULL
-from lasting_memory.limits import DEFAULTS
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.page.browser import Visitor
 from tests.page.conftest import Elsewhere, Visit

@@ -15,8 +15,8 @@ import pytest
 from langgraph.store.base import BaseStore
 
 from lasting_memory import journal
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.limits import DEFAULTS
 from lasting_memory.people.identity import Author
 from lasting_memory.testing import postgres
 from lasting_memory.testing.deployed import deployed

@@ -10,7 +10,7 @@ import yaml
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory.limits import DEFAULTS
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import lexical

@@ -24,8 +24,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from lasting_memory.agent.offline_model import OfflineModel
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import Limits
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.settings import SettingsError, adopt_local_environ
 
 # By package: the keys under which a chunk has the reason why the answer ended, and the reasons that mean complete tool calls.

@@ -22,8 +22,7 @@ from starlette.exceptions import HTTPException
 from lasting_memory import platform
 from lasting_memory.agent.usage import budget_refusal
 from lasting_memory.controls import RUN_METADATA, setting
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import Limits
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.people.identity import Actor, assistant_of
 from lasting_memory.settings import CONSOLIDATION_GRAPH
 

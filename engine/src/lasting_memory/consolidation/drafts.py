@@ -27,8 +27,8 @@ from lasting_memory import journal
 from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation.guard import Dated, shown_lines
 from lasting_memory.consolidation.planning import Due, Owner, Position, put_positions
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.proposals import Memory, texts
-from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import rank
 from lasting_memory.validation import RefusedWrite

@@ -24,9 +24,9 @@ from langgraph_sdk.client import RunsClient
 from langgraph_sdk.errors import NotFoundError
 
 from lasting_memory import recall
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision, edits
-from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
 from lasting_memory.people import identity
 
 Key = tuple[str, ...]  # a line's words, whatever stands between them

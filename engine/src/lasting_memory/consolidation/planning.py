@@ -28,8 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from lasting_memory import journal
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import DEFAULT_CONSOLIDATION, Consolidation
+from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD, lock_of
 from lasting_memory.recall import Conversation, Turn, changed_since, conversation, drop, owned_by, threads_by_id

@@ -29,11 +29,10 @@ from starlette.exceptions import HTTPException
 
 from lasting_memory import journal, platform
 from lasting_memory.controls import controls, is_temporary
-from lasting_memory.deployment import Deployment
+from lasting_memory.deployment import Deployment, Limits
 from lasting_memory.files.proposals import Memory
 from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, AboutQuery, Answer, Caller, MemoryQuery, NoBody, key_of
-from lasting_memory.limits import Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.namespaces import Namespace
 from lasting_memory.recall import owned_by

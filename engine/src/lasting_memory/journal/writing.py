@@ -18,8 +18,8 @@ from uuid import uuid4
 
 from langgraph.store.base import BaseStore, GetOp, Item, Op, PutOp, SearchOp
 
+from lasting_memory.deployment import DEFAULTS, Limits
 from lasting_memory.journal.revisions import NOTHING, Change, Log, Revision, copied, copy, made_of, outside, put
-from lasting_memory.limits import DEFAULTS, Limits
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace

@@ -21,8 +21,7 @@ from langgraph.store.base import BaseStore, GetOp
 from langgraph_sdk import get_client
 
 from lasting_memory import journal
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import DEFAULTS
+from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import lexical, ranking
 from lasting_memory.recall.conversations import Conversation, DamagedError, Threads, key_of, newest, read_document

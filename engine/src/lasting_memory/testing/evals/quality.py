@@ -16,8 +16,7 @@ from deepagents.backends.utils import create_file_data
 from langsmith import get_current_run_tree
 from langsmith import testing as t
 
-from lasting_memory.deployment import Deployment
-from lasting_memory.limits import DEFAULTS
+from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import message_text
 from lasting_memory.settings import Settings
