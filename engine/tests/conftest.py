@@ -20,6 +20,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
+from langgraph_sdk.errors import APIStatusError
 from pydantic import SecretStr
 
 # The graph modules build themselves when imported; tests build their own.
@@ -37,7 +38,6 @@ from lasting_memory.testing.people import Person
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from tests.recall.talks import say
-from tests.turns import people
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
 BUILDERS: dict[str, Callable[..., Any]] = {"agent": build_agent, "consolidation_agent": build_consolidation_agent}
@@ -167,13 +167,6 @@ def shared_server(server_with: ServerWith) -> DevServer:
 
 
 @pytest.fixture
-async def server(shared_server: DevServer, model: ScriptedAnthropic) -> AsyncIterator[DevServer]:
-    """`langgraph dev` with the project's own configuration and the scripted model."""
-    yield shared_server
-    await shared_server.close_clients()
-
-
-@pytest.fixture
 async def own_server(model: ScriptedAnthropic, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[DevServer]:
     """One whose sweep finds nobody from other tests. The fixture's parameter is CONSOLIDATE_AFTER_SECONDS."""
     after = str(getattr(request, "param", 0))
@@ -194,6 +187,27 @@ def served(config: dict[str, Any] | None = None, routes: str = "", **settings: s
     return for_a_test
 
 
+# `langgraph dev` with the project's own configuration and the scripted model.
+server = served(OPERATORS="root")
+
+
+def people(server: DevServer, model: ScriptedAnthropic, *names: str) -> list[Person]:
+    """Somebody of each name, who talks with the scripted model."""
+    return [server.person(name, model=model) for name in names]
+
+
+def note(fact: str) -> ToolCall:
+    """Remembers it where every prompt shows it."""
+    return ToolCall("append_memory", {"path": "/memories/preferences.md", "text": f"- {fact}"})
+
+
+async def status(call: Any) -> int:
+    """The status by which a call is refused."""
+    with pytest.raises((APIStatusError, httpx.HTTPStatusError)) as refused:
+        await call
+    return refused.value.response.status_code
+
+
 @pytest.fixture
 def alice() -> str:
     """An identity like real ones, new in every test."""
@@ -203,13 +217,13 @@ def alice() -> str:
 @pytest.fixture
 def ada(server: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
     """Alice on the session's server."""
-    return people(server, model, alice)[0]
+    return server.person(alice, model=model)
 
 
 @pytest.fixture
 def bob(server: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
     """Somebody else there."""
-    return people(server, model, f"bob-{alice}")[0]
+    return server.person(f"bob-{alice}", model=model)
 
 
 @pytest.fixture

@@ -26,8 +26,7 @@ from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
-from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent
-from tests.turns import note, people
+from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent, note, people
 
 MEMORIES = ("memories", "acme:alice")
 

@@ -13,8 +13,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.embedding import SERVED, SUBJECTS
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
-from tests.conftest import served
-from tests.turns import note
+from tests.conftest import note, served
 
 pytestmark = pytest.mark.server
 indexed = served(config={"store": {"index": SERVED}})

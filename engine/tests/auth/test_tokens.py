@@ -22,7 +22,7 @@ from lasting_memory.auth import tokens
 from lasting_memory.people import identity
 from lasting_memory.settings import Settings, load_settings
 from lasting_memory.testing.dev_server import DevServer, dev_token
-from lasting_memory.testing.key_server import EC_KEY, RSA_KEYS, KeyServer, jwk, key_server
+from lasting_memory.testing.key_server import EC_KEY, RSA_KEYS, KeyServer, jwk
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
 
@@ -168,7 +168,7 @@ async def test_a_header_without_a_token_is_refused_and_says_what_to_send_or_to_s
 
 @pytest.fixture
 def keys() -> Iterator[KeyServer]:
-    with key_server() as keys:
+    with KeyServer() as keys:
         keys.serve("one")
         yield keys
 
@@ -212,7 +212,7 @@ async def test_keys_are_fetched_anew_and_not_believed_for_ever(keys: KeyServer, 
 
 @pytest.mark.parametrize("status", [302, 500])
 async def test_keys_come_from_the_address_that_is_set_and_from_no_other(keys: KeyServer, status: int) -> None:
-    with key_server() as elsewhere:
+    with KeyServer() as elsewhere:
         elsewhere.serve("one")
         keys.status, keys.headers = status, {"location": elsewhere.url, "content-length": "0"}
         with pytest.raises(ServerError):

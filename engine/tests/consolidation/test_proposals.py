@@ -18,8 +18,8 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from lasting_memory.validation import RefusedWrite
+from tests.conftest import note, people, status
 from tests.consolidation.runs import ALICE, FILES, append, consolidate, decided, memory_of, saved, text
-from tests.turns import note, people, status
 
 AUTHOR = Author("consolidation", "alice", "run", "thread")
 FOOD, MY_FOOD = "/topics/food.md", "/memories/topics/food.md"

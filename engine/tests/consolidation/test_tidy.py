@@ -18,8 +18,8 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import Slow, Text, ToolCall, tool_results
+from tests.conftest import status
 from tests.consolidation.runs import ALICE, FILES, READY, append, decided, memory_of, records, saved, text
-from tests.turns import status
 
 TIDY, BRING = "Tidy this person's memory", "brought a text along"
 PREFERENCES = "/memories/preferences.md"

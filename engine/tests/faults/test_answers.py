@@ -181,7 +181,7 @@ async def test_one_that_was_cut_is_an_error_wherever_it_was_cut(provider: Provid
     for tool, reason in ((False, end_of_text), (True, end_of_call)):
         parts = say(reason, tool=tool)
         end = max(number for number, part in enumerate(parts) if reason.encode() in part)
-        for kept in range(1, end + 1):
+        for kept in range(end + 1):
             with pytest.raises(CutAnswerError, match="broke off"):
                 await ask(parts[:kept])
 

@@ -31,11 +31,6 @@ def until(count: int) -> Callable[[list[bytes]], Iterable[bytes | float]]:
     return lambda events: events[:count]
 
 
-def limited(events: list[bytes]) -> Iterable[bytes]:
-    """At the provider's limit of tokens, in the middle of the argument."""
-    return [*events[:HALF], *(event.replace(b'"tool_use"', b'"max_tokens"') for event in events[-3:])]
-
-
 @dataclass(frozen=True)
 class Fault:
     """What the provider does at every attempt, the error that the person then reads, and how many requests it makes at most."""
@@ -50,7 +45,6 @@ BROKEN = b'event: error\ndata: {"type": "error", "error": {"type": "x"}}\n\n'
 # How an answer may be cut otherwise, by every provider, is in `test_answers.py`.
 FAULTS = {
     "cut in a tool call": Fault(Changed(WRITE, until(HALF)), "answer broke off"),
-    "cut before anything": Fault(Changed(SAY, until(0)), "CutAnswerError"),
     "an error in the middle": Fault(Changed(WRITE, lambda events: [*events[:HALF], BROKEN]), "CutAnswerError"),
     "silent before the first byte": Fault(Slow(30, SAY), "SilentModelError", 1),
     "a byte now and then": Fault(
@@ -61,7 +55,6 @@ FAULTS = {
     "words without an end": Fault(
         Changed(SAY, lambda events: itertools.chain(events[:HALF], itertools.cycle([events[HALF], 0.2]))), "RunTooLongError", 1
     ),
-    "at the limit of tokens": Fault(Changed(WRITE, limited), "a tool call may be half", 1),
     "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
     "429, and wait an hour": Fault(Failure(429, "rate_limit_error", "slow down", "3600"), "SilentModelError", 1),
     "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.model_retries),

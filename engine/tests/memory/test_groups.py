@@ -18,10 +18,9 @@ from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer, dev_token
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from tests.conftest import served
+from tests.conftest import served, status
 from tests.dev.test_commands import CLAIMS, claims, searching, smoke
 from tests.memory.test_identity import identities, quickly, within_limit
-from tests.turns import status
 
 TEAM, NOTE = group("team_id"), "/team/plan.md"
 SECRET = "AUTH" + "x" * 40  # of a test

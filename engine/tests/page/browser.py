@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
+import httpx
 from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Route, expect, sync_playwright
+
+from lasting_memory.testing.people import dev_token
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -44,6 +47,24 @@ def open_browser() -> Iterator[Browser | None]:
         browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
         yield browser
         browser.close()
+
+
+class Elsewhere(httpx.Client):
+    """The same person without a browser."""
+
+    def __init__(self, url: str, identity: str) -> None:
+        headers = {"authorization": f"Bearer {dev_token('acme', identity)}"}
+        super().__init__(base_url=url, headers=headers, trust_env=False, timeout=30)
+
+    def write(self, path: str, content: str) -> None:
+        self.put("/memory/file", params={"path": path}, json={"content": content}).raise_for_status()
+
+    def remove(self, path: str) -> None:
+        self.delete("/memory/file", params={"path": path}).raise_for_status()
+
+    def read(self, path: str) -> str | None:
+        answer = self.get("/memory/file", params={"path": path})
+        return None if answer.status_code == 404 else str(answer.json()["content"])
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """A browser, and people in it, for tests of the page."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,9 +9,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from lasting_memory.people import namespaces
-from lasting_memory.testing.dev_server import dev_token
 from tests.conftest import ServerWith
-from tests.page.browser import MISSING, Visitor, open_browser
+from tests.page.browser import MISSING, Elsewhere, Visitor, open_browser
 
 Visit = Callable[..., Visitor]
 RULE = "Nobody shares prices.\n"
@@ -68,31 +65,7 @@ def put_item(url: str, namespace: namespaces.Namespace, key: str, content: str) 
     httpx.put(f"{url}/store/items", json=item, headers={"x-auth-scheme": "langsmith"}, trust_env=False).raise_for_status()
 
 
-class Elsewhere:
-    """The same person without a browser."""
-
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
-
-    def write(self, path: str, content: str) -> None:
-        self._http.put("/memory/file", params={"path": path}, json={"content": content}).raise_for_status()
-
-    def delete(self, path: str) -> None:
-        self._http.delete("/memory/file", params={"path": path}).raise_for_status()
-
-    def remove(self, thread_id: str) -> None:
-        self._http.delete(f"/threads/{thread_id}").raise_for_status()
-
-    def rename(self, thread_id: str, title: str) -> None:
-        self._http.patch(f"/threads/{thread_id}", json={"metadata": {"title": title}}).raise_for_status()
-
-    def read(self, path: str) -> str | None:
-        answer = self._http.get("/memory/file", params={"path": path})
-        return None if answer.status_code == 404 else str(answer.json()["content"])
-
-
 @pytest.fixture
 def elsewhere(url: str, me: str) -> Iterator[Elsewhere]:
-    headers = {"authorization": f"Bearer {dev_token('acme', me)}"}
-    with httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=30) as http:
-        yield Elsewhere(http)
+    with Elsewhere(url, me) as elsewhere:
+        yield elsewhere

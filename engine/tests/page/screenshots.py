@@ -1,21 +1,18 @@
 """The pictures of README and docs: `make screenshots` takes it, on a server of its own with the offline model."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import httpx
-
 from lasting_memory.testing.deployed import PROJECT
-from lasting_memory.testing.dev_server import DevServer, dev_token
-from tests.page.browser import MISSING, Visitor, open_browser
+from lasting_memory.testing.dev_server import DevServer
+from tests.page.browser import MISSING, Elsewhere, Visitor, open_browser
 
 DOCS = Path(__file__).parents[2] / "docs"
-WHO, ORGANIZATION = "alice@example.com", "acme"
-TOPICS = {
+WHO = "alice@example.com"
+FILES = {
+    "/memories/profile.json": '{"name": "Alice", "language": "English"}\n',
     "/memories/topics/garden.md": "# Garden\n\n- Grows tomatoes on the balcony, facing south\n",
     "/memories/topics/index.md": "# Topics\n\n- garden.md: what she grows\n",
 }
@@ -24,21 +21,18 @@ NOW = ("Remember that I prefer metric units.", "Remember that my train to Lisbon
 
 
 def take(url: str) -> None:
-    headers = {"authorization": f"Bearer {dev_token(ORGANIZATION, WHO)}"}
-    with httpx.Client(base_url=url, headers=headers, trust_env=False) as http, open_browser() as browser:
+    with Elsewhere(url, WHO) as elsewhere, open_browser() as browser:
         if browser is None:
             sys.exit(f"No picture was taken: {MISSING}.")
         visitor = Visitor.arrive(
             browser, url, viewport={"width": 1280, "height": 760}, device_scale_factor=2, color_scheme="light"
         )
-        page = visitor.sign_in(WHO, ORGANIZATION)
+        page = visitor.sign_in(WHO)
         for text in EARLIER:
             visitor.button("New conversation").click()
             visitor.say(text)
-        for path, content in TOPICS.items():
-            http.put("/memory/file", params={"path": path}, json={"content": content}).raise_for_status()
-        profile = {"content": '{"name": "Alice", "language": "English"}\n'}
-        http.put("/memory/file", params={"path": "/memories/profile.json"}, json=profile).raise_for_status()
+        for path, content in FILES.items():
+            elsewhere.write(path, content)
         page.reload()
         visitor.button("New conversation").click()
         for text in NOW:
@@ -49,7 +43,7 @@ def take(url: str) -> None:
         visitor.leave()
         small = {"width": 390, "height": 760}
         phone = Visitor.arrive(browser, url, viewport=small, device_scale_factor=2, color_scheme="light")
-        phone.sign_in(WHO, ORGANIZATION)
+        phone.sign_in(WHO)
         phone.page.get_by_role("navigation", name="Places").get_by_role("button", name="Memory").click()
         phone.page.wait_for_timeout(2_000)
         phone.page.screenshot(path=DOCS / "screenshot-phone.png")

@@ -1,11 +1,10 @@
 """The page without a mouse, on a telephone, in the dark, or read aloud: its names, its keys, and what axe-core finds."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.conftest import Elsewhere, Visit
+from tests.page.browser import Elsewhere
+from tests.page.conftest import Visit
 from tests.page.test_person import METRIC, PREFERENCES
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]

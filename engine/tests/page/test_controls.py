@@ -1,7 +1,5 @@
 """What a person decides: temporary, pause, review, consolidation. What the page says: why, what is left out or nearly full."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -10,8 +8,8 @@ from playwright.sync_api import expect
 from lasting_memory.controls import NEARLY_FULL
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.validation import MAX_FILE_BYTES
-from tests.page.browser import Visitor
-from tests.page.conftest import Elsewhere, Visit
+from tests.page.browser import Elsewhere, Visitor
+from tests.page.conftest import Visit
 from tests.page.test_person import METRIC, PREFERENCES
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]

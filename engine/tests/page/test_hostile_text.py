@@ -1,7 +1,5 @@
 """What anybody may have written is shown as the text it is: nothing of it runs, loads, or leads elsewhere."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -13,7 +11,8 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT
-from tests.page.conftest import Elsewhere, Visit, put_item
+from tests.page.browser import Elsewhere
+from tests.page.conftest import Visit, put_item
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 

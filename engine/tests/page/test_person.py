@@ -1,7 +1,5 @@
 """What a person does on the page, in a real browser, on the real server with the offline model."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -9,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.page.browser import Visitor
-from tests.page.conftest import Elsewhere, Visit
+from tests.page.browser import Elsewhere, Visitor
+from tests.page.conftest import Visit
 
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
@@ -140,7 +138,7 @@ def test_a_file_is_made_read_changed_deleted_and_brought_back(visitor: Visitor, 
     visitor.button("Undo").click()
     expect(page.get_by_role("list", name="Notes")).to_contain_text("Bread")
     assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
-    elsewhere.delete("/memories/notes.md")
+    elsewhere.remove("/memories/notes.md")
     page.reload()
     visitor.button("Trash").click()
     visitor.button("Bring back /memories/notes.md").click()
@@ -250,7 +248,7 @@ def test_conversations_are_listed_searched_opened_after_a_reload_and_removed(vis
     visitor.button("New conversation").click()
     visitor.say("What are the policies?")
     expect(page.get_by_text("Nobody shares prices.")).to_be_visible()
-    elsewhere.rename(page.url.split("#")[1], "Send")
+    elsewhere.patch(f"/threads/{page.url.split('#')[1]}", json={"metadata": {"title": "Send"}}).raise_for_status()
     visitor.say("Thanks.")
     expect(page.get_by_role("button", name="Open: Send")).to_be_visible()
     assert visitor.names(["Send"])["Send"] == 1, "no title takes the name of something else"

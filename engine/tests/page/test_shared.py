@@ -1,7 +1,5 @@
 """The page of deployments unlike the shipped one: shared memory, a group's folder, a second agent, operators."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Answers as they come, whatever becomes of the connection, behind tokens and below a prefix, on the scripted model."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterable, Iterator

@@ -2,8 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import jwt
@@ -37,6 +36,10 @@ class KeyServer(LoopbackServer):
         self.drips = False
         self.asked = 0
 
+    def __exit__(self, *_: object) -> None:
+        self.drips = False
+        super().__exit__()
+
     def serve(self, *kids: str) -> None:
         curve = {**json.loads(jwt.algorithms.ECAlgorithm.to_jwk(EC_KEY.public_key())), "kid": "curve", "use": "sig"}
         self.answer = json.dumps({"keys": [*map(jwk, kids), curve]}).encode()
@@ -59,11 +62,3 @@ class _KeyHandler(QuietHandler):
                 self.wfile.write(b" ")
                 pause.wait(DRIP_SECONDS)
             self.wfile.write(self.server.answer)
-
-
-@contextmanager
-def key_server() -> Iterator[KeyServer]:
-    """A server that publishes no keys yet."""
-    with KeyServer() as keys:
-        yield keys
-        keys.drips = False
