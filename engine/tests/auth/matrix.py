@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from lasting_memory.testing.people import AGENT
-from tests.auth.families import a2a, memory, store
 from tests.auth.rules import (
     CALLERS,
     CLOSED,
@@ -21,13 +20,16 @@ from tests.auth.rules import (
     PUBLIC,
     YEARLY,
     Row,
+    a2a,
     each_their_own,
     everybody,
+    memory,
     operators,
     owners,
     owners_else_nothing,
     rpc,
     signed_in,
+    store,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"

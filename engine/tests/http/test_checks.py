@@ -141,26 +141,21 @@ async def test_a_file_that_consolidation_deletes_is_shown_as_deleted(store: Base
     assert {*seen} == {None if deleted else ""}
 
 
-def test_a_check_that_would_never_be_awaited_stops_the_start() -> None:
-    async def check(path: str, content: str | None, author: Author) -> None:
-        await asyncio.sleep(0)
-
-    with pytest.raises(SettingsError, match="use a plain function"):
-        forked(check)  # type: ignore[arg-type]
+class Demanding(Profile):
+    badge: str
 
 
-def test_a_profile_that_cannot_begin_empty_stops_the_start() -> None:
-    class Demanding(Profile):
-        badge: str
-
-    with pytest.raises(SettingsError, match="'badge' has no default"):
-        replace(deployed(), schemas={PROFILE_PATH: Demanding})
+NO_SCHEMA = r"use a path like /memories/profile\.json and a pydantic model"
 
 
-@pytest.mark.parametrize("schemas", [{"profile.json": Profile}, {PROFILE_PATH: dict}, {PROFILE_PATH: Profile()}])
-def test_a_schema_that_is_none_stops_the_start(schemas: Any) -> None:
-    with pytest.raises(SettingsError, match=r"use a path like /memories/profile\.json and a pydantic model"):
-        replace(deployed(), schemas=schemas)
+@pytest.mark.parametrize(("decided", "fix"), [
+    ({"checks": [asyncio.sleep]}, "use a plain function"),  # nobody would await it
+    ({"schemas": {PROFILE_PATH: Demanding}}, "'badge' has no default"),  # a profile begins empty
+    *(({"schemas": of}, NO_SCHEMA) for of in ({"profile.json": Profile}, {PROFILE_PATH: dict}, {PROFILE_PATH: Profile()})),
+])  # fmt: skip
+def test_what_cannot_be_used_stops_the_start_with_its_fix(decided: dict[str, Any], fix: str) -> None:
+    with pytest.raises(SettingsError, match=fix):
+        replace(deployed(), **decided)
 
 
 def test_nothing_that_a_fork_decides_changes_afterwards() -> None:
