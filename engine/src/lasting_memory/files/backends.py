@@ -127,11 +127,8 @@ class ScopedFiles(StoreBackend):
         return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
 
     async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
-        """Change a file, which must be at the revision with the id `expect`, if it is given.
-
-        Raises:
-            MovedError: it is at another revision. Nothing was written.
-            ValueError: `_check`, `before_write`, the quota or `change` refused it. Nothing was written.
+        """Change a file. Raises `MovedError` if it is not at the revision with the id `expect`, where one is given, and
+        `ValueError` if `_check`, `before_write`, the quota or `change` refuses it. Nothing was written then.
         """
         await self._check(path)
         author, began = self._writer()

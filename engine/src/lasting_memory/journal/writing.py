@@ -45,6 +45,10 @@ logger = logging.getLogger(__name__)
 # --- Who was forgotten
 
 
+def _iso(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds")  # one width, so that texts compare as times
+
+
 @dataclass(frozen=True, slots=True)
 class Began:
     """Whose memory a run or a request writes, and the time at which it began, in ISO format, UTC: now."""
@@ -77,10 +81,6 @@ def _time_in(item: Item | None) -> str:
         return ""
 
 
-def _iso(at: datetime) -> str:
-    return at.isoformat(timespec="microseconds")  # one width, so that texts compare as times
-
-
 # --- One file
 
 
@@ -97,17 +97,13 @@ class _File(NamedTuple):
     began: Began | None = None
 
     async def look(self, since: int = 0) -> tuple[Log, Revision | None]:
-        """Its revisions from a number on, and the one that it is a copy of; None for none.
-
-        Raises:
-            RefusedWrite: its person was forgotten since the writer began.
-        """
+        """Its revisions from a number on, and the one that it is a copy of; None for none. Raises as `read`."""
         listed = SearchOp(namespaces.journal(self.files, self.path), filter={"slot": {"$gte": f"{since:08}"}}, limit=_ALL)
         items, item, forgotten = await self.read(listed, GetOp(self.files, self.path))
         return Log(items, forgotten), copied(self.files, self.path, item) if item else NOTHING
 
     async def read(self, *ops: Op) -> list[Any]:
-        """The results of a batch, and the time at which the person was forgotten last. Raises as `look`."""
+        """The results of a batch, and when the person was forgotten last. Raises `RefusedWrite` if the writer began before."""
         marks = [GetOp(namespaces.forgotten(self.began.actor), namespaces.FORGOTTEN)] if self.began else []
         found = cast("list[Any]", await self.store.abatch([*ops, *marks]))
         forgotten = _time_in(found.pop()) if self.began else ""
@@ -179,11 +175,11 @@ async def _base(file: _File, item: Item | None) -> tuple[Revision, list[Revision
         item = await file.store.aget(file.files, file.path)
     if base := copied(file.files, file.path, item):
         return base, []
-    tips = log.tips()
-    adopted = await log.merged(file.path, tips) if tips else []
-    if around := outside([NOTHING, *tips, *adopted][-1], item):
+    tips = log.tips() or [NOTHING]
+    adopted = await log.merged(file.path, tips)
+    if around := outside([*tips, *adopted][-1], item):
         adopted.append(around)
-    return [NOTHING, *tips, *adopted][-1], adopted
+    return [*tips, *adopted][-1], adopted
 
 
 async def _publish(file: _File, base: Revision, mine: Sequence[Revision]) -> Revision:
