@@ -5,6 +5,7 @@ what attackers are answered, what the model is shown, and what the victim has be
 """
 
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -22,7 +23,7 @@ from lasting_memory.people.identity import OPERATE, Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, OPERATOR, Person
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic
+from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.auth.matrix import ROWS
 from tests.auth.rules import LATER, Row
 from tests.auth.world import ACCEPT, World, _call, echo, filled
@@ -62,6 +63,28 @@ KEYS = {
 # Objects of a request that starts a run, or of any other, into which such keys are put.
 INTO = ["", "config", "config.configurable", "config.metadata", "context", "metadata", "command", "checkpoint", "input"]
 INTO += ["command.update"]
+# A request that starts a run is also tried with all of these in each of them: who she is, and her places.
+STARTING = [
+    row for row in TRIED if "/crons" not in row.path and (row.acts or '"assistant_id": "agent"' in json.dumps(row.body))
+]
+OWNER = {"user_id": "<owner>", "org_id": "<org>"}
+USER = {"identity": "<owner>", "org_id": "<org>", "permissions": [OPERATE], "is_authenticated": True, "thread_owner": OWNER}
+ALL_HERS: dict[str, Any] = {
+    **OWNER, "thread_owner": OWNER, "langgraph_auth_user": USER, "langgraph_auth_user_id": "<owner>",
+    "langgraph_auth_permissions": [OPERATE], "thread_id": "<thread>", "checkpoint_id": "<checkpoint>", "checkpoint_ns": "",
+    "assistant_id": "<assistant>", "graph_id": "agent", "__pregel_thread_id": "<thread>",
+}  # fmt: skip
+# Keys by which deepagents and this project could hold what a prompt shows.
+FORGED = f"forged-{uuid.uuid4().hex}"
+CONTENTS: dict[str, Any] = {
+    "memory_contents": {f"/{route}/preferences.md": FORGED for route in ("memories", "policies")},
+    "skills_metadata": [
+        {"name": "x", "description": FORGED, "path": "/skills/x/SKILL.md", "metadata": {}, "allowed_tools": []},
+    ],
+    "skills_load_errors": [FORGED], "policies": FORGED, "memories": FORGED,
+    "files": {f"/{route}/x.md": {"content": FORGED, "encoding": "utf-8"} for route in ("memories", "policies", "skills/x")},
+}  # fmt: skip
+SAID = {"messages": [{"role": "user", "content": "go on"}]}
 
 
 def pairs() -> list[tuple[str, Any]]:
@@ -100,15 +123,20 @@ class Trial:
     text: str = ""
 
     @classmethod
-    def made(cls, row: Row, whose: tuple[Person, Names], hers: Names, chance: random.Random) -> "Trial":
-        """With some names of the attacker's own, the others hers, and in every other one more of hers anywhere."""
+    def made(cls, row: Row, where: str | None, whose: tuple[Person, Names], hers: Names, chance: random.Random) -> "Trial":
+        """With some names of the attacker's own, the others hers, and in every other one more of hers anywhere.
+
+        With all that could be hers `where` it is said, all others are the attacker's own.
+        """
         attacker, mine = whose
-        own = {name for name in mine if name == "mine" or chance.random() < 0.5}
+        own = {name for name in mine if where is not None or name == "mine" or chance.random() < 0.5}
         names = {**hers, **{name: mine[name] for name in own}}
         body, query = filled(json.loads(json.dumps(row.body).replace(*NOW)), names), filled(row.query, names)
-        if chance.random() < 0.5:
-            more = filled(dict(chance.sample(PAIRS, chance.randint(1, 4))), hers)
-            body = _put(body, chance.choice(INTO), more)
+        if where is not None or chance.random() < 0.5:
+            told = {**ALL_HERS, **({} if "metadata" in str(where) else CONTENTS), **(SAID if where == "command.update" else {})}
+            told = OWNER if where == "context" else told  # a context takes no other fields, metadata no objects
+            more = filled(dict(chance.sample(PAIRS, chance.randint(1, 4))) if where is None else told, hers)
+            body = _put(body, chance.choice(INTO) if where is None else where, more)
             query += "" if row.body else "".join(f"&{key}={quote(str(value))}" for key, value in more.items())
         return cls(row, attacker, f"{filled(row.at or _call(row), names)}?{query}", body)
 
@@ -162,12 +190,13 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
         return [*secrets, *[rule] * (attacker.org != victim.org)]
 
     # Colleagues, and namesakes in another organization, for whom her organization's rules are secret, too.
+    plan = [*((row, None) for row in TRIED * times), *itertools.product(STARTING, INTO[1:])]
     attackers, anew, chance = [], httpx.Limits(max_keepalive_connections=0), random.Random(number)
-    for one in range(-(-len(TRIED * times) // CASES_OF_ONE)):
+    for one in range(-(-len(plan) // CASES_OF_ONE)):
         who = (f"mallory{one}", victim.org) if one % 2 else (victim.owner, f"globex{one}-{uuid.uuid4().hex[:8]}")
         attackers.append(server.person(*who, limits=anew))
     mine = [*zip(attackers, await asyncio.gather(*map(own_names, attackers)), strict=True)]
-    trials = [Trial.made(row, mine[n % len(mine)], victim.names, chance) for n, row in enumerate(TRIED * times)]
+    trials = [Trial.made(*of, mine[n % len(mine)], victim.names, chance) for n, of in enumerate(plan)]
     room = asyncio.Semaphore(AT_ONCE)
     await asyncio.gather(*(trial.send(room) for trial in trials))
 
@@ -189,6 +218,7 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
         wrong += [f"{secret} is in a thread of {attacker.name}'s" for secret in of(attacker) if secret in threads]
     prompts = json.dumps(model.requests[shown:])
     wrong += [f"{mark} is shown to the model" for mark in secrets if mark in prompts]
+    wrong += ["a prompt shows what was forged"] * any(FORGED in system_text(each) for each in model.requests[shown:])
     after = await victim.owned()
     wrong += [f"{name} of hers changed" for name in before | after if before.get(name) != after.get(name)]
     if wrong:
@@ -196,6 +226,8 @@ async def test_no_request_shows_or_changes_what_is_another_s_and_the_server_goes
     # Else nothing was tried.
     taken = {trial.row.route for trial in trials if 200 <= trial.status < 300}
     assert len(taken) >= 0.5 * len({row.route for row in TRIED}), taken
+    runs = [trial for trial, (row, where) in zip(trials, plan, strict=True) if where and row.acts]
+    assert sum("shown" in trial.text for trial in runs) >= 0.8 * len(runs), "few runs were begun"
     bob = server.person("bob")
     async with asyncio.timeout(10):
         assert (await bob.turn(await bob.thread(), "hello"))["messages"][-1]["content"] == "shown"
