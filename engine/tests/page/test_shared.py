@@ -1,15 +1,13 @@
 """The page of deployments unlike the shipped one: shared memory, a group's folder, a second agent, operators."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from lasting_memory.testing.deployed import with_routes
 from lasting_memory.testing.dev_server import DevServer
+from tests.conftest import ServerWith
 from tests.page.browser import Visitor
 from tests.page.conftest import put_item
 
@@ -17,9 +15,8 @@ pytestmark = [pytest.mark.server, pytest.mark.browser, pytest.mark.proof]
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with DevServer(tmp_path_factory.mktemp("page"), env={"AGENT_MODEL": "", "MEMORY_SCOPE": "assistant"}) as server:
-        yield server.url
+def url(server_with: ServerWith) -> str:
+    return server_with(AGENT_MODEL="", MEMORY_SCOPE="assistant").url
 
 
 def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visitor: Visitor, me: str) -> None:
@@ -35,13 +32,8 @@ def test_where_memory_is_shared_the_page_says_so_and_offers_no_files(visitor: Vi
 
 
 @pytest.fixture(scope="module")
-def fork_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    project = with_routes('"/team/": group("team_id")', tmp_path_factory.mktemp("fork"))
-    config = json.loads((project / "langgraph.json").read_text("utf-8"))
-    config["graphs"]["support"] = config["graphs"]["agent"]
-    (project / "langgraph.json").write_text(json.dumps(config))
-    with DevServer(tmp_path_factory.mktemp("team"), env={"AGENT_MODEL": ""}, project=project) as server:
-        yield server.url
+def fork_url(server_with: ServerWith) -> str:
+    return server_with({"graphs": {"support": "./agent.py:agent"}}, '"/team/": group("team_id")', AGENT_MODEL="").url
 
 
 def test_a_group_s_folder_is_shown_to_its_members_beside_their_own_memory(browser: Browser, fork_url: str, me: str) -> None:

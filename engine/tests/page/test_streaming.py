@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from lasting_memory.people.identity import WRITE_POLICIES
-from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.scripted_anthropic import DELTA_CHARACTERS, Changed, Failure, ScriptedAnthropic, Text
+from tests.conftest import ServerWith
 from tests.page.browser import Visitor
 from tests.page.conftest import Visit
 
@@ -26,11 +26,9 @@ SAYING = "The quick brown fox jumps over the lazy dog, and then it rests. " * 12
 
 
 @pytest.fixture(scope="module")
-def url(shared_model: ScriptedAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    env = {"AUTH_JWT_SECRET": SECRET, "MEMORY_WRITES": "background"}
-    config = {"http": {"mount_prefix": "/below"}}
-    with DevServer(tmp_path_factory.mktemp("page"), env={**shared_model.env, **env}, config=config) as server:
-        yield f"{server.url}/below"
+def url(server_with: ServerWith) -> str:
+    server = server_with({"http": {"mount_prefix": "/below"}}, AUTH_JWT_SECRET=SECRET, MEMORY_WRITES="background")
+    return f"{server.url}/below"
 
 
 def token(identity: str, seconds: float = 600, **claims: Any) -> str:

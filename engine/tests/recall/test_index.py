@@ -12,7 +12,6 @@ from langgraph.store.base import BaseStore, IndexConfig
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Actor
 from lasting_memory.recall import index as segments
 from lasting_memory.recall import results_text, retrieval, search
 from lasting_memory.recall.index import catch_up, forget
@@ -69,17 +68,6 @@ async def test_an_item_that_is_damaged_or_of_another_format_is_made_again(part: 
     assert (await search(store, threads, ALICE, "usual", 5, agents=["agent"])).searched == segments.MERGE_AT + 10
 
 
-async def test_forget_leaves_nothing_and_the_next_search_makes_it_again(store: BaseStore, threads: Platform) -> None:
-    many(threads, 100)
-    say(threads, "bob", "puppies", actor=Actor("bob", "acme"))
-    await hits(store, threads, "puppies", Actor("bob", "acme"))
-    await catch_up(store, threads, ALICE, agents=["agent"])
-    await forget(store, ALICE)
-    assert await left(store) == []
-    assert conversations(await catch_up(store, threads, ALICE, agents=["agent"])) == 103
-    assert await hits(store, threads, "puppies") == ["dog"]
-
-
 async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(store: BaseStore) -> None:
     threads, now = Platform(), datetime.now(UTC)
     threads.put(ALICE, "ahead", (now + timedelta(days=400)).isoformat(), [human("said when the clock was ahead")])
@@ -105,11 +93,6 @@ async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> N
     assert "puppies" not in str([item.value for item in texts])
     await forget(store, ALICE)
     assert await left(store) == []
-
-
-async def test_without_a_semantic_index_nothing_is_stored_for_it(store: BaseStore, threads: Platform) -> None:
-    assert await hits(store, threads, "vehicle") == []
-    assert await store.asearch(namespaces.recall(ALICE, "texts"), limit=10) == []
 
 
 _DIMS = len(SUBJECTS) + 300

@@ -93,11 +93,7 @@ def test_each_block_loads_the_model_it_names_in_the_dimensions_it_names(tmp_path
     assert [kind for kind, _, _ in loaded] == CLASSES
     for index, (_, name, dims) in zip(INDEXES, loaded, strict=True):
         assert dims in {None, index["dims"]}
+        assert index["fields"] == ["content"], "memory files, too"
         configured = platform.embedding_model(SimpleNamespace(index_config=index))  # type: ignore[arg-type]
         own = "google" in index["embed"]  # an object has the name of its model, a configuration that of the object
         assert name == ("gemini-embedding-001, 1536 dimensions" if own else configured)
-
-
-@pytest.mark.parametrize("index", INDEXES, ids=lambda index: index["embed"])
-def test_each_block_embeds_memory_files_too(index: dict[str, Any]) -> None:
-    assert index["fields"] == ["content"]

@@ -4,7 +4,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from langgraph.store.base import BaseStore
@@ -212,11 +211,7 @@ def test_times_in_a_question_are_understood(text: str, first: str, last: str) ->
     assert (str(time.first), str(time.last)) == (first, last)
 
 
-def test_the_words_of_a_time_are_no_words_of_the_question_and_may_march_is_none() -> None:
-    (time,), rest = lexical.times("the hike in May", NOW.date())
-    assert "may" not in rest
-    days = ["2026-02-01", "2026-05-31", "2026-06-02", "2026-07-01"]
-    assert [float(time.fit(*[np.array([day], "M8[D]")] * 2)[0]) for day in days] == [0, 1, 0.7, 0]
+def test_a_word_that_is_also_a_month_is_no_time() -> None:
     assert lexical.times("may I march", NOW.date()) == ([], "may i march")
 
 
@@ -224,7 +219,8 @@ async def test_a_time_finds_the_conversations_of_then(store: BaseStore, threads:
     say(threads, "old", "the meeting was about money", days=400)
     say(threads, "week", "the meeting was about people", days=7)
     say(threads, "new", "the meeting was about offices", days=0)
-    assert (await hits(store, threads, "meeting on 6 May 2026"))[0] == "week"
+    # People tell what they did a day or two ago.
+    assert (await hits(store, threads, "meeting on 4 May 2026"))[0] == "week"
     assert (await hits(store, threads, "what was the meeting in April 2025 about?"))[0] == "old"
     assert (await hits(store, threads, "what did we talk about on 2026-05-12?"))[0] == "trip"
 
