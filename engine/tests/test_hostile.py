@@ -73,7 +73,7 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a page of a long turn": lambda: retrieval.page_text(said(a_run_of("x ")), None),
     "times in a question": lambda: lexical.times("on 3 may 2023 in " * 90, date(2026, 1, 1)),
     "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
-    "empty lines to undo": lambda: revisions.revert_change(EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
+    "empty lines to undo": lambda: revisions.undone("/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
     "files beyond a prompt's room": lambda: prompt.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
     "a profile of many fields": lambda: refused(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
     "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),

@@ -14,8 +14,8 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.journal import NOTHING, Change, MovedError, Revision, diff, edits, line_origins, lines_of, writing
-from lasting_memory.journal.revisions import MAX_COMPARED_LINES, revert_change
+from lasting_memory.journal import NOTHING, Change, MovedError, Revision, diff, edits, line_origins, lines_of, undone, writing
+from lasting_memory.journal.revisions import MAX_COMPARED_LINES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
@@ -215,10 +215,10 @@ async def test_history_says_who_wrote_and_in_which_thread(agent: Scripted) -> No
     ("1\n3\nmine\n", "1\n2\n3\n", "1\n3\n", "1\n2\n3\nmine\n"),
 ])  # fmt: skip
 def test_undoing_leaves_what_others_wrote(current: str, before: str, after: str, wanted: str) -> None:
-    assert revert_change(current, before, after) == wanted
+    assert undone(PATH, current, before, after) == wanted
     long = "".join(f"{number}\n" for number in range(10, MAX_COMPARED_LINES + 10))
-    undone = revert_change(long + current, long + before, long + after)
-    assert sorted(undone.split("\n")) == sorted((long + wanted).split("\n")), "in a long text, in any order"
+    restored = str(undone(PATH, long + current, long + before, long + after))
+    assert sorted(restored.split("\n")) == sorted((long + wanted).split("\n")), "in a long text, in any order"
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -231,7 +231,7 @@ def test_edits_make_one_text_of_the_other_and_are_undone(seed: int) -> None:
         at = i_end
     assert made + before[at:] == after
     old, new = "\n".join(before), "\n".join(after)
-    assert sorted(revert_change(f"Z\n{new}", old, new).split("\n")) == sorted(f"Z\n{old}".split("\n"))
+    assert sorted(str(undone(PATH, f"Z\n{new}", old, new)).split("\n")) == sorted(f"Z\n{old}".split("\n"))
 
 
 def test_a_diff_is_unified_and_only_a_line_feed_ends_a_line() -> None:

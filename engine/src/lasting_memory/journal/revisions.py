@@ -220,34 +220,20 @@ def cut(text: str) -> str:
     return f"{text[:MAX_DIFF_CHARS]}\n[{len(text) - MAX_DIFF_CHARS:,} more]"
 
 
-def revert_change(current: str, before: str, after: str) -> str:
-    """A text without an earlier change, which made `after` of `before`; others' later changes stay.
-
-    With `before` and `after` exchanged, this is a three-way merge.
-    """
-    if current == after:
-        return before
-    # Split at line feeds alone, so that joining gives the same text with any line endings.
-    base, old, now = after.split("\n"), before.split("\n"), current.split("\n")
-    if max(map(len, (base, old, now))) > MAX_COMPARED_LINES:
-        return "\n".join(_recounted(base, old, now))
+def _both_changes(base: Sequence[str], one: Sequence[str], other: Sequence[str]) -> list[str]:
+    """Lines with the changes that two made of them. Long texts are not compared: what one adds to them is at the end."""
+    if max(map(len, (base, one, other))) > MAX_COMPARED_LINES:
+        went, lines = Counter(base) - Counter(one), list[str]()
+        for line in other:
+            went[line] -= 1
+            lines += [line] if went[line] < 0 else []
+        return [*lines, *(Counter(one) - Counter(base)).elements()]
     kept, added = [[line] for line in base], [list[str]() for _ in [*base, None]]
-    for text in (old, now):
+    for text in (one, other):
         for i, i_end, j, j_end in edits(base, text):
             kept[i:i_end] = [[]] * (i_end - i)
             added[i] += text[j:j_end]
-    return "\n".join(line for more, stays in zip(added, [*kept, []], strict=True) for line in [*more, *stays])
-
-
-def _recounted(changed: Sequence[str], old: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The same for long texts, which are not compared: lines that came go, and those that went are at the end again."""
-    came, went, kept = Counter(changed) - Counter(old), Counter(old) - Counter(changed), list[str]()
-    for line in lines:
-        if came[line] > 0:
-            came[line] -= 1
-        else:
-            kept.append(line)
-    return [*kept, *went.elements()]
+    return [line for more, stays in zip(added, [*kept, []], strict=True) for line in [*more, *stays]]
 
 
 def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> str | None:
@@ -266,12 +252,14 @@ def merge(path: str, base: str | None, ours: str | None, theirs: str | None) -> 
             return json.dumps({name: value for name, value in {**here, **changed}.items() if name in left}, indent=2) + "\n"
         except (ValueError, AttributeError, RecursionError):  # no object: as any text
             pass
-    old, mine, other = (Counter((text or "").split("\n")) for text in (base, ours, theirs))
+    # Split at line feeds alone, so that joining gives the same text with any line endings.
+    old, mine, other = ((text or "").split("\n") for text in (base, ours, theirs))
+    known = Counter(old)
     # What both added is there once. What one took out is gone, also where the other has it in another place.
-    both = {line for line in mine if line.strip() and line not in old}
-    gone = {line for line in old if line not in other and mine[line] <= old[line]}
-    merged = revert_change(ours, "\n".join(line for line in theirs.split("\n") if line not in both), base or "")
-    return "\n".join(line for line in merged.split("\n") if line not in gone)
+    both = {line for line in mine if line.strip() and line not in known}
+    gone = known.keys() - {*other} - (Counter(mine) - known).keys()
+    merged = _both_changes(old, [line for line in other if line not in both], mine)
+    return "\n".join(line for line in merged if line not in gone)
 
 
 def undone(path: str, now: str | None, before: str | None, after: str | None) -> str | None:
