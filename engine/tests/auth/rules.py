@@ -215,7 +215,7 @@ def memory() -> Iterator[Row]:
         yield replace(row, **{"what": f"{row.what}, of the owner by name", "rule": operators(yes), **by_name})
 
 
-def a2a_message(**more: str) -> dict[str, Any]:
+def a2a_message(**more: Any) -> dict[str, Any]:
     return {"role": "user", "kind": "message", "messageId": "1", "parts": [{"kind": "text", "text": "hello"}], **more}
 
 

@@ -15,6 +15,7 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import AGENT, Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from tests.auth.rules import a2a_message, rpc
 from tests.conftest import SUBAGENTS, BuildGraph, served
 
 approvals = served(OPERATORS="root", SHARED_WRITES="interrupt")
@@ -247,18 +248,13 @@ async def test_memory_that_an_assistant_s_users_share_waits_for_an_operator(
 # --- An approval names what it approves -----------------------------------------------------------------------------
 
 
-def a2a(it: Paused, parts: list[dict[str, Any]], task: str, **more: Any) -> dict[str, Any]:
-    message = {"role": "user", "kind": "message", "messageId": uuid.uuid4().hex, "parts": parts, **more}
-    params = {"message": {**message, "contextId": it.thread, "taskId": task}}
-    return {"jsonrpc": "2.0", "id": "1", "method": "message/send", "params": params}
-
-
 async def by_a2a(it: Paused, resume: Any, how: str) -> httpx.Response:
     """An operator's resume of the task that the pending run is: as a command, as data, or as text."""
     task = (await it.server.as_operator().runs.list(it.thread))[0]["run_id"]
     parts = [{"kind": "text", "text": "yes"}] if how == "text" else [{"kind": "data", "data": {"resume": resume}}]
-    more = {"command": {"resume": resume}} if how == "command" else {}
-    return await it.post(f"/a2a/{AGENT}", a2a(it, parts, task, **more), caller="root")
+    message = a2a_message(parts=parts, contextId=it.thread, taskId=task)
+    message |= {"command": {"resume": resume}} if how == "command" else {}
+    return await it.post(f"/a2a/{AGENT}", rpc("message/send", message=message), caller="root")
 
 
 async def resumed(it: Paused, resume: Any, caller: str = "root") -> httpx.Response:
