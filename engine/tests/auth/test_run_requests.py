@@ -25,14 +25,9 @@ def asked(text: str, **more: Any) -> Body:
     return {"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}, **more}
 
 
-# Every route that takes a run's whole request, with what it takes.
+# Kinds of routes that take a run's whole request, with what they take.
 ROUTES: dict[str, Callable[[Body], Any]] = {
-    "/threads/<thread>/runs": dict,
-    "/threads/<thread>/runs/wait": dict,
     "/threads/<thread>/runs/stream": dict,
-    "/runs": dict,
-    "/runs/wait": dict,
-    "/runs/stream": dict,
     "/runs/batch": lambda body: [body],
     "/threads/<thread>/commands": lambda body: {"id": 1, "method": "run.start", "params": body},
 }

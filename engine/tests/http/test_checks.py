@@ -17,11 +17,11 @@ from pydantic import BaseModel, Field, ValidationError
 
 from lasting_memory import journal
 from lasting_memory.consolidation.run import build_consolidation_agent
-from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Profile
+from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Limits, Profile
 from lasting_memory.files.proposals import Changed, Memory
 from lasting_memory.files.routes import starting_files
 from lasting_memory.people.identity import Actor, Author
-from lasting_memory.settings import SettingsError
+from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import RefusedWrite, before_write
@@ -151,6 +151,8 @@ NO_SCHEMA = r"use a path like /memories/profile\.json and a pydantic model"
 @pytest.mark.parametrize(("decided", "fix"), [
     ({"checks": [asyncio.sleep]}, "use a plain function"),  # nobody would await it
     ({"schemas": {PROFILE_PATH: Demanding}}, "'badge' has no default"),  # a profile begins empty
+    ({"consolidation": None, "settings": Settings(memory_writes="background")}, "MEMORY_WRITES is 'background'"),
+    ({"consolidation": None, "limits": Limits(conversation_days=30)}, "conversation_days is 30"),
     *(({"schemas": of}, NO_SCHEMA) for of in ({"profile.json": Profile}, {PROFILE_PATH: dict}, {PROFILE_PATH: Profile()})),
 ])  # fmt: skip
 def test_what_cannot_be_used_stops_the_start_with_its_fix(decided: dict[str, Any], fix: str) -> None:

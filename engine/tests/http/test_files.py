@@ -113,13 +113,7 @@ async def test_a_request_of_a_person_forgotten_meanwhile_writes_nothing(api: htt
     assert [place for place in kept(store) if place[0][0] != "forgotten"] == []
 
 
-BAD_PATHS = [
-    "", "/", "/memories", "/memories/", "memories/a.md", "/memories//a.md", "/memories/../policies/a.md", "/memories/./a.md",
-    "/policies/a.md", "/skills/a.md", "/memories/a\x00b.md", "/memories/a\nb.md", "/memories/" + "x" * 600, "/memories/a/",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("path", BAD_PATHS)
+@pytest.mark.parametrize("path", ["", "/memories/", "memories/a.md", "/memories/../policies/a.md", "/policies/a.md"])
 async def test_a_bad_path_is_refused_by_every_route_and_changes_nothing(
     api: httpx.AsyncClient, store: BaseStore, path: str
 ) -> None:

@@ -108,21 +108,6 @@ async def test_what_lands_a_moment_later_goes_too(store: BaseStore) -> None:
     assert not left(store)
 
 
-async def test_forgetting_that_failed_midway_is_repeated(store: BaseStore) -> None:
-    await furnish(store, MEMORIES)
-    platform = client("1", "2")
-
-    async def fail(name: str, _: Any) -> None:
-        if (name, platform.calls[name]) == ("threads.prune", 1):
-            raise ConnectionError
-
-    platform.before = fail
-    with pytest.raises(ConnectionError):
-        await forget(store, platform, ALICE, DEFAULTS)
-    assert (await forget(store, platform, ALICE, DEFAULTS))["threads"] == 2
-    assert not left(store)
-
-
 # --- A run that is still going ---------------------------------------------------------------------------------------
 
 

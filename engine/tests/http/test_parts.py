@@ -14,10 +14,10 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from lasting_memory.auth.handlers import build_auth
-from lasting_memory.deployment import Deployment, Limits
+from lasting_memory.deployment import Deployment
 from lasting_memory.http.app import FOLDER, HEADERS, build_http
 from lasting_memory.people.identity import Actor
-from lasting_memory.settings import Settings, SettingsError
+from lasting_memory.settings import SettingsError
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
@@ -33,21 +33,6 @@ async def test_without_consolidation_its_routes_say_so(calling: Open) -> None:
             method, path = route.split()
             answer = await client.request(method, f"/memory/{path}")
             assert (answer.status_code, "consolidation is None" in answer.json()["detail"]) == (404, True), route
-
-
-@pytest.mark.parametrize(
-    ("settings", "limits", "said"),
-    [
-        ({"memory_writes": "background"}, Limits(), "MEMORY_WRITES is 'background'"),
-        ({}, Limits(conversation_days=30), "conversation_days is 30"),
-    ],
-)
-def test_what_only_consolidation_does_is_not_asked_of_a_deployment_without(
-    settings: dict[str, str], limits: Limits, said: str
-) -> None:
-    with pytest.raises(SettingsError, match=said) as refused:
-        Deployment(PROJECT, Settings(**settings), limits=limits, consolidation=None)  # type: ignore[arg-type]
-    assert "\n" not in str(refused.value)
 
 
 def test_consolidation_without_its_graph_does_not_start(tmp_path: Path) -> None:

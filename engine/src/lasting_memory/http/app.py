@@ -5,15 +5,13 @@ caller; an operator may name another person with `?user_id=&org_id=`. Errors are
 are the only public ones of this project; the page fetches its data from /memory.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from fastapi import FastAPI
 from langgraph.store.base import BaseStore
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -81,9 +79,12 @@ class Page:
     """ASGI middleware that answers /app, before the sign-in that the platform puts around routes."""
 
     def __init__(self, app: ASGIApp, deployment: Deployment) -> None:
-        self.app, self.deployment = app, deployment
-        self.parts = [part for part in PARTS if deployment.consolidation or not part.startswith("consolidation/")]
-        self.page = Starlette(routes=[Route("/app", self.index), Mount("/app", StaticFiles(directory=FOLDER))])
+        self.app = app
+        parts = [part for part in PARTS if deployment.consolidation or not part.startswith("consolidation/")]
+        html = (FOLDER / "index.html").read_text("utf-8").replace("{parts}", " ".join(parts))
+        html = html.replace("{sign-in}", deployment.settings.sign_in)  # the page cannot ask without a token
+        index = Route("/app", lambda _: HTMLResponse(html))
+        self.page = Starlette(routes=[index, Mount("/app", StaticFiles(directory=FOLDER))])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_guarded(message: Message) -> None:
@@ -97,9 +98,3 @@ class Page:
             await self.page(scope, receive, send_guarded)
         else:
             await self.app(scope, receive, send)
-
-    async def index(self, _: Request) -> Response:
-        """The page itself, with its parts, and with the way to sign in: the page cannot ask without a token."""
-        html = await asyncio.to_thread((FOLDER / "index.html").read_text, "utf-8")
-        html = html.replace("{sign-in}", self.deployment.settings.sign_in)
-        return HTMLResponse(html.replace("{parts}", " ".join(self.parts)))
