@@ -192,19 +192,18 @@ class EndedGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
     async def astream(self, input: Any, config: RunnableConfig | None = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
         """Run the graph. Everything that a server runs or streams it with calls this."""
-        error: BaseException | None = None
+        run_id = str((config or {}).get("configurable", {}).get("run_id") or "")
         try:
             async with aclosing(cast("Any", super().astream(input, config, **options))) as parts:
                 async for part in parts:
                     yield part
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            draft = _DRAFTS.pop(str((config or {}).get("configurable", {}).get("run_id") or ""), None)
-            if draft and error:
+        except BaseException as error:
+            if draft := _DRAFTS.pop(run_id, None):
                 # A task of its own: whoever cancels the run once more does not cancel this.
                 await asyncio.shield(asyncio.create_task(draft.fail(error)))
+            raise
+        finally:
+            _DRAFTS.pop(run_id, None)
 
 
 # --- The model's tools

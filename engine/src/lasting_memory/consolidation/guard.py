@@ -230,25 +230,21 @@ def invented(
 
 def taken_back(histories: Sequence[tuple[str, Sequence[Revision]]], declined: Iterable[Declined]) -> dict[Key, Dated]:
     """What was taken back and not written again since, by the files' histories and the declined changes. Blocks."""
-    events = [event for key, revisions in histories for event in _events(key, revisions)]
-    events += [(at, differences(change)[1], dict[Key, str]()) for change, at in declined]
+    events = [(at, differences(change)[1], dict[Key, str]()) for change, at in declined]
+    for path, revisions in histories:
+        older = [revision.content or "" for revision in revisions[1:]]
+        if revisions and revisions[-1].number == 1:
+            older.append("")  # otherwise nobody knows what the oldest one changed
+        for revision, before in zip(revisions, older, strict=False):
+            if revision.encoding == "utf-8":
+                removed, added = differences(Changed(path, before, revision.content or ""))
+                events.append((revision.at, removed if revision.author.kind in _AT_THEIR_WORD else {}, added))
     taken = dict[Key, Dated]()
     for at, removed, added in sorted(events, key=lambda event: event[0]):
         for key in (*removed, *added):
             taken.pop(key, None)
         taken |= {key: Dated(line, at) for key, line in removed.items() if key not in added}
     return taken
-
-
-def _events(key: str, revisions: Sequence[Revision]) -> Iterator[tuple[str, dict[Key, str], dict[Key, str]]]:
-    """The time of each change of a file, and the facts that it took back and added."""
-    older = [revision.content or "" for revision in revisions[1:]]
-    if revisions and revisions[-1].number == 1:
-        older.append("")  # otherwise nobody knows what the oldest one changed
-    for revision, before in zip(revisions, older, strict=False):
-        if revision.encoding == "utf-8":
-            removed, added = differences(Changed(key, before, revision.content or ""))
-            yield revision.at, removed if revision.author.kind in _AT_THEIR_WORD else {}, added
 
 
 def returning(

@@ -13,6 +13,7 @@ import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -192,11 +193,10 @@ def owner_of(thread: Any, deployment: Deployment) -> Owner | None:
     user_id, org_id, assistant_id = ((thread["metadata"] or {}).get(key) for key in ("user_id", "org_id", "assistant_id"))
     if not (isinstance(user_id, str) and isinstance(org_id, str) and isinstance(assistant_id, str)):
         return None
-    try:
+    with suppress(identity.IdentityError):
         identity.check_person(actor := identity.Actor(user_id, org_id))
-    except identity.IdentityError:
-        return None
-    return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
+        return Owner(actor, assistant_id if deployment.memory.per_assistant else None)
+    return None
 
 
 def time_of(stamp: object) -> datetime:
@@ -229,10 +229,8 @@ async def put_positions(store: BaseStore, actor: identity.Actor, positions: Mapp
 
 def current_owner(deployment: Deployment, runtime: Runtime[Any] | None = None) -> Owner:
     """The owner for whom the current run acts. Raises `IdentityError` as `identity.acting`."""
-    actor = identity.current_actor(deployment.settings, runtime)
-    if not deployment.memory.per_assistant:
-        return Owner(actor)
-    return Owner(actor, identity.current_assistant(deployment.default_assistant, runtime))
+    assistant = identity.current_assistant(deployment.default_assistant, runtime) if deployment.memory.per_assistant else None
+    return Owner(identity.current_actor(deployment.settings, runtime), assistant)
 
 
 async def start(
