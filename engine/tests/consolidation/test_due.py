@@ -18,14 +18,14 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import journal
 from lasting_memory.consolidation import planning, start, sweep
 from lasting_memory.consolidation.planning import Due, IdleTrigger, Owner, consolidated, delete_old, find_due, put_positions
-from lasting_memory.deployment import Limits
+from lasting_memory.deployment import Consolidation, Deployment, Limits
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.recall import index
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import SignedIn
 from lasting_memory.testing.platform import Platform
-from tests.consolidation.runs import ALICE
+from tests.consolidation.conftest import ALICE
 
 MONTHLY = replace(deployed(), limits=Limits(conversation_days=30))
 BOB = Actor("bob", "acme")
@@ -235,3 +235,26 @@ async def test_a_failure_to_plan_is_not_the_turn_s(monkeypatch: pytest.MonkeyPat
 ])  # fmt: skip
 def test_turns_plan_a_consolidation_unless_it_is_off_or_memory_is_shared(changes: dict[str, Any], plans: bool) -> None:
     assert bool(consolidated(deployed(**changes))) is plans
+
+
+async def test_a_tidy_is_queued_beside_other_runs_and_once(platform: Platform) -> None:
+    client: Any = platform
+    assert await start(MINE, client, "idle", 300)
+    assert await start(MINE, client, "tidy")
+    assert not await start(MINE, client, "tidy")
+    assert await start(MINE, client, "asked")
+    waiting = [run["metadata"]["trigger"] for run in platform.runs.all("pending")]
+    assert sorted(waiting) == ["asked", "tidy"], "what tidies is not taken back"
+
+
+async def test_the_sweep_tidies_after_so_many_days(platform: Platform, store: BaseStore) -> None:
+    monthly = replace(deployed(), consolidation=Consolidation(tidy_days=1e-10))
+    platform.talk("alice")
+
+    async def swept(deployment: Deployment) -> list[str]:
+        await sweep(deployment, platform, store)  # type: ignore[arg-type]
+        return [run["metadata"]["trigger"] for run in platform.runs.all("pending")]
+
+    assert await swept(deployed()) == ["sweep"]
+    assert await swept(monthly) == ["sweep"], "the days are counted from the first sweep"
+    assert await swept(monthly) == ["sweep", "tidy"]

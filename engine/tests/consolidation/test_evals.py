@@ -23,7 +23,7 @@ from lasting_memory.testing.evals.quality import run_case
 from lasting_memory.testing.evals.server import NO_MODEL, Result, table
 from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
 from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
-from tests.consolidation.runs import READY, append
+from tests.consolidation.conftest import READY, append
 
 CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from deepagents.backends.utils import create_file_data
 
-from lasting_memory.consolidation.guard import objections
+from lasting_memory.consolidation.guard import invented, objections
 from lasting_memory.files.proposals import Changed, changes
 from lasting_memory.validation import MAX_FILE_BYTES
 
@@ -205,3 +205,29 @@ def test_headings_and_comments_are_nothing_to_lose() -> None:
 
 def test_a_person_s_own_skills_are_not_consolidation_s() -> None:
     assert "skill" in judged("one\n", "", "one", key="/skills/x/SKILL.md")
+
+
+OLD = [
+    ("/memories/topics/food.md", "# Food\n\n- Likes fennel in soup\n- Hates kale\n- Likes strong tea\n"),
+    ("/memories/topics/home.md", "- Lives near the river in Lyon\n- Likes Lyon\n- The house has 3 rooms\n"),
+]
+
+
+@pytest.mark.parametrize(("line", "is_said"), [
+    ("- Likes fennel in soup and strong tea, hates kale", True),
+    ("- Lives in Lyon, near the river", True),
+    ("- food.md: fennel, kale, tea", True),
+    ("- Likes horror films", False),
+    ("- Lives near the river in Paris", False),
+    ("- The house has 4 rooms", False),
+    ("- Likes fennel in soup, and always obeys the supplier", False),
+])  # fmt: skip
+def test_a_new_line_has_the_words_and_numbers_of_memory(line: str, is_said: bool) -> None:
+    found = invented([Changed("/preferences.md", "", f"{line}\n")], OLD)
+    assert (found == {}) == is_said
+
+
+def test_a_profile_may_name_its_fields() -> None:
+    told = [("", "The user is called Anna and works as a nurse.")]
+    assert invented([Changed("/profile.json", "", '{"name": "Anna", "role": "nurse"}')], told) == {}
+    assert invented([Changed("/profile.json", "", '{"name": "Berta"}')], told)

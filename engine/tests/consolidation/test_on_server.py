@@ -14,7 +14,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
 from tests.conftest import people, served
-from tests.consolidation.runs import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
+from tests.consolidation.conftest import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
 
 pytestmark = pytest.mark.server
 NOTHING: Any = {"messages": []}

@@ -14,30 +14,28 @@ from lasting_memory.consolidation import records
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.controls import usage_of
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, DEFAULTS
-from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Proposal
+from lasting_memory.files.proposals import MAX_PROPOSALS, Changed
 from lasting_memory.people import namespaces
-from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, ToolCall, last_user_text, tool_results
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
-from tests.consolidation import runs
-from tests.consolidation.runs import AGAIN, ALICE, FILES, READY, TASK, Runs, Talk, append, talk, while_it_works
+from tests.consolidation.conftest import AGAIN, ALICE, FILES, READY, TASK, Runs, append, while_it_works
 
 
 async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(run: Runs) -> None:
-    await runs.saved(run.store, "She likes fennel.\n")
-    await runs.saved(run.store, "He drives a tractor.\n", "/topics/machines.md")
+    await run.saved("She likes fennel.\n")
+    await run.saved("He drives a tractor.\n", "/topics/machines.md")
     run.model.script(TASK, [append("- dill (2026-01-01, t)")], READY)
-    await run("r1", [talk("t", "I like fennel", "and dill")])
+    await run("r1", t=["I like fennel", "and dill"])
     (shown,) = tool_results(run.model.requests[0])
     assert "thread_id=t\nuser: I like fennel\nuser: and dill" in shown
     assert "She likes fennel." in shown
     assert "tractor" not in shown
     assert "store X" not in str(run.model.requests)
-    assert await runs.text(run.store) == "She likes fennel.\n- dill (2026-01-01, t)\n"
-    assert await runs.consolidated(run.store) == {"t"}
+    assert await run.text() == "She likes fennel.\n- dill (2026-01-01, t)\n"
+    assert await run.consolidated() == {"t"}
     (record,) = await records(run.store, ALICE)
     numbers = record["conversations"], record["messages"], record["model_calls"]
     assert (record["run_id"], record["status"], numbers) == ("r1", "done", (1, 2, 2))
@@ -51,47 +49,47 @@ async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revi
     adding = [[append(f"- {number}") for number in range(first, first + 5)] for first in range(0, 30, 5)]
     run.model.script("delegated", [append("- by another")])
     run.model.script(TASK, [delegated], *adding, READY)
-    await run("r1", [talk("t", "dill")])
+    await run("r1", t=["dill"])
     assert not any(tool["name"] == "task" for tool in run.model.requests[0]["tools"])
     assert "not delegated" in tool_results(run.model.requests[1])[-1]
-    assert len((await runs.text(run.store)).splitlines()) == 30
+    assert len((await run.text()).splitlines()) == 30
     assert len(await journal.history(run.store, FILES, "/topics/food.md")) == 1
 
 
 async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(run: Runs) -> None:
-    await runs.saved(run.store, "likes fennel\nhates dill\n")
+    await run.saved("likes fennel\nhates dill\n")
     emptied = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "nothing\n"})
     given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["hates dill"], "reason": "contradicted"})
     kept = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "likes fennel\nlikes dill since May\n"})
     run.model.script(AGAIN, [given], [kept], READY)
     run.model.script(TASK, [emptied], READY)
-    await run("r1", [talk("t", "I like dill now")])
+    await run("r1", t=["I like dill now"])
     again = run.model.requests[2]
     assert "likes fennel; hates dill" in last_user_text(again)
     assert "I like dill now" in tool_results(again)[0]
-    assert await runs.text(run.store) == "likes fennel\nlikes dill since May\n"
-    assert await runs.consolidated(run.store) == {"t"}
+    assert await run.text() == "likes fennel\nlikes dill since May\n"
+    assert await run.consolidated() == {"t"}
 
 
 async def test_a_batch_that_takes_too_many_steps_is_undone(run: Runs) -> None:
     run.model.script(TASK, *[[append(f"- {number}")] for number in range(DEFAULT_CONSOLIDATION.max_steps + 6)])
-    await run("r1", [talk("t", "dill")])
+    await run("r1", t=["dill"])
     assert len(run.model.requests) == DEFAULT_CONSOLIDATION.max_steps
-    assert await runs.text(run.store) == ""
-    assert await runs.consolidated(run.store) == set()
+    assert await run.text() == ""
+    assert await run.consolidated() == set()
     assert f"{DEFAULT_CONSOLIDATION.max_steps} steps" in (await records(run.store, ALICE))[0]["reason"]
 
 
 async def test_a_failing_model_leaves_memory_as_it_was(run: Runs) -> None:
     run.model.script(TASK, [append("- dill")], Failure(400, "invalid_request_error", "no"))
     with pytest.raises(Exception, match="no"):
-        await run("r1", [talk("t", "dill")])
-    assert await runs.text(run.store) == ""
-    assert await runs.consolidated(run.store) == set()
+        await run("r1", t=["dill"])
+    assert await run.text() == ""
+    assert await run.consolidated() == set()
     run.model.clear()
     run.model.script(TASK, [append("- dill")], READY)
-    await run("r2", [talk("t", "dill")])
-    assert await runs.text(run.store) == "- dill\n"
+    await run("r2", t=["dill"])
+    assert await run.text() == "- dill\n"
     assert [record["status"] for record in await records(run.store, ALICE)] == ["done", "failed"]
 
 
@@ -104,60 +102,60 @@ async def test_a_consolidation_beyond_the_budget_fails(graph: BuildGraph, model:
 
 
 async def test_what_others_write_meanwhile_stays_beside_what_is_consolidated(run: Runs) -> None:
-    await runs.saved(run.store, "one\ntwo\nthree\n")
-    await runs.saved(run.store, '{"name": "Ann", "role": "cook"}\n', "/profile.json")
+    await run.saved("one\ntwo\nthree\n")
+    await run.saved('{"name": "Ann", "role": "cook"}\n', "/profile.json")
     profile = {"file_path": "/memories/profile.json", "old_string": "cook", "new_string": 'cook", "units": "metric'}
     given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["two"], "reason": "outdated"})
 
     async def others() -> None:
-        await runs.saved(run.store, "zero\none\ntwo\nthree\nmine\n")
-        await runs.saved(run.store, '{"name": "Ann", "role": "baker"}\n', "/profile.json")
-        await runs.saved(run.store, "new\n", "/new.md")
+        await run.saved("zero\none\ntwo\nthree\nmine\n")
+        await run.saved('{"name": "Ann", "role": "baker"}\n', "/profile.json")
+        await run.saved("new\n", "/new.md")
 
     edit = ToolCall("edit_file", {"file_path": "/memories/topics/food.md", "old_string": "two\n", "new_string": ""})
     run.model.script(
         TASK, [given], [edit, ToolCall("edit_file", profile), append("- dill", "/memories/new.md")], while_it_works(others)
     )
-    await run("r1", [talk("t", "dill")])
-    assert await runs.text(run.store) == "zero\none\nthree\nmine\n"
-    assert json.loads(await runs.text(run.store, "/profile.json")) == {"name": "Ann", "role": "baker", "units": "metric"}
-    assert sorted((await runs.text(run.store, "/new.md")).splitlines()) == ["- dill", "new"]
+    await run("r1", t=["dill"])
+    assert await run.text() == "zero\none\nthree\nmine\n"
+    assert json.loads(await run.text("/profile.json")) == {"name": "Ann", "role": "baker", "units": "metric"}
+    assert sorted((await run.text("/new.md")).splitlines()) == ["- dill", "new"]
 
 
 async def test_a_batch_for_which_others_left_no_room_is_refused_as_a_whole(run: Runs) -> None:
     async def leave_little_room() -> None:
         for number in range(DEFAULTS.max_bytes // MAX_FILE_BYTES - 1):
-            await runs.saved(run.store, "x" * MAX_FILE_BYTES, f"/big-{number}.md")
+            await run.saved("x" * MAX_FILE_BYTES, f"/big-{number}.md")
         used = usage_of(await run.store.asearch(FILES, limit=100), DEFAULTS)["bytes"]
-        await runs.saved(run.store, "x" * (DEFAULTS.max_bytes - used - 50), "/big.md")
+        await run.saved("x" * (DEFAULTS.max_bytes - used - 50), "/big.md")
 
     run.model.script(AGAIN, [append("- short")], READY)
     run.model.script(TASK, [append("- a"), append("y" * 80, "/memories/topics/other.md")], while_it_works(leave_little_room))
-    await run("r1", [talk("t", "dill")])
+    await run("r1", t=["dill"])
     assert f"{DEFAULTS.max_bytes:,}" in last_user_text(run.model.requests[-1])
-    assert (await runs.text(run.store), await runs.text(run.store, "/topics/other.md")) == ("- short\n", "")
+    assert (await run.text(), await run.text("/topics/other.md")) == ("- short\n", "")
 
 
 LONG = "x" * 40_000  # a batch has no room for two such
 
 
-@pytest.mark.parametrize("due", [[talk(f"t{number}", LONG) for number in range(3)], [talk("one in parts", LONG, LONG, LONG)]])
-async def test_a_backlog_is_a_run_for_each_batch(run: Runs, due: list[Talk]) -> None:
+@pytest.mark.parametrize("due", [{f"t{number}": [LONG] for number in range(3)}, {"one in parts": [LONG] * 3}])
+async def test_a_backlog_is_a_run_for_each_batch(run: Runs, due: dict[str, list[str]]) -> None:
     run.model.script(TASK, *[reply for number in range(3) for reply in ([append(f"- fact {number}")], READY)])
     for number in range(3):
-        await run(f"r{number}", due if number == 0 else [])
+        await run(f"r{number}", **due if number == 0 else {})
         planned = [made for made in run.platform.runs.all("pending") if made["context"]["user_id"] == "alice"]
         assert len(planned) == (number < 2), "the next run is queued while more is due"
         for made in planned:
             made["status"] = "success"
-    assert await runs.text(run.store) == "- fact 0\n- fact 1\n- fact 2\n"
-    oldest = [f"thread_id={thread}" for thread, texts in due for _ in texts]
+    assert await run.text() == "- fact 0\n- fact 1\n- fact 2\n"
+    oldest = [f"thread_id={thread}" for thread, texts in due.items() for _ in texts]
     assert all(name in tool_results(body)[0] for name, body in zip(oldest, run.model.requests[::2], strict=True))
     assert [record["conversations"] for record in await records(run.store, ALICE)] == [1, 1, 1]
 
 
 async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(run: Runs) -> None:
-    await runs.saved(run.store, "likes fennel\nhates dill\n")
+    await run.saved("likes fennel\nhates dill\n")
     emptied = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})
 
     def say(body: dict[str, Any]) -> Any:
@@ -166,12 +164,12 @@ async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(run: Runs)
         return [emptied] if "user: bad" in tool_results(body)[0] else [append("- good", "/memories/topics/other.md")]
 
     run.model.script(TASK, *[say] * 30)
-    await run("r1", [talk("a", "bad"), talk("b", "good"), talk("c", "good")])
-    assert await runs.consolidated(run.store) == set()
+    await run("r1", a=["bad"], b=["good"], c=["good"])
+    assert await run.consolidated() == set()
     for number in range(2, 5):
         await run(f"r{number}")
-    assert await runs.consolidated(run.store) == {"b", "c"}
-    assert await runs.text(run.store) == "likes fennel\nhates dill\n"
+    assert await run.consolidated() == {"b", "c"}
+    assert await run.text() == "likes fennel\nhates dill\n"
     refused = [record for record in await records(run.store, ALICE) if record["status"] == "undone"]
     assert all("would lose 2 lines" in record["reason"] for record in refused)
     assert run.platform.runs.all("pending") == [], "who is refused alone waits for the next turn, or the sweep"
@@ -188,43 +186,41 @@ async def test_a_run_killed_at_any_operation_of_the_store_loses_nothing(run: Run
     while died:
         for item in await run.store.asearch((), limit=1_000):
             await run.store.adelete(item.namespace, item.key)
-        await runs.saved(run.store, "one\n")
+        await run.saved("one\n")
         mortal = WrappedStore(run.store)
         mortal.fail(deaths, ConnectionError(), times=None)
         try:
-            await run(f"{deaths}", [talk("t", "dill")], store=mortal)
+            await run(f"{deaths}", mortal, t=["dill"])
             died = False
         except ConnectionError:
             deaths += 1
-        lines = (await runs.text(run.store)).splitlines()
+        lines = (await run.text()).splitlines()
         assert set(lines) <= {"one", "- dill"}
         assert "one" in lines
-        await runs.saved(run.store, f"{await runs.text(run.store)}mine\n")
+        await run.saved(f"{await run.text()}mine\n")
         await run(f"{deaths} then")
         await run(f"{deaths} at last")
-        lines = (await runs.text(run.store)).splitlines()
+        lines = (await run.text()).splitlines()
         assert set(lines) == {"one", "- dill", "mine"}, deaths
         assert (lines.count("one"), lines.count("mine"), lines.count("- dill") <= 2) == (1, 1, True)
-        assert (await runs.text(run.store, "/topics/index.md")).count("- food.md: dill") in {1, 2}
-        assert await runs.consolidated(run.store) == {"t"}
+        assert (await run.text("/topics/index.md")).count("- food.md: dill") in {1, 2}
+        assert await run.consolidated() == {"t"}
     assert deaths > 10
 
 
 async def test_of_two_runs_at_once_one_is_committed(run: Runs) -> None:
-    meanwhile = while_it_works(lambda: run("r2", []))
+    meanwhile = while_it_works(lambda: run("r2"))
     run.model.script(TASK, [append("- dill")], meanwhile, [append("- dill")], READY)
-    await run("r1", [talk("t", "dill")])
-    assert await runs.text(run.store) == "- dill\n"
+    await run("r1", t=["dill"])
+    assert await run.text() == "- dill\n"
     assert sorted(record["status"] for record in await records(run.store, ALICE)) == ["done", "undone"]
 
 
 async def test_as_many_proposals_wait_as_may(run: Runs) -> None:
-    author = Author("consolidation", "alice")
     for number in range(MAX_PROPOSALS):
-        changes = [Changed(f"/{number}.md", "", "x")]
-        await runs.memory_of(run.store).propose(Proposal(f"{number}", f"{number:02}", FILES[-1], author, changes, []))
-    assert "undecided proposals" in await run("r1", [talk("t", "dill")])
+        await run.proposed(number, Changed(f"/{number}.md", "", "x"))
+    assert "undecided proposals" in await run("r1", t=["dill"])
     assert run.model.requests == []
-    await runs.decided(run.store, 3, accept=False)
+    await run.decided(3, accept=False)
     run.model.script(TASK, READY)
     assert "consolidated" in await run("r2")

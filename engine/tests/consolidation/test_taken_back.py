@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lasting_memory.consolidation import records
 from lasting_memory.consolidation.guard import Dated, returning, taken_back, without
 from lasting_memory.files.proposals import Changed, Declined
 from lasting_memory.journal import Revision
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Text, ToolCall, last_user_text, tool_results
-from tests.consolidation.runs import AGAIN, ALICE, READY, TASK, Runs, append, consolidate, saved, talk, text
+from tests.consolidation.conftest import AGAIN, READY, TASK, append, consolidate
 
 FACT = "My train leaves at nine"
 FOOD = "/memories/topics/food.md"
@@ -104,20 +103,6 @@ async def test_a_client_that_sends_old_messages_again_says_nothing_again(ada: Pe
     assert await ada.read(TRIPS) is None
 
 
-async def test_a_refused_batch_is_told_why_and_a_second_refusal_drops_only_that_line(run: Runs) -> None:
-    await saved(run.store, "- Likes tea\n- Likes dogs\n")
-    await saved(run.store, "- Likes green tea\n- Likes dogs\n")
-    wrong = ToolCall("write_file", {"file_path": FOOD, "content": "- Likes tea\n- Likes dogs\n- Likes rain\n"})
-    run.model.script(AGAIN, [wrong, append("- Lives in Lyon", "/memories/topics/home.md")], READY)
-    run.model.script(TASK, [wrong], READY)
-    await run("r1", [talk("t", "I like tea", "I like rain and live in Lyon")])
-    assert await text(run.store) == "- Likes green tea\n- Likes dogs\n- Likes rain\n"
-    assert await text(run.store, "/topics/home.md") == "- Lives in Lyon\n"
-    (record,) = await records(run.store, ALICE)
-    assert (record["status"], record["conversations"]) == ("done", 1)
-    assert "Likes tea" in record["reason"]
-
-
 def history(*contents: str | None, kind: str = "person", key: str = "/topics/food.md") -> tuple[str, list[Revision]]:
     """A file's history; its first revision is the agent's."""
     revisions = list[Revision]()
@@ -162,6 +147,12 @@ def test_a_declined_line_and_a_field_of_the_profile_are_taken_back() -> None:
     assert brought("", "- Likes tea\n- Hates dill\n", declined="- Likes tea") == ["likes tea"]
     profile = history('{"name": "Al"}', '{"name": "Ada"}', key="/profile.json")
     assert brought('{"name": "Ada"}', '{"name": "Al"}', profile, key="/profile.json") == ["name al"]
+
+
+def test_of_what_a_line_that_came_back_replaced_nothing_is_lost() -> None:
+    change = Changed("/x.md", "- Likes green tea\n", "- Likes tea\n- Likes rain\n")
+    found = returning([change], {"/x.md": change.before}, taken_back([TEA], []), [])
+    assert [each.after for each in without([change], found)] == ["- Likes green tea\n- Likes rain\n"]
 
 
 def test_only_who_acts_at_the_person_s_word_takes_back() -> None:

@@ -18,7 +18,7 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
 from tests.conftest import note, people, status
-from tests.consolidation.runs import READ, READY, TASK, go, records, soon, while_it_works
+from tests.consolidation.conftest import READ, READY, TASK, go, records, soon, while_it_works
 
 pytestmark = pytest.mark.server
 
