@@ -42,6 +42,8 @@ async def test_what_tools_are_told_to_be_may_be_a_fork_s_own(graph: BuildGraph, 
     told = {each["name"]: each["description"] for each in model.requests[0]["tools"]}
     assert {name: told[name] for name in said} == said
     assert told["search_memories"].startswith("Search the files under /memories/")
+    with pytest.raises(ValueError, match="names 'append'; use append_memory"):
+        memory_tools(deployed(), descriptions={"append": ""})
 
 
 def content(store: BaseStore, key: str) -> str:

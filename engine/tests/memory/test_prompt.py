@@ -77,7 +77,10 @@ async def test_over_budget_the_head_is_kept_and_a_line_says_what_to_read(agent: 
     assert "[7 bytes left out; read_file /policies/rules.md for the rest]" in text
 
 
-async def test_only_top_level_markdown_files_are_rules_behind_any_number_of_others(agent: Scripted) -> None:
+async def test_only_top_level_markdown_files_are_rules_behind_any_number_of_others(
+    agent: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt, "MAX_POLICY_FILES", 354)
     for number in range(350):
         agent.put(POLICIES, f"/reference/{number}.md", "not a rule")
     for key in ("/b.md", "/a.md", "/deep/c.md", "/d.txt"):
@@ -86,6 +89,7 @@ async def test_only_top_level_markdown_files_are_rules_behind_any_number_of_othe
     assert text.index("rule /a.md") < text.index("rule /b.md")
     assert "rule /deep/c.md" not in text
     assert "rule /d.txt" not in text
+    assert "There are 354 files or more; ls /policies/" in text
 
 
 async def test_a_value_that_is_not_a_file_is_said_so_and_the_others_are_shown(agent: Scripted) -> None:

@@ -139,9 +139,6 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._deployment, self._drafts = deployment, drafts
         self._keys = [path.removeprefix("/memories") for path in files]
-        blocks = ("policies", "memory", "paused", "reviewed", "temporary")
-        names = (*(f"{name}_block" for name in blocks), "memory_shared", "memory_read_only")
-        self._texts = {name: deployment.prompt(f"{name}.md") for name in names}
         self._blocks = once_a_run(deployment, self.read)
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -178,28 +175,30 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
 
         def shown() -> tuple[Block, Block]:
             texts.update({item.key: file_text(f"/memories{item.key}", item) for item in items if item})
-            memory = Block("temporary", self._texts["temporary_block"], 0) if temporary else self._memory_block(texts, wanted)
-            return self._policy_block([item for item in rules if item.namespace == policies]), memory
+            told = self._policy_block([item for item in rules if item.namespace == policies])
+            if temporary:
+                return told, Block("temporary", self._deployment.prompt("temporary_block.md"), 0)
+            return told, self._memory_block(texts, wanted)
 
         return await asyncio.to_thread(shown)  # people write many and large files
 
     def _memory_block(self, texts: dict[str, str], wanted: Controls) -> Block:
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
-        budget = self._deployment.limits.memory_block_bytes
+        budget, prompt = self._deployment.limits.memory_block_bytes, self._deployment.prompt
         text, left_out = sections(files, budget)
         today = f"{datetime.now(UTC):%A, %Y-%m-%d}"
         # The files last: what stands in them is never a place to fill.
-        text = self._texts["memory_block"].replace("{today}", today).replace("{files}", text or "(Nothing is remembered yet.)")
+        text = prompt("memory_block.md").replace("{today}", today).replace("{files}", text or "(Nothing is remembered yet.)")
         # Consolidation writes what agents may not.
         reads_only = self._deployment.settings.memory_writes == "background" and self._drafts is None
         if self._deployment.memory.is_shared:
-            text = f"{self._texts['memory_shared']}\n{text}"
+            text = f"{prompt('memory_shared.md')}\n{text}"
         elif reads_only:
-            text = f"{self._texts['memory_read_only']}\n{text}"
+            text = f"{prompt('memory_read_only.md')}\n{text}"
         if wanted.paused:
-            text = f"{text}\n{self._texts['paused_block']}"
+            text = f"{text}\n{prompt('paused_block.md')}"
         elif wanted.review_agent and not reads_only and self._drafts is None:
-            text = f"{text}\n{self._texts['reviewed_block']}"
+            text = f"{text}\n{prompt('reviewed_block.md')}"
         return Block("memory", text, budget, left_out)
 
     def _policy_block(self, items: Sequence[SearchItem]) -> Block:
@@ -210,7 +209,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
         text = text or "(The organization has set no policies.)"
         if len(items) >= MAX_POLICY_FILES:
             text += f"\n\n[There are {MAX_POLICY_FILES} files or more; ls /policies/ and read those that are not here]"
-        return Block("policies", self._texts["policies_block"].replace("{files}", text), budget, left_out)
+        return Block("policies", self._deployment.prompt("policies_block.md").replace("{files}", text), budget, left_out)
 
 
 def _without_authority(message: AnyMessage) -> AnyMessage:

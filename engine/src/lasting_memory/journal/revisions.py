@@ -128,13 +128,11 @@ class Log:
 
     def history(self) -> list[Revision]:
         """From the newest revision backwards; where one is damaged, from the next older one."""
-        older, chain = sorted(self.known.values()), list[Revision]()
-        newest = max(self.tips(), default=None)
+        chain, newest = list[Revision](), max(self.tips(), default=None)
         while newest:
             chain.append(newest)
-            while older and older[-1].number >= newest.number:
-                older.pop()
-            newest = self.known.get(newest.previous) or (older[-1] if older else None)
+            before = (each for each in self.known.values() if each.number < chain[-1].number)
+            newest = self.known.get(newest.previous) or max(before, default=None)
         return chain
 
     async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
