@@ -2,14 +2,13 @@
 
 import time
 import uuid
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jwt
 import pytest
 from langgraph.store.base import BaseStore, Item
 
-from lasting_memory.agent.usage import next_day
 from lasting_memory.controls import NEARLY_FULL, usage_of
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.people import namespaces
@@ -190,7 +189,7 @@ async def test_a_run_beyond_the_budget_is_refused_with_the_time_of_more(bounded:
     await person.turn(thread, "hello")
     refused = await person.ask("POST", f"/threads/{thread}/runs/wait", saying("again"))
     assert refused.status_code == 429
-    assert f"{next_day(datetime.now(UTC)):%Y-%m-%dT%H:%MZ}" in refused.json()["detail"]
+    assert f"{datetime.now(UTC) + timedelta(days=1):%Y-%m-%dT00:00Z}" in refused.json()["detail"]
     assert 0 < int(refused.headers["retry-after"]) <= 86_400
     await person.made("DELETE", "/memory")
     assert (await person.ask("POST", "/runs/wait", saying("again"))).status_code == 429, "being forgotten gives no tokens"

@@ -58,6 +58,7 @@ TABLE: list[Row] = [
     ("", "What's the capital of France?", "I cannot answer that", []),
     ("", "Please do not remember that I live in Rome", "I cannot answer that", []),
     ("", "Forget it.", "I do not know that", []),
+    ("", "Remember that I like tea." * 200, "longer than I can read", []),
     ("", "Merk dir: Ich mag Tee.", "Das merke ich mir: Ich mag Tee.", ["Ich mag Tee"]),
     ("Ich heiße Jonas.", "Wer bin ich?", "- My name is Jonas", ["name: Jonas"]),
     ("Merk dir: Ich mag Tee.", "Vergiss: Ich mag Tee.", "Das habe ich vergessen: Ich mag Tee.", []),

@@ -36,13 +36,17 @@ def write(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-@pytest.fixture
-def template(tmp_path: Path) -> Path:
-    folder = write(tmp_path / "mine", TEMPLATE)
+def committed(folder: Path) -> Path:
+    """A folder as a git repository: an upgrade wants to be able to go back."""
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Mine"]):
         command = ["git", "-c", "user.name=me", "-c", "user.email=me@example.com", *words]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    return committed(write(tmp_path / "mine", TEMPLATE))
 
 
 @pytest.fixture

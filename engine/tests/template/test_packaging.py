@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.dev.test_upgrade import committed
 from tests.template.test_deploy import CLEAN, ENGINE, MODEL, PROJECT, copied, load
 
 UV = shutil.which("uv")
@@ -32,13 +33,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def in_git(folder: Path) -> Path:
-    """A copy of the template in a git repository: an upgrade wants to be able to go back."""
+def forked(folder: Path) -> Path:
     shutil.copy(PROJECT / ".gitignore", copied(PROJECT, folder))
-    git = ["git", "-c", "user.name=me", "-c", "user.email=me@example.com"]
-    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Mine"]):
-        subprocess.run([*git, *words], cwd=folder, check=True, capture_output=True)
-    return folder
+    return committed(folder)
 
 
 def test_a_wheel_holds_all_that_the_engine_reads_and_tells_its_changes(wheel: Path) -> None:
@@ -60,7 +57,7 @@ def test_a_wheel_holds_all_that_the_engine_reads_and_tells_its_changes(wheel: Pa
 @pytest.mark.proof
 def test_the_template_runs_on_the_wheel_without_the_folder(wheel: Path, tmp_path: Path) -> None:
     """`make upgrade-engine FROM=<wheel>` in a copy with an environment of its own: its tests pass, and the graphs load."""
-    fork = in_git(tmp_path / "fork")
+    fork = forked(tmp_path / "fork")
     own = {
         path: path.read_bytes()
         for path in fork.rglob("*")
@@ -83,7 +80,7 @@ def test_the_image_installs_the_wheel(wheel: Path, tmp_path: Path) -> None:
     """The image's own command, in the folder that it gets, finds the pinned wheel beside it."""
     if not UV:
         pytest.skip("the image has uv; this machine does not")
-    fork = in_git(tmp_path / "fork")
+    fork = forked(tmp_path / "fork")
     subprocess.run([sys.executable, "-m", "lasting_memory.dev.upgrade", wheel], cwd=fork, env=CLEAN, check=True)
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True)
     python = str(tmp_path / "venv" / "bin" / "python")

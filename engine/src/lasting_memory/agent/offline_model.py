@@ -27,6 +27,10 @@ MAX_CHARS = 4_000
 FILE = "/memories/preferences.md"
 _DATA: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("offline.yaml").read_text("utf-8"))
 _LEAD, _GERMAN = (re.compile(_DATA[name], re.IGNORECASE) for name in ("lead", "german"))
+_HEAR = {
+    do: [re.compile(each.format(**_DATA["slots"]).replace("'", "['\u2019]"), re.IGNORECASE) for each in patterns]
+    for do, patterns in _DATA["hear"].items()
+}
 # A line, but a heading or what says what is left out: with the end of the line before it, and without its bullet.
 _LINE = re.compile(r"(?:^|\n)(?![#\[])(?:[^\S\n]*(?:[-*+]|\d+\.) )?(.*\w.*)")
 Call = dict[str, Any]
@@ -34,14 +38,6 @@ Call = dict[str, Any]
 _TOLD = {"remember", "name", "noted"}
 # In the prompt: a policy without its path, a skill with what it is for.
 _SHOWN = {"policies": r"(?s)\n## /policies/\S+\n+(.+?)(?=\n+## /policies/|\Z)", "skills": r"(?m)^- \*\*.+"}
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    slots = re.sub(r"\{(\w+)\}", lambda slot: f"(?P<{slot[1]}>{_DATA['slots'][slot[1]]})", pattern)
-    return re.compile(slots.replace("'", "['\u2019]"), re.IGNORECASE)
-
-
-_HEAR = {do: [_compiled(pattern) for pattern in patterns] for do, patterns in _DATA["hear"].items()}
 
 
 class OfflineModel(BaseChatModel):
@@ -66,10 +62,11 @@ def answer(messages: Sequence[BaseMessage], tools: Collection[str]) -> AIMessage
     if "search_recent_conversations" in tools:
         return consolidate(prompt, [*results.values()])
     own = [message for message in messages if isinstance(message, AIMessage)]
-    turn = Turn(prompt, tools, str(messages[asked].text))
+    text = str(messages[asked].text)
+    turn = Turn(prompt, tools, "de" if _GERMAN.search(text[:MAX_CHARS]) else "en")
     if results:
         return _message(turn.told(call, results.get(str(call["id"]), "")) for call in own[-1].tool_calls)
-    heard = [("temporary", "")] if "<temporary>" in prompt and "<memory>" not in prompt else hear(turn.asked)
+    heard = [("temporary", "")] if "<temporary>" in prompt and "<memory>" not in prompt else hear(text)
     # Said once: at the beginning of a conversation, to a person of whom nothing is remembered.
     heard += [] if turn.known or own else [("stand_in", "")]
     return _message(turn.answer(do, what) for do, what in heard)
@@ -93,10 +90,8 @@ class Known(NamedTuple):
 class Turn:
     """One message of a person: what is said to it, and the tool calls that it takes."""
 
-    def __init__(self, prompt: str, tools: Collection[str], asked: str) -> None:
-        self.prompt, self.tools, self.asked = prompt, tools, asked
-        self.lang = "de" if _GERMAN.search(asked[:MAX_CHARS]) else "en"
-        self.known = [*_known(prompt)]
+    def __init__(self, prompt: str, tools: Collection[str], lang: str) -> None:
+        self.prompt, self.tools, self.lang, self.known = prompt, tools, lang, [*_known(prompt)]
 
     def text(self, name: str, said: str = "", date: str = "") -> str:
         return str(_DATA["answers"][name][self.lang]).format(said=said, date=date)

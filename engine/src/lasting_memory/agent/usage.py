@@ -1,12 +1,12 @@
 """What people use up, and what bounds it: a day's tokens (`DAILY_TOKENS`), the time of a run, what tools are given."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
+from time import monotonic
 from typing import Any, cast
 from uuid import uuid4
 
@@ -47,11 +47,6 @@ class RunTooLongError(RuntimeError):
     """A run took longer than its limit."""
 
 
-def next_day(now: datetime) -> datetime:
-    """When the next day's budget begins, at midnight in UTC."""
-    return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-
-
 @lru_cache(maxsize=_RUNS_KNOWN)
 def _taken(_: str) -> Counter[str]:
     """The tokens of one item so far."""
@@ -73,7 +68,7 @@ async def budget_refusal(store: BaseStore, actor: identity.Actor, deployment: De
     used = sum(tokens for tokens in counts if isinstance(tokens, int))
     if used < deployment.settings.daily_tokens:
         return None
-    more, budget = next_day(now), deployment.settings.daily_tokens
+    more, budget = datetime.combine(now.date() + timedelta(days=1), time.min, UTC), deployment.settings.daily_tokens
     said = f"Today's {budget:,} tokens are used up ({used:,}); there are more from {more:%Y-%m-%dT%H:%MZ}."
     return said, max(1, round((more - now).total_seconds()))
 
@@ -97,7 +92,7 @@ class Bounds(ModelRetryMiddleware):
         super().__init__(max_retries=retries, initial_delay=delay, retry_on=cut, on_failure="error")
         self._deployment, self._seconds, self._consolidating = deployment, seconds, consolidating
         self._model: tuple[BaseChatModel, BaseChatModel] | None = None
-        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: time.monotonic())
+        self._began = lru_cache(maxsize=_RUNS_KNOWN)(lambda _: monotonic())
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Handler) -> ModelResponse[Any]:
         actor = identity.current_actor(self._deployment.settings, request.runtime)
@@ -142,7 +137,7 @@ class Bounds(ModelRetryMiddleware):
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
         run_id = identity.current_run_id()
-        left = self._began(run_id) + self._seconds - time.monotonic() if run_id and self._seconds else None
+        left = self._began(run_id) + self._seconds - monotonic() if run_id and self._seconds else None
         try:
             async with asyncio.timeout(left) as bound:
                 yield
