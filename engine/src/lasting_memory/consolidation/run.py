@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 # Every call pays for the description of every tool. `ls` and `grep` find as much as `glob`.
 _NOT_OFFERED = {"task", "glob"}
 # In place of deepagents' own subagent, whose calls would be neither counted nor bounded.
-_REFUSED = {"messages": [AIMessage("Consolidation is not delegated; do it yourself.")]}
+_REFUSED = {"messages": [AIMessage("Error: consolidation is not delegated; do it yourself.")]}
 _NOBODY = CompiledSubAgent(name="general-purpose", description="Does nothing.", runnable=RunnableLambda(lambda _: _REFUSED))
 UNDECIDED = "The person has too many undecided proposals; new conversations wait until they decide."
 SHARED = "Nothing is consolidated under MEMORY_SCOPE=assistant: private conversations stay private."
