@@ -32,8 +32,8 @@ MEANINGS = {
 Rule = tuple[Cell, Cell, Cell, Cell, Cell, Cell]
 
 
-def rule(stranger: Cell, elsewhere: Cell, owner: Cell, operator: Cell, anonymous: int = 401) -> Rule:
-    return (Cell(anonymous, "refused"), Cell(anonymous, "refused"), stranger, elsewhere, owner, operator)
+def rule(stranger: Cell, elsewhere: Cell, owner: Cell, operator: Cell) -> Rule:
+    return (Cell(401, "refused"), Cell(401, "refused"), stranger, elsewhere, owner, operator)
 
 
 def owners(ok: int = 200, no: int = 404, meaning: str = "yes") -> Rule:
@@ -41,8 +41,8 @@ def owners(ok: int = 200, no: int = 404, meaning: str = "yes") -> Rule:
     return rule(Cell(no, "refused"), Cell(no, "refused"), Cell(ok, meaning), Cell(ok, meaning))
 
 
-def owners_else_nothing(ok: int = 200, no: int = 200, anonymous: int = 401) -> Rule:
-    return rule(Cell(no, "nothing"), Cell(no, "nothing"), Cell(ok, "yes"), Cell(ok, "yes"), anonymous)
+def owners_else_nothing(ok: int = 200, no: int = 200) -> Rule:
+    return rule(Cell(no, "nothing"), Cell(no, "nothing"), Cell(ok, "yes"), Cell(ok, "yes"))
 
 
 def operators(ok: int = 200) -> Rule:

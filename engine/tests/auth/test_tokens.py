@@ -64,22 +64,33 @@ async def refusal(header: str | None, settings: Settings) -> str:
     return str(refused.value.detail)
 
 
+ALICE = ("alice", "acme", False)
+
+
 @pytest.mark.parametrize(
-    ("changes", "named"),
+    ("changes", "expected"),
     [
-        ({}, ("alice", "acme")),
-        ({"org_id": "globex"}, ("alice", "globex")),
-        ({"org_id": None}, ("alice", "default")),
-        ({"identity": "bob", "user_id": "bob"}, ("alice", "acme")),
-        ({"expires_in": -10}, ("alice", "acme")),  # within the clocks' difference
-        ({"aud": ["other", AUDIENCE]}, ("alice", "acme")),
+        ({}, ALICE),
+        ({"org_id": "globex"}, ("alice", "globex", False)),
+        ({"org_id": None}, ("alice", "default", False)),
+        ({"identity": "bob", "user_id": "bob"}, ALICE),
+        ({"expires_in": -10}, ALICE),  # within the clocks' difference
+        ({"aud": ["other", AUDIENCE]}, ALICE),
+        ({"permissions": ["memory:read", "memory:operated"]}, ALICE),
+        ({"permissions": ["memory:read", identity.OPERATE]}, ("alice", "acme", True)),
+        ({"permissions": f"openid {identity.OPERATE}"}, ("alice", "acme", True)),
+        ({"permissions": [[identity.OPERATE]]}, ALICE),
+        ({"permissions": [f"{identity.OPERATE}\x00", "a\x00b"]}, ALICE),
+        ({"scope": identity.OPERATE}, ALICE),
+        ({"sub": "root"}, ("root", "acme", True)),
+        ({"sub": "Root"}, ("Root", "acme", False)),
     ],
 )
-async def test_a_valid_token_s_subject_and_organization_are_who_the_caller_is(
-    changes: dict[str, Any], named: tuple[str, str]
+async def test_a_valid_token_says_who_the_caller_is_and_whether_they_are_an_operator(
+    changes: dict[str, Any], expected: tuple[str, str, bool]
 ) -> None:
-    user = await signed_in(signed(**changes))
-    assert (user["identity"], user["org_id"]) == named
+    user: Any = SignedIn(await signed_in(signed(**changes)))
+    assert (user.identity, user["org_id"], identity.is_operator(user, JWT)) == expected
 
 
 # Made when they are tried: one made when tests are collected would be refused for its age.
@@ -113,27 +124,6 @@ async def test_a_token_is_refused_that_is(make_token: Callable[[], str]) -> None
     said = await refusal(f"Bearer {make_token()}", JWT)
     assert SECRET not in said
     assert "dev:" not in said
-
-
-@pytest.mark.parametrize(
-    ("changes", "operates"),
-    [
-        ({}, False),
-        ({"permissions": ["memory:read", "memory:operated"]}, False),
-        ({"permissions": ["memory:read", identity.OPERATE]}, True),
-        ({"permissions": f"openid {identity.OPERATE}"}, True),
-        ({"permissions": [[identity.OPERATE]]}, False),
-        ({"permissions": [f"{identity.OPERATE}\x00", "a\x00b"]}, False),
-        ({"scope": identity.OPERATE}, False),
-        ({"sub": "root"}, True),
-        ({"sub": "Root"}, False),
-    ],
-)
-async def test_the_permissions_claim_or_the_list_of_operators_decides_who_is_one(
-    changes: dict[str, Any], *, operates: bool
-) -> None:
-    user: Any = SignedIn(await signed_in(signed(**changes)))
-    assert identity.is_operator(user, JWT) is operates
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60))

@@ -2,13 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Literal
 
 import pytest
-from deepagents.backends.protocol import FileData
 from deepagents.backends.utils import create_file_data
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,13 +23,12 @@ from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import RefusedWrite, before_write
 from tests.conftest import BuildGraph
-from tests.http.conftest import MEMORIES, Open
+from tests.http.conftest import MEMORIES, Open, exported, put
 
 ALICE = Actor("alice", "acme")
 CONSOLIDATION = Author("consolidation", "alice")
 SECRET = "the launch code is 7"
 PATH = "/memories/topics/note.md"
-NOTE = {"path": PATH}
 
 
 class MyProfile(Profile):
@@ -54,68 +50,34 @@ def no_secret(path: str, content: str | None, author: Author) -> None:
         raise RefusedWrite(f"{path} names the launch code; leave it out.")
 
 
-def _exactly(file: FileData, _: FileData | None) -> FileData:
-    return file
-
-
-class Doors:
-    """Ways in which a file is written, beside the contract's: each writes a text at a path, and returns what one is told."""
-
-    def __init__(self, calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
-        self.calling, self.graph, self.model, self.store = calling, graph, model, store
-
-    async def append_memory(self, fork: Deployment, text: str) -> str:
-        self.model.script("go", [ToolCall("append_memory", {"path": PATH, "text": text})], [Text("done")])
-        await self.graph(fork).turn("go")
-        return tool_results(self.model.requests[-1])[0]
-
-    async def undo(self, fork: Deployment, text: str) -> str:
-        for content in (text, "later"):
-            file = FileData(content=content, encoding="utf-8")
-            await journal.change(self.store, MEMORIES, "/topics/note.md", partial(_exactly, file), Author("agent"))
-        async with self.calling("alice", fork) as api:
-            return str((await api.post("/memory/undo", json={**NOTE, "revision": 1})).text)
-
-    async def imported(self, fork: Deployment, text: str) -> str:
-        async with self.calling("alice", fork) as api:
-            file = {"path": PATH, "content": text, "encoding": "utf-8"}
-            return str((await api.post("/memory/import", json={"version": 1, "files": [file]})).text)
-
-    async def commit(self, fork: Deployment, text: str) -> str:
-        changed = [Changed("/topics/note.md", "", text)]
-        return str(await Memory(self.store, ALICE, MEMORIES, fork).apply(changed, CONSOLIDATION))
-
-
-DOORS = sorted(name for name in vars(Doors) if not name.startswith("_"))
-Door = Callable[[Deployment, str], Awaitable[str]]
-
-
-@pytest.fixture
-def door(request: pytest.FixtureRequest, calling: Open, graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> Door:
-    door: Door = getattr(Doors(calling, graph, model, store), request.param)
-    return door
-
-
 def stored(store: BaseStore) -> str:
     return str([item.value for item in store.search(MEMORIES, limit=100)])
 
 
-@pytest.mark.parametrize("door", DOORS, indirect=True)
-async def test_a_fork_s_check_sees_every_door_and_what_it_refuses_is_not_written(door: Door, store: BaseStore) -> None:
-    told = await door(forked(no_secret), f"- {SECRET}")
-    assert "names the launch code; leave it out." in told
+async def test_a_fork_s_check_sees_every_door_and_what_it_refuses_is_not_written(
+    calling: Open, graph: BuildGraph, store: BaseStore
+) -> None:
+    """The doors beside the contract's."""
+    fork, text = forked(no_secret), f"- {SECRET}"
+    told = await graph(fork).called(ToolCall("append_memory", {"path": PATH, "text": text}))
+    for content in (text, "later"):  # as before there was the check
+        await journal.change(store, MEMORIES, "/old.md", lambda _, c=content: create_file_data(c), Author("agent"))  # type: ignore[misc]
+    async with calling("alice", fork) as api:
+        told.append((await api.post("/memory/undo", json={"path": "/memories/old.md", "revision": 1})).text)
+        told.append((await api.post("/memory/import", json=exported({"path": PATH, "content": text}))).text)
+    told.append(str(await Memory(store, ALICE, MEMORIES, fork).apply([Changed("/new.md", "", text)], CONSOLIDATION)))
+    assert ["names the launch code; leave it out." in each for each in told] == [True] * 4, told
     assert SECRET not in stored(store)
 
 
-@pytest.mark.parametrize("door", ["imported"], indirect=True)
-async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(door: Door, store: BaseStore) -> None:
+async def test_a_check_that_fails_refuses_the_write_and_shows_nothing_of_itself(calling: Open, store: BaseStore) -> None:
     def broken(path: str, content: str | None, author: Author) -> None:
         raise KeyError("internals")
 
-    told = await door(forked(broken), f"- {SECRET}")
+    async with calling("alice", forked(broken)) as api:
+        told = (await put(api, f"- {SECRET}")).text
     assert "was not written: a check of this deployment failed" in told
     assert "internals" not in told
-    assert "Traceback" not in told
     assert SECRET not in stored(store)
 
 

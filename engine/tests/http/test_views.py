@@ -16,7 +16,7 @@ from lasting_memory.deployment import DEFAULTS
 from lasting_memory.http import views as api_views
 from lasting_memory.people.identity import WRITE_POLICIES, Author
 from lasting_memory.testing.deployed import deployed
-from lasting_memory.testing.dev_server import DevServer, run_turn
+from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
 from tests.http.conftest import MEMORIES, NOTES, Open, kept, put
@@ -102,18 +102,16 @@ async def test_a_bad_search_is_refused(api: httpx.AsyncClient, query: str) -> No
 async def test_the_prompt_is_the_next_turn_s_and_a_search_finds_one_s_own_words(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    client, bob = server.as_user(alice), server.as_user(f"bob-{alice}")
-    told = await client.http.get("/memory/prompt")
-    blocks = told["blocks"]
+    person, bob = server.person(alice), server.person(f"bob-{alice}")
+    told = await person.made("GET", "/memory/prompt")
     assert {"append_memory", "search_past_conversations", "task", "read_file"} <= set(told["tools"])
-    thread = await client.threads.create()
-    await run_turn(client, thread["thread_id"], "I keep a zebra called Quirin.")
+    thread = await person.chat("I keep a zebra called Quirin.")
     shown = system_text(model.requests[-1])
-    assert [block["name"] for block in blocks if block["text"] not in shown] == []
-    answer = await client.http.get("/memory/search", params={"q": "zebra", "limit": 3})
-    assert [talk["thread_id"] for talk in answer["conversations"]] == [thread["thread_id"]]
+    assert [block["name"] for block in told["blocks"] if block["text"] not in shown] == []
+    answer = await person.made("GET", "/memory/search", q="zebra", limit=3)
+    assert [talk["thread_id"] for talk in answer["conversations"]] == [thread]
     assert answer["conversations"][0]["turns"][0] == {"number": 1, "speaker": "user", "text": "I keep a zebra called Quirin."}
-    assert "zebra" not in json.dumps(await bob.http.get("/memory/search", params={"q": "zebra"}))
+    assert "zebra" not in json.dumps(await bob.made("GET", "/memory/search", q="zebra"))
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 4])
