@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -17,42 +18,36 @@ from lasting_memory.http.export_and_forget import document
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.testing.deployed import deployed
+from lasting_memory.testing.platform import Platform
 from tests.conftest import stores
 from tests.http.conftest import MEMORIES, NOTES, Open, exported, kept, put
 
 ALICE = Actor("alice", "acme")
 HOSTILE = 'quote " backslash \\ NUL \x00 \u6c34 ]},{'
-OWNED = {"user_id": "alice", "org_id": "acme", "graph_id": "agent"}
 
 
-class Threads:
-    """The platform's client, of somebody with that many conversations, of which the last two are deleted meanwhile."""
+def talks(number: int, unreadable: str = "") -> Platform:
+    """The platform, where Alice has that many conversations, of which the last two are deleted meanwhile."""
+    platform = Platform()
+    for n in range(number):
+        platform.put(ALICE, f"{n:04}", "2026-01-01", [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}])
+    platform.put(Actor("bob", "acme"), "bob's", "2026-01-01")
 
-    def __init__(self, number: int, unreadable: str = "") -> None:
-        self.threads = self.http = self
-        self.client = httpx.AsyncClient(base_url="http://test", transport=httpx.MockTransport(self._page))
-        self.ids, self.most = [f"{n:04}" for n in range(number)], 0
-        self.unreadable = unreadable
+    async def change(_: str, asked: Mapping[str, Any]) -> None:
+        if asked["ids"]:
+            assert asked["limit"] <= 20
+            for n in (1, 2):
+                platform.kept.pop(f"{number - n:04}", None)
+            if unreadable in asked["ids"]:
+                raise httpx.HTTPStatusError("", request=httpx.Request("GET", "/"), response=httpx.Response(500))
 
-    async def search(self, *, limit: int, offset: int, metadata: dict[str, str], **_: Any) -> list[dict[str, Any]]:
-        assert metadata == OWNED
-        return [{"thread_id": thread_id} for thread_id in self.ids[offset : offset + limit]]
-
-    def _page(self, request: httpx.Request) -> httpx.Response:
-        asked = json.loads(request.content)
-        assert asked["metadata"] == OWNED
-        self.most = max(self.most, asked["limit"])
-        if self.unreadable in asked["ids"]:
-            return httpx.Response(500)
-        left = [thread_id for thread_id in asked["ids"] if thread_id in self.ids[:-2]]
-        values = {"messages": [{"type": "human", "content": [{"type": "text", "text": HOSTILE}]}]}
-        return httpx.Response(200, json=[{"thread_id": thread_id, "values": values} for thread_id in left])
+    platform.before = change
+    return platform
 
 
 async def whole(store: BaseStore, client: Any, settings: Deployment | None = None) -> Any:
     parts = [part async for part in document(store, client, ALICE, settings or deployed())]
-    await client.client.aclose()
-    assert len(parts) > len(client.ids) / 20
+    assert len(parts) > len(client.kept) / 20
     return json.loads(b"".join(parts))
 
 
@@ -62,14 +57,12 @@ async def test_an_export_is_one_document_and_its_conversations_never_in_memory_a
     for place in places:
         await journal.change(store, place, "/notes.md", lambda _: create_file_data(text), Author("agent"))
     store.put(settings.memory.namespace(Actor("bob", "acme"), "a"), "/notes.md", {**create_file_data("bob's")})
-    client = Threads(1_042)
-    told = await whole(store, client, settings)
-    assert client.most == 20
+    told = await whole(store, talks(1_042), settings)
     assert [(file["path"], file["assistant_id"]) for file in told["files"]] == [
         ("/memories/notes.md", "a"), ("/memories/notes.md", "b"),
     ]  # fmt: skip
     assert told["files"][1]["revisions"][0]["content"] == text
-    assert [talk["thread_id"] for talk in told["conversations"]] == client.ids[:-2]
+    assert [talk["thread_id"] for talk in told["conversations"]] == [f"{n:04}" for n in range(1_040)]
     assert told["conversations"][0]["values"]["messages"][0]["content"][0]["text"] == HOSTILE
 
 
@@ -80,7 +73,7 @@ async def test_an_export_has_the_history_of_deleted_files_and_importing_it_does_
         await put(api, text)
         await put(api, text, "/memories/there.md")
     assert (await api.delete("/memory/file", params=NOTES)).status_code == 200
-    told = await whole(store, Threads(0))
+    told = await whole(store, talks(0))
     assert [file["path"] for file in told["files"]] == ["/memories/there.md"]
     (gone,) = told["deleted_files"]
     assert [(entry["revision"], entry["deleted"], entry["content"]) for entry in gone["revisions"]] == [
@@ -99,11 +92,10 @@ async def test_one_unreadable_file_and_conversation_are_named_and_end_nothing(ap
         await put(api, "one\n", path)
     store.put(MEMORIES, "/b.md", {"content": 7})
     store.put(namespaces.journal(MEMORIES, "/b.md"), "00000001-z", {"path": "/b.md", "revision": 7})
-    client = Threads(50, unreadable="0007")
-    told = await whole(store, client)
+    told = await whole(store, talks(50, unreadable="0007"))
     assert [file["path"] for file in told["files"]] == ["/memories/a.md", "/memories/c.md"]
     assert told["unreadable"] == [{"path": "/memories/b.md", "value": {"content": 7}}]
-    assert [talk["thread_id"] for talk in told["conversations"]] == client.ids[:-2]
+    assert [talk["thread_id"] for talk in told["conversations"]] == [f"{n:04}" for n in range(48)]
     assert [talk["thread_id"] for talk in told["conversations"] if "error" in talk] == ["0007"]
     imported = (await api.post("/memory/import", json=told)).json()
     assert [file["path"] for file in imported["files"]] == ["/memories/a.md", "/memories/c.md"]

@@ -33,7 +33,8 @@ class Platform:
         self.calls, self.messages, self.as_json = Counter[str](), 0, False
         self.before: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
         self.after: Callable[[str], Awaitable[None]] | None = None
-        self.runs = Runs(self)
+        self.runs, self.http = Runs(self), self
+        self.client = httpx.AsyncClient(base_url="http://platform", transport=httpx.MockTransport(self._searched))
         self._ids = itertools.count(1)
         self._order: list[str] | None = None  # ids, newest first
 
@@ -115,6 +116,9 @@ class Platform:
         if self.after:
             await self.after("threads.search")
         return json.loads(json.dumps(chosen)) if self.as_json else chosen
+
+    async def _searched(self, request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=await self.search(**json.loads(request.content)))
 
     async def delete(self, thread_id: str) -> None:
         await self.called("threads.delete", thread_id=thread_id)
