@@ -192,7 +192,6 @@ server = served(OPERATORS="root")
 
 
 def people(server: DevServer, model: ScriptedAnthropic, *names: str) -> list[Person]:
-    """Somebody of each name, who talks with the scripted model."""
     return [server.person(name, model=model) for name in names]
 
 
@@ -216,19 +215,16 @@ def alice() -> str:
 
 @pytest.fixture
 def ada(server: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
-    """Alice on the session's server."""
     return server.person(alice, model=model)
 
 
 @pytest.fixture
 def bob(server: DevServer, model: ScriptedAnthropic, alice: str) -> Person:
-    """Somebody else there."""
     return server.person(f"bob-{alice}", model=model)
 
 
 @pytest.fixture
 def threads() -> Platform:
-    """Three conversations of Alice's."""
     threads = Platform()
     say(threads, "dog", "Our dog Rex had puppies", "How many?", "Seven, all brown", days=3)
     say(threads, "car", "The engine makes a noise", "Change the belt", days=2)
@@ -289,14 +285,11 @@ class Graph:
 
 
 class Scripted(Graph):
-    """One on the scripted model."""
-
     def __init__(self, graph: Any, store: BaseStore, model: ScriptedAnthropic) -> None:
         super().__init__(graph, store)
         self.store, self.model = store, model
 
     def put(self, namespace: tuple[str, ...], key: str, text: str, **fields: Any) -> None:
-        """A file in the store."""
         self.store.put(namespace, key, {**create_file_data(text), **fields})
 
     async def called(self, *calls: ToolCall, **turn: Any) -> list[str]:
@@ -318,8 +311,6 @@ class BuildGraph(Protocol):
 
 @pytest.fixture
 def graph(model: ScriptedAnthropic, store: BaseStore) -> BuildGraph:
-    """Builds a graph on the scripted model and `store`."""
-
     def build_graph(settings: Deployment = deployed(), *, build: Callable[..., Any] = build_agent) -> Scripted:  # noqa: B008  # frozen
         is_agent = build is build_agent
         return Scripted(built_agent(settings, model.url) if is_agent else build(settings, chat_on(model.url)), store, model)

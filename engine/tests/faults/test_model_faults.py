@@ -4,8 +4,7 @@ import asyncio
 import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,7 @@ WRITE = [ToolCall("append_memory", {"path": NOTED, "text": SECRET})]
 SAY = [Text(SECRET)]
 DELEGATE = [ToolCall("task", {"description": "note it", "subagent_type": "general-purpose"})]
 HALF = 5  # events: its beginning, that of a block, and three parts of that
-
-
-def until(count: int) -> Callable[[list[bytes]], Iterable[bytes | float]]:
-    return lambda events: events[:count]
+CUT = Changed(WRITE, lambda events: events[:HALF])
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ SDK = 3  # attempts that Anthropic's client makes before there is an answer
 BROKEN = b'event: error\ndata: {"type": "error", "error": {"type": "x"}}\n\n'
 # How an answer may be cut otherwise, by every provider, is in `test_answers.py`.
 FAULTS = {
-    "cut in a tool call": Fault(Changed(WRITE, until(HALF)), "answer broke off"),
+    "cut in a tool call": Fault(CUT, "answer broke off"),
     "an error in the middle": Fault(Changed(WRITE, lambda events: [*events[:HALF], BROKEN]), "CutAnswerError"),
     "silent before the first byte": Fault(Slow(30, SAY), "SilentModelError", 1),
     "a byte now and then": Fault(
@@ -57,7 +53,7 @@ FAULTS = {
     ),
     "500": Fault(Failure(500, "api_error", "broken"), "APIError", SDK),
     "429, and wait an hour": Fault(Failure(429, "rate_limit_error", "slow down", "3600"), "SilentModelError", 1),
-    "cut in a subagent": Fault(Changed(WRITE, until(HALF)), "CutAnswerError", 2 + LIMITS.model_retries),
+    "cut in a subagent": Fault(CUT, "CutAnswerError", 2 + LIMITS.model_retries),
 }
 
 
@@ -92,20 +88,18 @@ async def _meet(server: DevServer, model: ScriptedAnthropic, name: str) -> None:
 async def test_an_answer_that_broke_off_once_is_asked_for_again(
     faulty: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
-    model.script(alice, Changed(WRITE, until(HALF)), WRITE, Changed(SAY, until(HALF)), [Text("Noted.")])
-    client = faulty.as_user(alice)
-    thread = str((await client.threads.create())["thread_id"])
-    streamed: dict[str, str] = {}
-    message: Any = {"messages": [{"role": "user", "content": alice}]}
-    async for event in client.runs.stream(thread, "agent", input=message, stream_mode="messages-tuple"):
+    model.script(alice, CUT, WRITE, replace(CUT, reply=SAY), [Text("Noted.")])
+    person, streamed = faulty.person(alice), dict[str, str]()
+    thread, message = await person.thread(), {"messages": alice}
+    async for event in person.client.runs.stream(thread, "agent", input=message, stream_mode="messages-tuple"):
         if event.event == "messages" and event.data[0]["type"] == "AIMessageChunk":
             text = "".join(block.get("text", "") for block in event.data[0]["content"] if isinstance(block, dict))
             streamed[event.data[0]["id"]] = streamed.get(event.data[0]["id"], "") + text
-    values: Any = (await client.threads.get_state(thread))["values"]
+    values: Any = (await person.client.threads.get_state(thread))["values"]
     kept = [message["id"] for message in values["messages"] if message["type"] == "ai"]
     assert [message["type"] for message in values["messages"]] == ["human", "ai", "tool", "ai"]
     assert values["messages"][-1]["content"] in ("Noted.", [{"type": "text", "text": "Noted.", "index": 0}])
     assert values["messages"][1]["tool_calls"][0]["args"]["text"] == SECRET
     assert set(kept) < set(streamed), "a client that keeps messages by id sees which ones are gone"
     assert len(streamed) == 4
-    assert SECRET in (await faulty.person(alice).read(NOTED) or "")
+    assert SECRET in await person.read(NOTED)

@@ -42,6 +42,11 @@ def enter(visitor: Visitor, identity: str, **claims: Any) -> None:
     visitor.page.get_by_label("Message").wait_for()
 
 
+def sign_in(visitor: Visitor, given: str) -> None:
+    visitor.page.get_by_label("Token").fill(given)
+    visitor.button("Sign in").click()
+
+
 @pytest.fixture
 def visitor(visit: Visit, me: str) -> Visitor:
     visitor = visit()
@@ -89,11 +94,9 @@ def test_a_token_signs_in_by_field_or_by_address_after_a_yes_and_is_erased_from_
     visitor, asked, mallory = visit(), "Sign in as {} of acme?", f"mallory-{me}"
     page = visitor.page
     page.goto(f"{visitor.url}/app")
-    page.get_by_label("Token").fill("junk")
-    visitor.button("Sign in").click()
+    sign_in(visitor, "junk")
     expect(page.get_by_role("alert")).to_be_visible()
-    page.get_by_label("Token").fill(token(me))
-    visitor.button("Sign in").click()
+    sign_in(visitor, token(me))
     expect(page.get_by_role("banner")).to_contain_text(me)
     expect(page.get_by_text("The agent does not write while you talk.")).to_be_visible()
     visitor.button("Sign out").click()
@@ -160,8 +163,7 @@ def test_nobody_else_finds_what_was_not_sent_and_who_signs_out_leaves_nothing(vi
     expect(page.get_by_role("alert")).to_have_text(OVER)
     page.unroute("**/memory/policies")
     for who in (f"other-{me}", me):
-        page.get_by_label("Token").fill(token(who))
-        visitor.button("Sign in").click()
+        sign_in(visitor, token(who))
         expect(page.get_by_role("banner")).to_contain_text(who)
         expect(message).to_have_value("")
         message.fill("a secret")
@@ -197,8 +199,7 @@ def test_an_answer_that_grows_is_taken_up_after_a_reload_and_a_lost_connection_o
     expect(answer).to_contain_text("The quick")
     at = page.url.partition("#")[2]
     page.reload()
-    page.get_by_label("Token").fill(token(me))
-    visitor.button("Sign in").click()
+    sign_in(visitor, token(me))
     visitor.button("Stop").wait_for()
     expect(answer).to_contain_text("The quick")
     assert page.url.endswith(at)

@@ -75,7 +75,6 @@ class Person:
         return answer.json() if answer.content else None
 
     async def thread(self, **metadata: Any) -> str:
-        """The id of a new conversation."""
         return str((await self.client.threads.create(metadata=metadata))["thread_id"])
 
     async def turn(self, thread: str, text: str, assistant: str = "agent", **kwargs: Any) -> dict[str, Any]:
@@ -83,11 +82,9 @@ class Person:
         return await run_turn(self.client, thread, text, assistant, **kwargs)
 
     async def say(self, text: str, assistant: str = "agent", **kwargs: Any) -> dict[str, Any]:
-        """Say something in a new conversation; its values."""
         return await self.turn(await self.thread(), text, assistant, **kwargs)
 
     async def chat(self, *texts: str) -> str:
-        """A new conversation in which this was said."""
         thread = await self.thread()
         for text in texts:
             await self.turn(thread, text)
