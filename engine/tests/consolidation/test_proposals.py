@@ -10,8 +10,8 @@ from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import journal
 from lasting_memory.controls import controls
+from lasting_memory.files.backends import starting_memory
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, DecidedError
-from lasting_memory.files.routes import starting_memory
 from lasting_memory.people.identity import Author
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer

@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field, ValidationError
 from lasting_memory import journal
 from lasting_memory.consolidation.run import build_consolidation_agent
 from lasting_memory.deployment import PROFILE_PATH, Check, Deployment, Limits, Profile
+from lasting_memory.files.backends import starting_files
 from lasting_memory.files.proposals import Changed, Memory
-from lasting_memory.files.routes import starting_files
 from lasting_memory.people.identity import Actor, Author
 from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing.deployed import deployed

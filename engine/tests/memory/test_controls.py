@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from lasting_memory.files.routes import starting_memory
+from lasting_memory.files.backends import starting_memory
 from lasting_memory.people import identity, namespaces
 from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer

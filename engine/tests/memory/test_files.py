@@ -18,8 +18,7 @@ from langgraph.store.memory import InMemoryStore
 from lasting_memory import validation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files import backends as files_module
-from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.routes import build_backend
+from lasting_memory.files.backends import ScopedFiles, build_backend
 from lasting_memory.people.identity import Author, Context
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.people import AGENT

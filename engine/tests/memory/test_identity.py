@@ -14,7 +14,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-untyped]
 
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.routes import starting_memory
+from lasting_memory.files.backends import starting_memory
 from lasting_memory.people import identity as people
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import MAX_IDENTITY_BYTES, Actor, Context, IdentityError, acting, check_person, label

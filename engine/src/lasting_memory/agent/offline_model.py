@@ -19,7 +19,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 from lasting_memory.controls import PAUSED
 from lasting_memory.deployment import PROFILE_PATH
-from lasting_memory.files.routes import WAITS
+from lasting_memory.files.backends import WAITS
 
 # Characters of a message that are matched (offline.yaml says so, too): a pattern's time grows with them.
 MAX_CHARS = 4_000

@@ -24,8 +24,7 @@ from langgraph.types import Command
 from lasting_memory import validation
 from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.files.backends import StoreOverride
-from lasting_memory.files.routes import build_backend, starting_files
+from lasting_memory.files.backends import StoreOverride, build_backend, starting_files
 from lasting_memory.journal import all_items
 from lasting_memory.people import identity, namespaces
 from lasting_memory.people.identity import Actor

@@ -17,7 +17,7 @@ from langchain.agents.middleware.types import AgentMiddleware
 from lasting_memory.agent.prompt import FreshSkills, PromptBlocks, memory_files, skills
 from lasting_memory.agent.usage import Bounds
 from lasting_memory.deployment import Deployment
-from lasting_memory.files.routes import build_backend, build_permissions, interrupted_tools
+from lasting_memory.files.backends import build_backend, build_permissions, interrupted_tools
 
 Middleware = AgentMiddleware[Any, Any, Any]
 

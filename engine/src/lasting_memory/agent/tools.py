@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 
 from lasting_memory import platform
 from lasting_memory.deployment import PROFILE_PATH, Deployment
-from lasting_memory.files.backends import ScopedFiles
-from lasting_memory.files.routes import build_backend
+from lasting_memory.files.backends import ScopedFiles, build_backend
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import fused, nearest, rank
 from lasting_memory.validation import RefusedWrite, text_of

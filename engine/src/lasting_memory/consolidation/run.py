@@ -37,8 +37,8 @@ from lasting_memory.consolidation import drafts, guard, planning
 from lasting_memory.consolidation.drafts import Draft
 from lasting_memory.controls import PAUSED, controls, delete_temporary, in_temporary_conversation
 from lasting_memory.deployment import Deployment
+from lasting_memory.files.backends import build_backend, build_permissions, starting_files
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, Memory, Proposal, changes, diffs, texts
-from lasting_memory.files.routes import build_backend, build_permissions, starting_files
 from lasting_memory.people import identity
 from lasting_memory.people.identity import Context
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
