@@ -19,12 +19,6 @@ pytestmark = pytest.mark.server
 indexed = served(config={"store": {"index": SERVED}})
 
 
-async def test_each_graph_says_what_it_is_for(server: DevServer) -> None:
-    """Studio, MCP and A2A show the description that langgraph.json gives."""
-    described = {found["graph_id"]: found["description"] for found in await server.as_operator().assistants.search()}
-    assert {graph: bool(text) for graph, text in described.items()} == {"agent": True, "consolidation_agent": True}
-
-
 async def test_consolidation_writes_what_the_agent_shows_in_another_thread(
     server: DevServer, model: ScriptedAnthropic, alice: str
 ) -> None:
