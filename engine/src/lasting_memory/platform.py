@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import cache
+from typing import cast
 from weakref import WeakValueDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -61,8 +62,7 @@ async def store() -> BaseStore:
     """The runs' store, in a custom route. `langgraph.config.get_store()` gave an empty one there."""
     from langgraph_api.store import get_store  # type: ignore[import-untyped]  # noqa: PLC0415  # only on a server
 
-    runs_store: BaseStore = await get_store()
-    return runs_store
+    return cast("BaseStore", await get_store())
 
 
 def tools_of(graph_id: str) -> list[str]:
@@ -98,8 +98,7 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
     """Within this context, in-process clients act as the request's user for the handlers of `auth.py`; otherwise as nobody."""
     from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
-    entered: AbstractAsyncContextManager[None] = with_user(request.user, request.auth)
-    return entered
+    return cast("AbstractAsyncContextManager[None]", with_user(request.user, request.auth))
 
 
 def lock_of(*key: object) -> asyncio.Lock:

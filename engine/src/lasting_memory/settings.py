@@ -180,10 +180,9 @@ def project_config(folder: Path) -> dict[str, Any]:
     """What langgraph.json of a folder says. Raises `SettingsError` if it is not there."""
     path = folder / "langgraph.json"
     try:
-        config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return cast("dict[str, Any]", json.loads(path.read_text("utf-8")))
     except OSError:
         raise SettingsError(f"{path.absolute()} is not there; run this in the project's folder.") from None
-    return config
 
 
 def registered_graphs(folder: Path) -> tuple[str, ...]:

@@ -230,8 +230,9 @@ def _known(prompt: str) -> Iterator[Known]:
     for path, file in _files(_block(prompt, "memory")):
         if path == PROFILE_PATH and file.startswith("{") and file.endswith("}"):
             for name, value in json.loads(file).items():
-                old = f'"{name}": {json.dumps(value, ensure_ascii=False)}'
-                yield from [Known(f"My {name} is {value}", path, old, f'"{name}": null')] * (value is not None)
+                if value is not None:
+                    old = f'"{name}": {json.dumps(value, ensure_ascii=False)}'
+                    yield Known(f"My {name} is {value}", path, old, f'"{name}": null')
         else:
             yield from (Known(line[1], path, line[0], "") for line in _LINE.finditer(file))
 
