@@ -199,9 +199,7 @@ async def test_a_rejected_write_writes_nothing_and_the_conversation_goes_on(paus
 
 @pytest.mark.server
 @pytest.mark.parametrize("who", ["agent", "general-purpose"])
-async def test_one_approval_is_for_one_write_and_the_next_in_that_run_waits_again(
-    pause: Pause, model: ScriptedAnthropic, who: str
-) -> None:
+async def test_one_approval_is_for_one_write_and_the_next_one_waits(pause: Pause, model: ScriptedAnthropic, who: str) -> None:
     second = f"second-{uuid.uuid4().hex[:8]}"
     delegate = ToolCall("task", {"description": f"delegated {second}", "subagent_type": who})
     model.script(f"delegated {second}", [write_skill(second)])

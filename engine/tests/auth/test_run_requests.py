@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lasting_memory.deployment import DEFAULTS
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
@@ -103,7 +104,9 @@ async def test_a_thread_whose_planned_run_is_cancelled_waits_for_nothing(server:
     caller = server.person(alice)
     thread = await caller.thread()
     planned = asked("later", after_seconds=3600, multitask_strategy="enqueue")
-    for run in [await caller.made("POST", f"/threads/{thread}/runs", planned) for _ in range(2)]:
+    runs = [await caller.made("POST", f"/threads/{thread}/runs", planned) for _ in range(DEFAULTS.waiting_runs)]
+    assert (await caller.ask("POST", f"/threads/{thread}/runs", planned)).status_code == 429, "so many may wait"
+    for run in runs:
         by_id = {"thread_id": thread, "run_ids": [run["run_id"]]}
         assert (await caller.ask("POST", "/runs/cancel", by_id, action=action)).status_code == 204
     assert (await caller.made("GET", f"/threads/{thread}"))["status"] == "idle"
@@ -119,9 +122,7 @@ def memories(name: str, org: str = "acme") -> list[str]:
 
 
 @pytest.mark.parametrize("caller", ["studio", "root"])
-async def test_an_operator_s_context_chooses_whose_memory_is_shown(
-    server: DevServer, model: ScriptedAnthropic, alice: str, caller: str
-) -> None:
+async def test_an_operator_names_whose_memory(server: DevServer, model: ScriptedAnthropic, alice: str, caller: str) -> None:
     operator = server.person("root", "default", headers=OPERATOR if caller == "studio" else None)
     org, other = f"org of {alice}", f"other org of {alice}"
     files = [(memories(alice, org), SECRET), *((list(namespaces.policies(of)), f"policy of {of}") for of in (org, other))]
@@ -133,9 +134,7 @@ async def test_an_operator_s_context_chooses_whose_memory_is_shown(
     assert [text in shown for _, text in files] == [True, True, False]
 
 
-async def test_only_operators_name_a_person_to_the_consolidation_agent(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_only_operators_name_a_person_to_consolidation(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     person, mallory, root = server.person(alice), server.person(f"mallory-{alice}"), server.person("root", "default")
     await person.say(said := f"said by {alice}")
     model.script("Conversations with something new", [ToolCall("search_recent_conversations", {})], [Text("done")])
@@ -160,9 +159,7 @@ async def test_what_an_operator_makes_for_somebody_is_theirs(server: DevServer, 
         assert (await elsewhere.ask("GET", f"/threads/{other}")).status_code == 404
 
 
-async def test_an_operator_who_goes_on_with_a_stopped_run_acts_as_the_thread_s_owner(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_an_operator_goes_on_with_a_run_as_its_owner(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     owner, operator = server.person(alice), server.person("root", "default")
     append = ToolCall("append_memory", {"path": "/memories/notes.md", "text": f"- {SECRET}"})
     model.script(alice, Failure(401, "authentication_error", "no"), [append], [Text("done")])
@@ -174,9 +171,7 @@ async def test_an_operator_who_goes_on_with_a_stopped_run_acts_as_the_thread_s_o
 
 
 @pytest.mark.postgres
-async def test_a_run_is_deleted_with_its_own_thread_alone(
-    model: ScriptedAnthropic, postgres_uri: str, tmp_path: Path, alice: str
-) -> None:
+async def test_only_its_thread_deletes_a_run(model: ScriptedAnthropic, postgres_uri: str, tmp_path: Path, alice: str) -> None:
     """Not with another thread of the same person, which answers 404, nor from a copy that has the same run in its history."""
     env = {**model.env, "MEMORY_POSTGRES_URI": postgres_uri}
     with DevServer(tmp_path, env=env, config=ON_POSTGRES) as server:

@@ -86,9 +86,7 @@ ALICE = ("alice", "acme", False)
         ({"sub": "Root"}, ("Root", "acme", False)),
     ],
 )
-async def test_a_valid_token_says_who_the_caller_is_and_whether_they_are_an_operator(
-    changes: dict[str, Any], expected: tuple[str, str, bool]
-) -> None:
+async def test_who_calls_is_whom_a_valid_token_names(changes: dict[str, Any], expected: tuple[str, str, bool]) -> None:
     user: Any = SignedIn(await signed_in(signed(**changes)))
     assert (user.identity, user["org_id"], identity.is_operator(user, JWT)) == expected
 
@@ -163,9 +161,7 @@ def keys() -> Iterator[KeyServer]:
         yield keys
 
 
-async def test_a_known_key_waits_for_nobody_and_many_unknown_ones_ask_once_and_not_for_ever(
-    keys: KeyServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_known_key_waits_for_nobody_and_unknown_ones_ask_once(keys: KeyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "COOLDOWN_SECONDS", -1)
     monkeypatch.setattr(tokens, "FETCH_SECONDS", 1)
     key_set = tokens.KeySet(keys.url)

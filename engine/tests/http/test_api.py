@@ -22,9 +22,7 @@ def note(text: str) -> ToolCall:
 
 
 @pytest.mark.server
-async def test_what_the_agent_wrote_is_seen_corrected_undone_and_taken_along(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_memory_is_seen_corrected_undone_and_taken_along(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     mine, theirs = server.person(alice), server.person(f"other-{alice}")
     thread = await mine.thread()
     model.script("I fly gliders", [note("- flies gliders")], [Text("noted")])
@@ -115,9 +113,7 @@ async def test_the_server_describes_the_routes(server: DevServer) -> None:
 
 
 @pytest.mark.server
-async def test_each_line_says_who_wrote_it_and_where_it_was_said(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_each_line_says_who_wrote_it_and_where(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     person = server.person(alice)
     threads = [await person.thread() for _ in range(3)]
     model.script("likes dill", [note("- likes dill")], [Text("noted")])
@@ -174,9 +170,7 @@ async def test_a_new_conversation_is_no_warning(server: DevServer, model: Script
 
 
 @pytest.mark.server
-async def test_operators_see_what_is_due_and_each_run_is_one_line_that_names_nobody(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_operators_see_what_is_due_and_a_line_a_run(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     person, root = server.person(alice), server.person("root", "default")
     before = (await root.made("GET", "/memory/operations"))["due"]
     await person.say("metric units, please")

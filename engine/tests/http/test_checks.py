@@ -54,9 +54,7 @@ def stored(store: BaseStore) -> str:
     return str([item.value for item in store.search(MEMORIES, limit=100)])
 
 
-async def test_a_fork_s_check_sees_every_door_and_what_it_refuses_is_not_written(
-    calling: Open, graph: BuildGraph, store: BaseStore
-) -> None:
+async def test_what_a_fork_s_check_refuses_is_written_by_no_door(calling: Open, graph: BuildGraph, store: BaseStore) -> None:
     """The doors beside the contract's."""
     fork, text = forked(no_secret), f"- {SECRET}"
     told = await graph(fork).called(ToolCall("append_memory", {"path": PATH, "text": text}))
@@ -152,9 +150,7 @@ def test_what_a_schema_takes_is_written_and_nothing_else(value: object, place: t
     before_write(forked(), "/memories/topics/other.json", content, Author("agent"))
 
 
-async def test_a_field_of_a_fork_s_profile_is_offered_asked_for_saved_and_kept(
-    graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore
-) -> None:
+async def test_a_fork_s_field_is_offered_saved_and_kept(graph: BuildGraph, model: ScriptedAnthropic, store: BaseStore) -> None:
     agent = graph(forked())
     for number, profile in enumerate(({"tone": "dry", "name": "Al"}, {"pronouns": "they"}, {"pronouns": "x" * 11})):
         model.script(f"go {number}", [ToolCall("save_profile", {"profile": profile})], [Text("done")])

@@ -66,9 +66,7 @@ async def test_an_export_is_one_document_and_its_conversations_never_in_memory_a
     assert told["conversations"][0]["values"]["messages"][0]["content"][0]["text"] == HOSTILE
 
 
-async def test_an_export_has_the_history_of_deleted_files_and_importing_it_does_not_bring_them_back(
-    api: httpx.AsyncClient, calling: Open, store: BaseStore
-) -> None:
+async def test_deleted_files_are_exported_and_not_imported(api: httpx.AsyncClient, calling: Open, store: BaseStore) -> None:
     for text in ("one\n", "two\n"):
         await put(api, text)
         await put(api, text, "/memories/there.md")

@@ -84,9 +84,7 @@ async def test_the_prompt_is_shown_with_sizes_and_what_was_left_out(api: httpx.A
     assert all(block["bytes"] == len(block["text"].encode()) for block in blocks)
 
 
-async def test_looking_at_the_prompt_writes_nothing_and_shows_the_first_memory(
-    api: httpx.AsyncClient, store: BaseStore
-) -> None:
+async def test_looking_at_a_prompt_writes_nothing_and_shows_the_first_memory(api: httpx.AsyncClient, store: BaseStore) -> None:
     assert "## /memories/preferences.md" in (await told(api, "prompt"))["blocks"][2]["text"]
     assert not kept(store)
 
@@ -99,9 +97,7 @@ async def test_a_bad_search_is_refused(api: httpx.AsyncClient, query: str) -> No
 
 
 @pytest.mark.server
-async def test_the_prompt_is_the_next_turn_s_and_a_search_finds_one_s_own_words(
-    server: DevServer, model: ScriptedAnthropic, alice: str
-) -> None:
+async def test_one_s_next_prompt_and_one_s_words_are_shown(server: DevServer, model: ScriptedAnthropic, alice: str) -> None:
     person, bob = server.person(alice), server.person(f"bob-{alice}")
     told = await person.made("GET", "/memory/prompt")
     assert {"append_memory", "search_past_conversations", "task", "read_file"} <= set(told["tools"])
@@ -198,6 +194,8 @@ async def test_titles_come_from_names_and_what_has_no_facts_is_a_file(api: httpx
     }
     assert "not a file" in found["/memories/odd.md"]["error"]
     assert next(iter(found)) == "/memories/profile.json"
+    await api.delete("/memory/file", params={"path": "/memories/odd.md"})
+    assert "/memories/odd.md" not in await groups(api)
 
 
 async def test_a_profile_is_its_fields_also_before_there_is_one(api: httpx.AsyncClient, store: BaseStore) -> None:
@@ -212,9 +210,7 @@ async def test_a_profile_is_its_fields_also_before_there_is_one(api: httpx.Async
     assert (await groups(api))[path]["kind"] == "file", "another code's value is no profile"
 
 
-async def test_changes_are_those_since_one_looked_each_with_what_takes_it_back(
-    api: httpx.AsyncClient, store: BaseStore
-) -> None:
+async def test_changes_are_those_since_one_looked_with_what_takes_them_back(api: httpx.AsyncClient, store: BaseStore) -> None:
     await by(store, Author("seed", "alice"), "# Notes\n")
     assert await changed(api) == [], "with what a memory starts nothing changed"
     await by(store, AGENT, "# Notes\n- tea\n")
@@ -242,9 +238,7 @@ async def take_back(api: httpx.AsyncClient, change: dict[str, Any], status: int 
     assert answer.status_code == status, answer.text
 
 
-async def test_taking_back_touches_nothing_that_others_changed_before_or_since(
-    api: httpx.AsyncClient, store: BaseStore
-) -> None:
+async def test_taking_back_touches_nothing_that_others_changed(api: httpx.AsyncClient, store: BaseStore) -> None:
     async def content() -> str:
         return str((await api.get("/memory/file", params=NOTES)).json()["content"])
 
