@@ -23,9 +23,7 @@ from lasting_memory.people.identity import Author
 MAX_FILE_BYTES, MAX_PATH_BYTES, MAX_FRONT_MATTER_BYTES = 262_144, 512, 8_192
 # Bytes of a request, to any route but the import of memory.
 MAX_INPUT_BYTES = 1_048_576
-OWN_SKILLS = "/memories/skills/"
-SKILL_FILE = "SKILL.md"
-SKILL_PATH = re.compile(rf"(?:/memories)?/skills/[^/]+/{re.escape(SKILL_FILE)}")
+SKILL_PATH = re.compile(r"(?:/memories)?/skills/[^/]+/SKILL\.md")
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")  # what Postgres cannot keep, no file could hold and no model could be sent
 # As deepagents finds it, in linear time.
 _FRONT_MATTER = re.compile(rf"---\r?\n(?=\S)(.{{1,{MAX_FRONT_MATTER_BYTES}}}?)\n---[ \t\r]*\n", re.DOTALL)
@@ -67,7 +65,7 @@ def before_write(deployment: Deployment, path: str, content: str | None, author:
     if content is not None:
         check_content(path, content)
         check_credentials(path, content)
-        if author.kind == "consolidation" and path.startswith(OWN_SKILLS):  # every prompt shows them
+        if author.kind == "consolidation" and path.startswith("/memories/skills/"):  # every prompt shows them
             raise RefusedWrite(f"{path} was not written: skills are made with the person; leave it out.")
         if SKILL_PATH.fullmatch(path):
             read_skill(path, content)

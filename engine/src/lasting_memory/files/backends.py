@@ -143,9 +143,16 @@ class ScopedFiles(StoreBackend):
 
     async def adownload_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
         """All files in one batch. A bad value is an error of that file alone."""
-        namespace = self._get_namespace()
+        namespace, responses = self._get_namespace(), list[protocol.FileDownloadResponse]()
         items = await self._get_store().abatch([GetOp(namespace, path) for path in paths])
-        return [_downloaded(path, item) for path, item in zip(paths, items, strict=True)]
+        for path, item in zip(paths, items, strict=True):
+            response = protocol.FileDownloadResponse(path=path, error=None if item else "file_not_found")
+            try:
+                response.content = validation.file_bytes(validation.stored_file(item)) if isinstance(item, Item) else None
+            except ValueError as error:
+                response.error = str(error)
+            responses.append(response)
+        return responses
 
     async def arevise(self, path: str, change: Change, expect: str | None = None) -> Revision:
         """Change a file. Raises `MovedError` if it is not at the revision with the id `expect`, where one is given, and
@@ -180,15 +187,6 @@ class ScopedFiles(StoreBackend):
 
     def _convert_store_item_to_file_data(self, store_item: Item) -> FileData:
         return validation.stored_file(store_item)
-
-
-def _downloaded(path: str, item: object) -> protocol.FileDownloadResponse:
-    if not isinstance(item, Item):
-        return protocol.FileDownloadResponse(path=path, error="file_not_found")
-    try:
-        return protocol.FileDownloadResponse(path=path, content=validation.file_bytes(validation.stored_file(item)))
-    except ValueError as error:
-        return protocol.FileDownloadResponse(path=path, error=str(error))
 
 
 def _check_replacement(path: str, content: str, old: str, new: str, *, replace_all: bool) -> None:

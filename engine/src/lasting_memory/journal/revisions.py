@@ -177,12 +177,9 @@ class Log:
 
 # --- Texts, line by line
 
-# From where to where in the first sequence, and in the second.
-Edit = tuple[int, int, int, int]
 
-
-def edits(before: Sequence[str], after: Sequence[str]) -> list[Edit]:
-    """The differences between two sequences of lines, in order."""
+def edits(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """The differences between two sequences of lines, in order: from where to where in the first, and in the second."""
     shorter = min(len(before), len(after))
     head = next((n for n in range(shorter) if before[n] != after[n]), shorter)
     tail = next((n for n in range(shorter - head) if before[-1 - n] != after[-1 - n]), shorter - head)
