@@ -59,16 +59,6 @@ hypothesis.settings.load_profile("project")
 collect_ignore = ["project"]  # the evals of that are for `make eval`
 # What is tried on both kinds of store by `make test`; other tests that could be are so by `make proof`.
 _ON_BOTH = ("tests/journal/", "tests/postgres/", "tests/recall/", "tests/http/test_files", "tests/http/test_forget")
-# Files whose tests want the same server are one worker's, so that it is started once.
-_TOGETHER = {
-    f"tests/{file}.py": group
-    for group, files in {
-        "offline": ("page/test_person", "page/test_two_tabs", "page/test_accessibility", "test_offline_model"),
-        "offline, too": ("page/test_controls", "page/test_hostile_text"),
-        "interrupting": ("auth/test_approvals", "front_ends/test_pages"),
-    }.items()
-    for file in files
-}
 # Files that take longest begin first, so that no worker is left alone with one at the end.
 # fmt: off
 _LONGEST = [f"tests/{name}.py" for name in (
@@ -77,19 +67,6 @@ _LONGEST = [f"tests/{name}.py" for name in (
     "page/test_controls", "auth/test_bounds", "auth/test_run_requests",
 )]
 # fmt: on
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files are handed out as a whole, and those that belong together to one worker."""
-    from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    class Together(LoadFileScheduling):  # type: ignore[misc]
-        def _split_scope(self, nodeid: str) -> str:
-            file = str(super()._split_scope(nodeid))
-            return _TOGETHER.get(file, file)
-
-    return Together(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ from tests.page.conftest import Visit
 pytestmark = [pytest.mark.server, pytest.mark.browser]
 
 THREAD = "0199f0aa-0000-7000-8000-000000000001"
-PREFERENCES = "/memories/preferences.md"
+PREFERENCES, NOTES = "/memories/preferences.md", "/memories/notes.md"
 METRIC = "Remember that I prefer metric units."
 
 
@@ -121,7 +121,7 @@ def test_a_file_is_made_read_changed_deleted_and_brought_back(visitor: Visitor, 
     page = visitor.page
     visitor.button("Files").click()
     visitor.button("New file").click()
-    page.get_by_label("Path").fill("/memories/notes.md")
+    page.get_by_label("Path").fill(NOTES)
     page.get_by_label("Content").fill("# Notes\n\n- Milk\n")
     visitor.button("Save").click()
     expect(page.get_by_text("# Notes")).to_be_visible()
@@ -129,21 +129,21 @@ def test_a_file_is_made_read_changed_deleted_and_brought_back(visitor: Visitor, 
     page.get_by_label("Content").fill("# Notes\n\n- Bread\n")
     visitor.button("Save").click()
     expect(page.get_by_text("- Bread", exact=True)).to_be_visible()
-    assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
+    assert elsewhere.read(NOTES) == "# Notes\n\n- Bread\n"
     visitor.button("Delete").click()
-    expect(visitor.button("/memories/notes.md")).to_have_count(0)
-    assert elsewhere.read("/memories/notes.md") is None
+    expect(visitor.button(NOTES)).to_have_count(0)
+    assert elsewhere.read(NOTES) is None
     page.keyboard.press("Escape")
     expect(visitor.button("Files")).to_be_focused()
     visitor.button("Undo").click()
     expect(page.get_by_role("list", name="Notes")).to_contain_text("Bread")
-    assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
-    elsewhere.remove("/memories/notes.md")
+    assert elsewhere.read(NOTES) == "# Notes\n\n- Bread\n"
+    elsewhere.remove(NOTES)
     page.reload()
     visitor.button("Trash").click()
     visitor.button("Bring back /memories/notes.md").click()
     expect(page.get_by_text("/memories/notes.md is back.")).to_be_visible()
-    assert elsewhere.read("/memories/notes.md") == "# Notes\n\n- Bread\n"
+    assert elsewhere.read(NOTES) == "# Notes\n\n- Bread\n"
 
 
 def test_a_refusal_goes_with_the_next_action(visit: Visit, me: str, elsewhere: Elsewhere, tmp_path: Path) -> None:
@@ -284,3 +284,87 @@ def test_another_person_sees_nothing_also_later_in_the_same_browser(visitor: Vis
         expect(page.get_by_text("Nothing yet.")).to_be_visible()
         assert "Quirin" not in page.content()
         visitor.button("Sign out").click()
+
+
+# --- On two pages at once -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.proof
+def test_what_is_being_written_stays_when_the_file_is_deleted_elsewhere(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page, content = visitor.page, visitor.page.get_by_label("Content")
+    elsewhere.write(NOTES, "- Tea\n")
+    visitor.sign_in(me)
+    visitor.file(NOTES)
+    visitor.button("Edit").click()
+    content.fill("- Tea, and a long thought\n")
+    elsewhere.remove(NOTES)
+    visitor.look()
+    expect(page.get_by_role("list", name="Files")).to_contain_text("deleted")
+    expect(page.get_by_text("Deleted by you")).to_have_count(1)
+    expect(content).to_have_value("- Tea, and a long thought\n")
+    visitor.button("Save").click()
+    expect(page.get_by_text("(They deleted it.)")).to_be_visible()
+    visitor.button("Save").click()
+    expect(visitor.button("Edit")).to_be_visible()
+    assert elsewhere.read(NOTES) == "- Tea, and a long thought\n"
+    elsewhere.remove(NOTES)
+    visitor.look()
+    expect(visitor.button("Edit")).to_have_count(0)
+    expect(visitor.button(NOTES)).to_have_count(0)
+
+
+@pytest.mark.proof
+def test_a_conversation_that_is_removed_elsewhere_gives_way_to_a_new_one(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    page, message = visitor.sign_in(me), visitor.page.get_by_role("textbox", name="Message")
+    visitor.say("hello")
+    elsewhere.delete(f"/threads/{page.url.partition('#')[2]}").raise_for_status()
+    message.fill("a long thought")
+    visitor.button("Send").click()
+    expect(page.get_by_text("There is no such conversation; this is a new one.")).to_be_visible()
+    expect(message).to_have_value("a long thought")
+    assert page.url == f"{visitor.url}/app"
+    go_on = visitor.send()
+    elsewhere.delete(f"/threads/{page.url.partition('#')[2]}").raise_for_status()
+    go_on()
+    expect(page.get_by_text("There is no such conversation; this is a new one.")).to_be_visible()
+    visitor.say("hello again")
+    expect(page.get_by_role("article")).to_have_count(2)
+
+
+def test_no_other_line_is_taken_for_one_that_changed_meanwhile(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    drinks = "/memories/topics/drinks.md"
+    elsewhere.write(drinks, "# Drinks\n- I like tea\n- <!-- a note --> I like pie\n")
+    visitor = visit()
+    page = visitor.sign_in(me)
+    lines = page.get_by_role("list", name="Drinks").get_by_role("listitem")
+    expect(lines).to_have_count(2)
+    changed = "# Drinks\n- I like coffee\n- I like tea (only in winter)\n- <!-- a note --> I like pie\n"
+    elsewhere.write(drinks, changed)
+    lines.first.get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("alert")).to_contain_text("Somebody else changed this line")
+    assert elsewhere.read(drinks) == changed
+    expect(lines).to_have_count(3)
+    lines.filter(has_text="pie").get_by_role("button", name="Delete").click()
+    expect(lines).to_have_count(2)
+    assert elsewhere.read(drinks) == "# Drinks\n- I like coffee\n- I like tea (only in winter)\n"
+
+
+def test_when_somebody_else_wrote_meanwhile_both_versions_are_there(visit: Visit, me: str, elsewhere: Elsewhere) -> None:
+    visitor = visit()
+    elsewhere.write(PREFERENCES, "- Tea\n")
+    page = visitor.sign_in(me)
+    visitor.file(PREFERENCES)
+    visitor.button("Edit").click()
+    page.get_by_label("Content").fill("- Tea with milk\n")
+    elsewhere.write(PREFERENCES, "- Coffee\n")
+    visitor.button("Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("Both versions are here")
+    expect(page.locator(".editor .text")).to_have_text("- Coffee\n")
+    expect(page.get_by_label("Content")).to_have_value("- Tea with milk\n")
+    assert elsewhere.read(PREFERENCES) == "- Coffee\n"
+    page.get_by_label("Content").fill("- Coffee\n- Tea with milk\n")
+    visitor.button("Save").click()
+    expect(visitor.button("Edit")).to_be_visible()
+    assert elsewhere.read(PREFERENCES) == "- Coffee\n- Tea with milk\n"
