@@ -12,7 +12,7 @@ from deepagents.backends.utils import create_file_data
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
-from langgraph.store.base import BaseStore, IndexConfig
+from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from lasting_memory import file_system, memory_tools, middleware, seeding
@@ -22,10 +22,10 @@ from lasting_memory.people.identity import Actor, Context, assistant_of
 from lasting_memory.settings import MemoryScope, SettingsError
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.hostile import skill
 from lasting_memory.testing.people import AGENT
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text
+from lasting_memory.testing.stores import INDEX
 from tests.conftest import BuildGraph, Scripted, ServerWith, built_agent, note, people
 
 MEMORIES = ("memories", "acme:alice")
@@ -97,7 +97,7 @@ async def test_memories_are_searched_by_text_where_there_is_no_index(agent: Scri
 
 
 async def test_memories_are_searched_by_words_and_by_meaning_where_there_is_an_index(model: ScriptedAnthropic) -> None:
-    store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
+    store = InMemoryStore(index=INDEX)
     said = {"/a.md": "Has a puppy.", "/b.md": "Sold the vehicle.\n\nThe pump is in the shed.", "/c.md": "Bakes bread."}
     for key, text in said.items():
         await store.aput(MEMORIES, key, {**create_file_data(text)})

@@ -11,8 +11,8 @@ from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Actor
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.embedding import SERVED, SUBJECTS
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, system_text, tool_results
+from lasting_memory.testing.stores import SERVED, SUBJECTS
 from tests.conftest import note, served
 
 pytestmark = pytest.mark.server

@@ -12,8 +12,8 @@ from langgraph.store.base import BaseStore
 from langsmith import Client, tracing_context
 
 from lasting_memory.platform import SPANS_WITHOUT_PAYLOAD
+from lasting_memory.testing.loopback import ScriptedLangSmith
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
-from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.conftest import BuildGraph
 
 # As the client sends a run: its own fields, and those beside them.

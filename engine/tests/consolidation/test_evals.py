@@ -21,8 +21,8 @@ from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.evals.cases import Case, Thread, load_cases, messages
 from lasting_memory.testing.evals.quality import run_case
 from lasting_memory.testing.evals.server import NO_MODEL, Result, table
+from lasting_memory.testing.loopback import ScriptedLangSmith
 from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
-from lasting_memory.testing.scripted_langsmith import ScriptedLangSmith
 from tests.consolidation.conftest import READY, append
 
 CASES = load_cases()

@@ -22,8 +22,8 @@ from lasting_memory.settings import Settings, SettingsError
 from lasting_memory.testing import postgres
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.embedding import INDEX
 from lasting_memory.testing.platform import Platform
+from lasting_memory.testing.stores import INDEX
 from lasting_memory.validation import MAX_PATH_BYTES
 from tests.conftest import free_port
 from tests.journal import world

@@ -15,8 +15,8 @@ from lasting_memory.people import namespaces
 from lasting_memory.recall import index as segments
 from lasting_memory.recall import results_text, retrieval, search
 from lasting_memory.recall.index import catch_up, forget
-from lasting_memory.testing.embedding import SUBJECTS, embed
 from lasting_memory.testing.platform import Platform
+from lasting_memory.testing.stores import INDEX, SUBJECTS, embed
 from tests.recall.talks import ALICE, conversations, hits, human, left, many, say
 
 
@@ -81,7 +81,7 @@ async def test_a_clock_that_was_once_ahead_hides_nothing_that_is_said_later(stor
 
 
 async def test_meaning_is_asked_where_the_store_knows_it(threads: Platform) -> None:
-    store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
+    store = InMemoryStore(index=INDEX)
     assert (await hits(store, threads, "vehicle"))[0] == "car"
     assert (await hits(store, threads, "pet"))[0] == "dog"
     assert (await hits(store, threads, "lisbon"))[0] == "trip"
@@ -185,7 +185,7 @@ async def test_a_semantic_index_that_is_switched_on_later_has_every_conversation
 
 
 async def test_what_was_said_twice_is_embedded(threads: Platform) -> None:
-    store = InMemoryStore(index=IndexConfig(embed=embed, dims=len(SUBJECTS), fields=["content"]))
+    store = InMemoryStore(index=INDEX)
     for name in ("again", "once more"):
         say(threads, name, *["the oven is hot"] * 60, days=0)
     assert set(await hits(store, threads, "baking", limit=2)) == {"again", "once more"}

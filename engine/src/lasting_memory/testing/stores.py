@@ -1,7 +1,8 @@
-"""A store around another one, which a test watches, slows down or breaks."""
+"""A store around another one, which a test watches, slows down or breaks, and a deterministic semantic index."""
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
@@ -56,3 +57,16 @@ async def _told(hook: Hook | None, ops: list[Op]) -> None:
     waiting = hook(ops) if hook else None
     if waiting is not None:
         await waiting
+
+
+SUBJECTS = (("dog", "puppy", "pet"), ("car", "engine", "vehicle"), ("bread", "oven", "baking"))
+
+
+def embed(texts: Sequence[str]) -> list[list[float]]:
+    """Words of one subject share a direction: how many of each subject a text has. No vector is zero."""
+    return [[0.01 + sum(word in text.lower() for word in words) for words in SUBJECTS] for text in texts]
+
+
+# A store's index, and what a server's langgraph.json says of it.
+INDEX: Any = {"embed": embed, "dims": len(SUBJECTS), "fields": ["content"]}
+SERVED = {**INDEX, "embed": f"{__file__}:embed"}
