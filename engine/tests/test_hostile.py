@@ -15,14 +15,13 @@ from lasting_memory.agent import prompt
 from lasting_memory.agent.usage import check_call
 from lasting_memory.http.export_and_forget import Document
 from lasting_memory.journal import revisions
-from lasting_memory.people.identity import Author
 from lasting_memory.recall import lexical, retrieval
 from lasting_memory.recall.conversations import Conversation, conversation, document
 from lasting_memory.recall.retrieval import Match, Results
-from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.scripted_anthropic import ToolCall
-from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES, RefusedWrite, before_write
+from lasting_memory.validation import MAX_FILE_BYTES, MAX_INPUT_BYTES
 from tests.conftest import Scripted
+from tests.memory.test_validation import refusal
 
 # Seconds that nothing of one person's may take. On an idle machine these take hundredths; before they were bounded, several of
 # them took from 2 seconds to hours.
@@ -75,17 +74,11 @@ SLOW: dict[str, Callable[[], Any]] = {
     "a diff of shuffled lines": lambda: revisions.diff(LINES, "\n".join(SHUFFLED)),
     "empty lines to undo": lambda: revisions.undone("/a.md", EMPTY_LINES + "y", "x" + EMPTY_LINES, "x\n" + EMPTY_LINES),
     "files beyond a prompt's room": lambda: prompt.sections([("/a.md", a_run_of("<! ", MAX_FILE_BYTES))] * 100, 1_000),
-    "a profile of many fields": lambda: refused(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
-    "a profile of brackets": lambda: refused(PROFILE, "[" * MAX_FILE_BYTES),
-    "a profile of a long number": lambda: refused(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
+    "a profile of many fields": lambda: refusal(PROFILE, json.dumps({f"{n}": 1 for n in range(20_000)})),
+    "a profile of brackets": lambda: refusal(PROFILE, "[" * MAX_FILE_BYTES),
+    "a profile of a long number": lambda: refusal(PROFILE, '{"name": ' + "9" * 200_000 + "}"),
     "a fact with accents": lambda: guard.facts_of([("/memories/a.md", "x" + ACCENTS * (MAX_FILE_BYTES // 4))]),
 }
-
-
-def refused(path: str, content: str) -> str:
-    with pytest.raises(RefusedWrite) as refusal:
-        before_write(deployed(), path, content, Author("agent"))
-    return str(refusal.value)
 
 
 @pytest.mark.parametrize("work", SLOW.values(), ids=SLOW)
@@ -96,7 +89,7 @@ def test_no_text_takes_long(work: Callable[[], Any]) -> None:
 
 
 def test_what_is_wrong_with_a_profile_is_told_in_brief() -> None:
-    assert len(refused(PROFILE, json.dumps({f"{n}" * 50: 1 for n in range(90)}))) < 1_000
+    assert len(refusal(PROFILE, json.dumps({f"{n}" * 50: 1 for n in range(90)}))) < 1_000
 
 
 ODD_MESSAGES: dict[str, Any] = {

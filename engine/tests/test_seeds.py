@@ -19,7 +19,7 @@ from lasting_memory.testing.deployed import PROJECT, deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.hostile import BOMB, skill
 from lasting_memory.testing.people import AGENT, Person
-from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, system_text
+from lasting_memory.testing.scripted_anthropic import system_text
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import served
 
@@ -147,22 +147,22 @@ async def test_what_is_invalid_is_said_and_nothing_written(
     assert "/new.md" not in await keys(server.as_operator(), ["policies", "acme"])
 
 
+closed = served({"auth": {"disable_studio_auth": True}}, OPERATORS="root")
+
+
 @pytest.mark.server
 async def test_an_operator_s_token_seeds_where_nobody_comes_in_as_studio(
-    repository: Path, tmp_path: Path, model: ScriptedAnthropic, monkeypatch: pytest.MonkeyPatch
+    closed: DevServer, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    auth = {"auth": {"disable_studio_auth": True}}
-    with DevServer(tmp_path / "server", env={**model.env, "OPERATORS": "root"}, config=auth) as server:
-        for arguments, token, said in (
-            ([], "", "answered 401"),
-            (["--token"], "dev:acme:alice", "answered 403"),
-            (["--token"], "dev:acme:root", "None"),
-        ):
-            monkeypatch.setattr(sys, "argv", ["seeds", "--url", server.url, *arguments])
-            monkeypatch.setattr(sys, "stdin", StringIO(token))
-            assert said in str(await command._main(replace(deployed(), folder=repository)))
-        assert "/compliance.md" in await keys(server.as_user("root"), ["policies", "acme"])
-        await server.close_clients()
+    for arguments, token, said in (
+        ([], "", "answered 401"),
+        (["--token"], "dev:acme:alice", "answered 403"),
+        (["--token"], "dev:acme:root", "None"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["seeds", "--url", closed.url, *arguments])
+        monkeypatch.setattr(sys, "stdin", StringIO(token))
+        assert said in str(await command._main(replace(deployed(), folder=repository)))
+    assert "/compliance.md" in await keys(closed.as_user("root"), ["policies", "acme"])
 
 
 def test_shared_memory_starts_empty(repository: Path) -> None:

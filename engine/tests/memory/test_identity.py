@@ -13,7 +13,6 @@ from langgraph.runtime import Runtime, ServerInfo
 from langgraph.store.memory import InMemoryStore
 from langgraph_api.auth.studio_user import StudioUser  # type: ignore[import-untyped]
 
-from lasting_memory.deployment import Deployment
 from lasting_memory.files.backends import starting_memory
 from lasting_memory.people import identity as people
 from lasting_memory.people import namespaces
@@ -36,10 +35,6 @@ SHAPES = [
     "alice@example.com", "auth0|42", "José Ñ", "é" * (MAX_IDENTITY_BYTES // 2), "langgraph", "alice\n", "a%b", "..", "*",
     "👩‍🚀", "אליס", "acme:alice", "a", "ab", "a_b", "é", "e\u0301", "~2E", "~~7E", "a/b", " ",
 ]  # fmt: skip
-
-
-def scoped(scope: MemoryScope) -> Deployment:
-    return deployed(memory_scope=scope)
 
 
 def within_limit(text: str) -> bool:
@@ -176,7 +171,7 @@ async def test_the_platforms_assistant_of_the_graph_agent_has_the_default_id(ser
     ("assistant", ("memories", f"{ASSISTANT}:acme")),
 ])  # fmt: skip
 def test_each_memory_scope_has_the_layout_of_the_design(scope: MemoryScope, expected: Namespace) -> None:
-    assert scoped(scope).memory.namespace(Actor("alice@example.com", "acme"), ASSISTANT) == expected
+    assert deployed(memory_scope=scope).memory.namespace(Actor("alice@example.com", "acme"), ASSISTANT) == expected
 
 
 @st.composite
@@ -212,14 +207,15 @@ def test_no_two_people_groups_assistants_or_layouts_share_a_namespace(
     for person in people:
         owners["policies", person.org_id] = policies(person.org_id)
         owners["controls", person.org_id, person.user_id] = namespaces.controls(person)
-        owners["user", person.org_id, person.user_id] = scoped("user").memory.namespace(person, assistants[0])
+        owners["user", person.org_id, person.user_id] = deployed(memory_scope="user").memory.namespace(person, assistants[0])
         for claim in ("team", "team:a", "a"):
             place = group(claim).namespace(person, "", {claim: person.user_id})
             owners["group", person.org_id, claim, person.user_id] = place
         for assistant in assistants:
             owners["skills", assistant] = skills(assistant)
-            owners["assistant", assistant, person.org_id] = scoped("assistant").memory.namespace(person, assistant)
-            both = scoped("user+assistant").memory.namespace(person, assistant)
+            shared = deployed(memory_scope="assistant").memory.namespace(person, assistant)
+            owners["assistant", assistant, person.org_id] = shared
+            both = deployed(memory_scope="user+assistant").memory.namespace(person, assistant)
             owners["user+assistant", assistant, person.org_id, person.user_id] = both
     store = InMemoryStore()
     for owner, namespace in owners.items():
@@ -235,7 +231,7 @@ def test_no_two_people_groups_assistants_or_layouts_share_a_namespace(
 @given(two_people(), st.sampled_from(SCOPES))
 def test_people_may_read_their_own_memory_and_policies_alone(people: tuple[Actor, Actor], scope: MemoryScope) -> None:
     """Whichever assistant it is with; nothing below, above or beside it, and nothing that they share with others."""
-    deployment, (me, other) = scoped(scope), people
+    deployment, (me, other) = deployed(memory_scope=scope), people
     mine, elsewhere, others = (
         deployment.memory.namespace(who, which) for who, which in ((me, ASSISTANT), (me, OTHER_ASSISTANT), (other, ASSISTANT))
     )
