@@ -67,16 +67,15 @@ async def document(
     store: BaseStore, client: LangGraphClient, actor: identity.Actor, deployment: Deployment
 ) -> AsyncIterator[bytes]:
     """The document in parts, with one memory's histories or `_PAGE` conversations in memory at a time."""
-    by_assistant, own = deployment.memory.per_assistant, await _namespaces(store, actor, deployment)
-    of = {place: {"assistant_id": identity.part_of(place[1].split(":")[0])} if by_assistant else {} for place in own}
-    memories = [Memory(store, actor, place, deployment) for place in own]
-    proposals = [{**each, **of[memory.files]} for memory in memories for each in await memory.shown_proposals()]
+    own = await _memories(store, actor, deployment)
+    memories = [(Memory(store, actor, place, deployment), assistant) for place, assistant in own.items()]
+    proposals = [{**each, **assistant} for memory, assistant in memories for each in await memory.shown_proposals()]
     told = {"version": 1, "exported_at": datetime.now(UTC).isoformat(), **asdict(actor), "proposals": proposals}
     told |= {"left_out": ["temporary conversations"], "controls": (await controls(store, actor, deployment)).told()}
     yield json.dumps(told)[:-1].encode()
     deleted, unreadable = list[Answer](), list[Answer]()
     lists = {
-        "files": _files(store, of, deleted, unreadable, deployment.limits),
+        "files": _files(store, own, deleted, unreadable, deployment.limits),
         "conversations": conversations(client, actor, deployment.agents),
     }
     for name, entries in lists.items():
@@ -90,15 +89,17 @@ async def document(
     yield b", " + rest[1:] + b"\n"
 
 
-async def _namespaces(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> list[Namespace]:
-    """Namespaces of a person's memory files, also of deleted ones: one per assistant under `user+assistant`, none if shared."""
+async def _memories(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> dict[Namespace, Answer]:
+    """Namespaces of a person's memory files, also of deleted ones: none if shared, one per assistant under `user+assistant`,
+    with what is told of it.
+    """
     memory = deployment.memory
     if memory.is_shared:
-        return []
+        return {}
     if not memory.per_assistant:
-        return [memory.namespace(actor, deployment.default_assistant)]
-    noted = await journal.all_items(store, namespaces.assistants(actor))
-    return [memory.namespace(actor, identity.part_of(item.key)) for item in noted]
+        return {memory.namespace(actor, deployment.default_assistant): {}}
+    ids = [identity.part_of(item.key) for item in await journal.all_items(store, namespaces.assistants(actor))]
+    return {memory.namespace(actor, assistant): {"assistant_id": assistant} for assistant in ids}
 
 
 async def _files(
@@ -163,13 +164,12 @@ async def _threads(client: LangGraphClient, metadata: Mapping[str, str], ids: Se
 class Imported(BaseModel, strict=True):
     """A file to import. What else an export has of it is ignored."""
 
-    path: str
+    path: requests.Path
     content: str
     encoding: Literal["utf-8", "base64"] = "utf-8"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        key_of(self.path)
         file_bytes(self.merged(None))
         return self
 
@@ -240,7 +240,8 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
     Returns deleted `runs`, `threads`, and items of the store by the first part of their namespace (`memories`, `journal`, ...).
     """
     counts, stopped, going, deadline = Counter[str](), set[str](), set[str](), time.monotonic() + STOP_SECONDS
-    files = set[Namespace]()
+    # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
+    files = {namespaces.person().namespace(actor, deployment.default_assistant)}
     for _ in range(_PASSES):
         await journal.forget(store, actor)
         going = await _stop_runs(client, actor, stopped, deadline)
@@ -249,10 +250,10 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
             await journal.forget(store, actor)  # a run may have begun after the first
         await asyncio.sleep(FORGET_GRACE_SECONDS)
         counts["threads"] += await _delete_threads(client, actor, going)
-        files |= await _places(store, actor, deployment)
+        files |= (await _memories(store, actor, deployment)).keys()
         for namespace in namespaces.namespaces_of(actor, sorted(files)):
             counts[namespace[0]] += await _delete_items(store, namespace)
-        files |= await _places(store, actor, deployment)  # also of what was written meanwhile
+        files |= (await _memories(store, actor, deployment)).keys()  # also of what was written meanwhile
         searches = [SearchOp(namespace, limit=1) for namespace in namespaces.namespaces_of(actor, sorted(files))]
         if not any(await store.abatch(searches)) and not await _own(client, actor):
             return +counts
@@ -260,16 +261,9 @@ async def forget(store: BaseStore, client: LangGraphClient, actor: identity.Acto
     raise HTTPException(503, f"{why} All else is deleted; call again.")
 
 
-async def _places(store: BaseStore, actor: identity.Actor, deployment: Deployment) -> set[Namespace]:
-    # Also the namespace of the default MEMORY_SCOPE, which the deployment may have had before.
-    private = namespaces.person().namespace(actor, deployment.default_assistant)
-    return {private, *await _namespaces(store, actor, deployment)}
-
-
 async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: set[str], deadline: float) -> set[str]:
     """Cancel all runs and wait until they have ended. Adds their ids to `stopped`; returns the threads in which one goes on."""
     states: tuple[RunStatus, ...] = ("pending", "running")
-    cancelled = set[str]()
     while True:
         busy = going = await _own(client, actor, status="busy")
         if platform.runs_going is not None:
@@ -278,9 +272,8 @@ async def _stop_runs(client: LangGraphClient, actor: identity.Actor, stopped: se
         for thread_id in busy | going:
             with suppress(NotFoundError):  # the thread, or the last of its runs, ended meanwhile
                 runs = [run for state in states for run in await client.runs.list(thread_id, limit=_DELETED, status=state)]
-                if run_ids := {str(run["run_id"]) for run in runs} - cancelled:
+                if run_ids := {str(run["run_id"]) for run in runs} - stopped:
                     await client.runs.cancel_many(thread_id=thread_id, run_ids=[*run_ids])
-                    cancelled |= run_ids
                     stopped |= run_ids
         if not going or time.monotonic() > deadline:
             return going

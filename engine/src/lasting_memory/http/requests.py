@@ -155,8 +155,7 @@ async def _caller(request: Request) -> PersonRequest:
     named = {name: request.query_params[name] for name in About.model_fields if name in request.query_params}
     if named and not identity.is_operator(user, deployment.settings):
         raise HTTPException(403, "user_id and org_id are for operators; leave them out, and the request is about you.")
-    context = identity.Context(named.get("user_id"), named.get("org_id"))
-    actor = identity.acting(user, context, deployment.settings)
+    actor = identity.acting(user, identity.Context(named.get("user_id"), named.get("org_id")), deployment.settings)
     identity.check_person(actor)
     author = identity.Author("operator" if named else "person", user.identity)
     store = await request.app.state.store()
@@ -183,14 +182,8 @@ IN_TURN = in_turn("requests about your memory", 50)
 
 def revision_summary(revision: Revision) -> Answer:
     """A revision for HTTP, without its content."""
-    return {
-        "revision": revision.number,
-        "id": revision.id,
-        "at": revision.at,
-        "author": asdict(revision.author),
-        "deleted": revision.content is None,
-        "bytes": len((revision.content or "").encode(errors="replace")),
-    }
+    about = {"revision": revision.number, "id": revision.id, "at": revision.at, "author": asdict(revision.author)}
+    return {**about, "deleted": revision.content is None, "bytes": len((revision.content or "").encode(errors="replace"))}
 
 
 async def _invalid(_: Request, error: RequestValidationError) -> Response:
@@ -202,11 +195,8 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    return JSONResponse({"detail": str(error)}, _STATUSES.get(type(error), 422))
+    status = 409 if isinstance(error, DecidedError) else 404 if isinstance(error, UnknownProposalError) else 422
+    return JSONResponse({"detail": str(error)}, status)
 
 
-_STATUSES: dict[type[Exception], int] = {DecidedError: 409, UnknownProposalError: 404}
-HANDLERS: dict[Any, Any] = {
-    RequestValidationError: _invalid,
-    **dict.fromkeys((RefusedWrite, identity.IdentityError), _refused),
-}
+HANDLERS: dict[Any, Any] = {RequestValidationError: _invalid, RefusedWrite: _refused, identity.IdentityError: _refused}
