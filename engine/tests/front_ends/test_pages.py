@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import httpx
 import pytest
 
 from lasting_memory.testing.dev_server import DevServer, dev_token
@@ -162,13 +161,11 @@ async def test_a_page_has_one_conversation_which_a_renewed_token_and_a_reload_ke
 
 
 async def test_scripts_may_read_by_which_path_a_stream_is_joined_again(server: DevServer, alice: str) -> None:
-    headers = {"Origin": ORIGIN, "Authorization": f"Bearer {dev_token('acme', alice)}"}
+    person = server.person(alice, headers={"Origin": ORIGIN, "Authorization": f"Bearer {dev_token('acme', alice)}"})
     body = {"assistant_id": "agent", "input": {"messages": "hello"}, "on_disconnect": "continue", "stream_resumable": True}
-    async with httpx.AsyncClient(base_url=server.url, headers=headers, trust_env=False, timeout=30) as http:
-        thread = (await http.post("/threads", json={})).json()["thread_id"]
-        answer = await http.post(f"/threads/{thread}/runs/stream", json=body)
-        exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].lower().split(",")}
-        assert {"location", "content-location", "x-pagination-total"} <= exposed
-        assert answer.headers["access-control-allow-origin"] == ORIGIN
-        joined = await http.get(answer.headers["location"], headers={"last-event-id": "-1"})
-        assert "event: values" in joined.text
+    answer = await person.ask("POST", f"/threads/{await person.thread()}/runs/stream", body)
+    exposed = {name.strip() for name in answer.headers["access-control-expose-headers"].lower().split(",")}
+    assert {"location", "content-location", "x-pagination-total"} <= exposed
+    assert answer.headers["access-control-allow-origin"] == ORIGIN
+    joined = await person.raw.get(answer.headers["location"], headers={"last-event-id": "-1"})
+    assert "event: values" in joined.text

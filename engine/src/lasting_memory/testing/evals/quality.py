@@ -76,7 +76,7 @@ async def run_case(server: DevServer, case: Case) -> Outcome:
     found = await _ask(person, case.question) if case.question else await _consolidate(server, person)
     wanted = {"namespace_prefix": namespace, "limit": DEFAULTS.max_files}
     items = (await operator.made("POST", "/store/items/search", wanted))["items"]
-    runs = (await person.made("GET", "/memory/consolidations"))["consolidations"]
+    runs = await person.listed("consolidations")
     cost = {name: sum(run[name] for run in runs) for name in COSTS}
     left = {f"/memories{item['key']}": str(item["value"].get("content", "")) for item in items}
     return Outcome(left | found, threads, cost)
@@ -94,7 +94,7 @@ async def _tidy(server: DevServer, person: Person) -> None:
     """Have memory tidied, and accept what that proposes."""
     await person.made("POST", "/memory/consolidate", tidy="true")
     async with asyncio.timeout(_SECONDS):
-        while not (done := (await person.made("GET", "/memory/consolidations"))["consolidations"]):  # noqa: ASYNC110  # the server's
+        while not (done := await person.listed("consolidations")):  # noqa: ASYNC110  # the server's
             await asyncio.sleep(1)
     if done[0]["status"] == "failed":
         raise _failed(server, done[0]["reason"])
@@ -103,7 +103,7 @@ async def _tidy(server: DevServer, person: Person) -> None:
 
 async def _accept(person: Person, *, accept: bool = True) -> None:
     """Decide about whatever is proposed."""
-    for proposal in (await person.made("GET", "/memory/proposals"))["proposals"]:
+    for proposal in await person.listed("proposals"):
         await person.made("POST", f"/memory/proposals/{proposal['id']}", {"accept": accept})
 
 
@@ -120,18 +120,18 @@ def _failed(server: DevServer, reason: object) -> RuntimeError:
 
 
 async def _do(server: DevServer, operator: Person, person: Person, act: Act, threads: list[Thread]) -> None:
-    """What a person does, by the routes that the page calls. Raises `AssertionError` if one of them refuses."""
+    """What a person does, by the routes that the page calls. Raises if one of them refuses."""
     if act.write:
-        await person.made("PUT", "/memory/file", {"content": act.text}, path=act.write)
+        await person.write(act.write, act.text)
     elif act.delete:
         await person.made("DELETE", "/memory/file", path=act.delete)
     elif act.undo:
         _, before = (await person.made("GET", "/memory/history", path=act.undo))["revisions"][:2]
         await person.made("POST", "/memory/undo", {"path": act.undo, "revision": before["revision"]})
     elif act.propose:
-        await person.made("PUT", "/memory/controls", {"review": True})
+        await person.control(review=True)
         await _consolidate(server, person)
-        await person.made("PUT", "/memory/controls", {"review": False})
+        await person.control(review=False)
     elif act.decline:
         await _accept(person, accept=False)
     elif act.say:
