@@ -135,8 +135,6 @@ async def test_each_line_says_who_wrote_it_and_where(server: DevServer, model: S
 
 
 WRITE = ToolCall("write_file", {"file_path": "/memories/preferences.md", "content": "- metric units\n"})
-
-
 talkative = served(LOG_LEVEL="INFO")
 
 
