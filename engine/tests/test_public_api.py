@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 import lasting_memory as lm
 from lasting_memory import testing
+from lasting_memory.settings import SettingsError
 
 Middleware = AgentMiddleware[Any, Any, Any]
 
@@ -123,7 +124,7 @@ def test_a_command_of_this_machine_loads_no_agent() -> None:
 
 @pytest.mark.parametrize("odd", [{"max_files": 0}, {"model_retries": -1}, {"memory_files": ("/policies/a.md",)}])
 def test_a_limit_that_cannot_be_meant_is_an_error_that_names_it(odd: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(odd))):
+    with pytest.raises(SettingsError, match=f"^Limits.{next(iter(odd))}[^\n]*$"):
         lm.Limits(**odd)
 
 

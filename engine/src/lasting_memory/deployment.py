@@ -7,9 +7,19 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, dataclasses
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    dataclasses,
+)
 
 from lasting_memory.people.identity import Actor, Author, assistant_of
 from lasting_memory.people.namespaces import ROUTES, Namespace, Scope, check_routes
@@ -45,11 +55,29 @@ def _prompt(folder: Path, name: str) -> str:
 
 
 MemoryPath = Annotated[str, Field(pattern="^/memories/")]
+Numbers = TypeVar("Numbers")
 
 
+def _in_one_line(kind: type[Numbers]) -> type[Numbers]:
+    """Has a number that cannot be meant raise `SettingsError`: its name, its value and what to use."""
+    validated = kind.__init__
+
+    def init(numbers: Numbers, **given: Any) -> None:
+        try:
+            validated(numbers, **given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, (kind.__name__, *first["loc"])))
+            raise SettingsError(f"{where} is {first['input']!r:.80}: {first['msg']}.") from None
+
+    kind.__init__ = init  # type: ignore[method-assign,assignment]
+    return kind
+
+
+@_in_one_line
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What one person, one file or one run may take. Raises pydantic's `ValidationError` for a number that cannot be meant."""
+    """What one person, one file or one run may take. Raises `SettingsError` for a number that cannot be meant."""
 
     # Files shown in every system prompt, in this order. The model reads other files on demand.
     memory_files: tuple[MemoryPath, ...] = ("/memories/preferences.md", "/memories/profile.json", "/memories/topics/index.md")
@@ -92,9 +120,10 @@ class Limits:
 DEFAULTS = Limits()
 
 
+@_in_one_line
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
-    """How conversations become memory; when, says the environment. Raises `ValidationError` as `Limits`."""
+    """How conversations become memory; when, says the environment. Raises `SettingsError` as `Limits`."""
 
     # Tokens of conversation (about), and topic files, that one batch shows. A run commits each batch.
     batch_tokens: PositiveInt = 15_000
