@@ -264,8 +264,18 @@ async def test_changes_that_are_taken_back_at_once_are_all_taken_back(api: httpx
     for number in range(3):
         lines.append(f"- of run {number}\n")
         await by(store, replace(AGENT, run_id=f"run-{number}"), "".join(lines))
-    await asyncio.gather(*(take_back(api, change) for change in await changed(api) if change["author"]["run_id"]))
-    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == lines[0]
+
+    def more(file: Any) -> Any:
+        return create_file_data(file["content"] + "- more\n")
+
+    async def write_on() -> None:
+        for _ in range(2):
+            await asyncio.sleep(0.01)
+            await journal.change(store, MEMORIES, "/notes.md", more, AGENT)
+
+    back = [take_back(api, change) for change in await changed(api) if change["author"]["run_id"]]
+    await asyncio.gather(*back, write_on())  # others write meanwhile
+    assert (await api.get("/memory/file", params=NOTES)).json()["content"] == lines[0] + "- more\n" * 2
 
 
 async def test_nobody_has_seen_what_is_to_come_nor_at_a_time_that_is_none(api: httpx.AsyncClient, store: BaseStore) -> None:

@@ -5,6 +5,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from http import HTTPStatus
 from typing import Annotated, Self
 
 from deepagents.backends.protocol import FileData
@@ -22,6 +23,8 @@ from lasting_memory.journal import NOTHING, Revision
 from lasting_memory.validation import RefusedWrite, stored_file
 
 router = APIRouter(tags=["Memory"], dependencies=[requests.IN_TURN])
+# Of taking changes back from a file that others are changing.
+_TRIES = 5
 IfMatch = Annotated[str | None, Header(description="only if the file is still at this revision")]
 
 
@@ -189,9 +192,16 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
 
     This is a revision itself. 404: there is no such revision in the history. 412: the file is at another revision.
     """
-    known = await _history(caller, body.path)
-    file = await asyncio.to_thread(_undone, body, known)
-    return await _revised(caller, body.path, file, if_match, None if body.changes is None else known)
+    tries = _TRIES if body.changes and not if_match else 1
+    while True:  # what is taken back is worked out anew where somebody else writes meanwhile
+        known = await _history(caller, body.path)
+        file = await asyncio.to_thread(_undone, body, known)
+        try:
+            return await _revised(caller, body.path, file, if_match, None if body.changes is None else known)
+        except HTTPException as error:
+            tries -= 1
+            if error.status_code != HTTPStatus.PRECONDITION_FAILED or not tries:
+                raise
 
 
 def _undone(body: Undo, known: Sequence[Revision]) -> FileData | None:
