@@ -23,7 +23,7 @@ from lasting_memory.testing.evals.quality import run_case
 from lasting_memory.testing.evals.server import NO_MODEL, Result, table
 from lasting_memory.testing.loopback import ScriptedLangSmith
 from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
-from tests.consolidation.conftest import READY, append
+from tests.consolidation.conftest import READY
 
 CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}
@@ -69,12 +69,6 @@ def written(files: Mapping[str, str]) -> list[ToolCall]:
     return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
 
 
-def keep_everything(body: Body) -> Reply:
-    """A model that writes down all that it is shown."""
-    text = "\n".join(line.partition(": ")[2] for line in tool_results(body)[0].splitlines())
-    return [append(text, "/memories/topics/all.md")] if "password" in text else READY
-
-
 def decide_well(body: Body) -> Reply:
     match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", tool_results(body)[0])
     today = datetime.now(UTC).date().isoformat()
@@ -92,7 +86,6 @@ def drop(path: str, line: str, because: str) -> ToolCall:
 # A case, a model's answers, and how many of its expectations these do not meet.
 MODELS: list[tuple[str, Sequence[Answer], int]] = [
     (DECISION, [decide_well] * 5, 0),
-    ("a password", [keep_everything] * 5, 1),
     (OTHER_WORDS, [[ToolCall("search_past_conversations", {"query": "Mira", "alternatives": ["hired", "office"]})], quote], 0),
     (OTHER_WORDS, [[Text("At the harbour office, I guess.")]], 2),
     (TWICE, [[
