@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from deepagents.backends.protocol import FileData
@@ -29,13 +29,20 @@ FILES = deployed().memory.namespace(ALICE, AGENT)
 TASK = "Conversations with something new"
 AGAIN = "What you wrote was taken back"
 READ = ToolCall("search_recent_conversations", {})
-FOOD = "/topics/food.md"
+FOOD, MY_FOOD = "/topics/food.md", "/memories/topics/food.md"
 READY = [Text("done")]
-CONSOLIDATION = Author("consolidation", "alice", "run", "thread")
 
 
-def append(text: str, path: str = "/memories/topics/food.md") -> ToolCall:
+def append(text: str, path: str = MY_FOOD) -> ToolCall:
     return ToolCall("append_memory", {"path": path, "text": text})
+
+
+def write(path: str, content: str) -> ToolCall:
+    return ToolCall("write_file", {"file_path": path, "content": content})
+
+
+def forget(path: str, line: str, because: str) -> ToolCall:
+    return ToolCall("forget_lines", {"path": path, "lines": [line], "reason": "outdated", "because": because})
 
 
 @dataclass
@@ -43,6 +50,7 @@ class Hers:
     """Alice's memory in a store."""
 
     store: BaseStore
+    author: ClassVar = Author("consolidation", "alice", "run", "thread")  # of what is proposed
 
     @property
     def memory(self) -> Memory:
@@ -52,6 +60,9 @@ class Hers:
         item = await self.store.aget(FILES, key)
         return str(item.value["content"]) if item else ""
 
+    async def history(self) -> list[journal.Revision]:
+        return await journal.history(self.store, FILES, FOOD)
+
     async def saved(self, content: str, key: str = FOOD, encoding: str = "utf-8") -> None:
         """She saves a file, by way of the journal."""
         file = FileData(content=content, encoding=encoding)
@@ -59,7 +70,7 @@ class Hers:
 
     async def proposed(self, number: int, *changes: Changed) -> None:
         at = f"2026-01-01T00:{number:02}:00+00:00"
-        await self.memory.propose(Proposal(f"{number}", at, FILES[-1], CONSOLIDATION, list(changes), []))
+        await self.memory.propose(Proposal(f"{number}", at, FILES[-1], self.author, list(changes), []))
 
     async def decided(self, proposal: object, **how: Any) -> dict[str, str]:
         """She decides about a proposal of this id."""

@@ -9,6 +9,7 @@ import sys
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from lasting_memory.testing.evals.quality import run_case
 from lasting_memory.testing.evals.server import NO_MODEL, Result, table
 from lasting_memory.testing.loopback import ScriptedLangSmith
 from lasting_memory.testing.scripted_anthropic import Answer, Body, Reply, ScriptedAnthropic, Text, ToolCall, tool_results
-from tests.consolidation.conftest import READY
+from tests.consolidation.conftest import READY, forget, write
 
 CASES = load_cases()
 BY_NAME = {case.name: case for case in CASES}
@@ -65,22 +66,14 @@ DECISION, OTHER_WORDS = "a decision with its reason, its date and its thread", "
 TWICE = "what stands twice, in the wrong place, or is over"
 
 
-def written(files: Mapping[str, str]) -> list[ToolCall]:
-    return [ToolCall("write_file", {"file_path": path, "content": text}) for path, text in files.items()]
-
-
 def decide_well(body: Body) -> Reply:
     match = re.search(r"[0-9a-f]{8}-[0-9a-f-]{27}", tool_results(body)[0])
     today = datetime.now(UTC).date().isoformat()
-    return written(BY_NAME[DECISION].answer([Thread(match[0], today)])) if match else READY
+    return [write(*file) for file in BY_NAME[DECISION].answer([Thread(match[0], today)]).items()] if match else READY
 
 
 def quote(body: Body) -> Reply:
     return [Text("At the harbour office.")] if "harbour office" in tool_results(body)[0] else [Text("I do not know.")]
-
-
-def drop(path: str, line: str, because: str) -> ToolCall:
-    return ToolCall("forget_lines", {"path": path, "reason": "outdated", "because": because, "lines": [line]})
 
 
 # A case, a model's answers, and how many of its expectations these do not meet.
@@ -89,8 +82,8 @@ MODELS: list[tuple[str, Sequence[Answer], int]] = [
     (OTHER_WORDS, [[ToolCall("search_past_conversations", {"query": "Mira", "alternatives": ["hired", "office"]})], quote], 0),
     (OTHER_WORDS, [[Text("At the harbour office, I guess.")]], 2),
     (TWICE, [[
-        drop(HOME, "- The viewing of the flat is on 3 March 2021", "2021 is over"),
-        drop(PREFERENCES, "- Keep answers short", "said above"), *written(BY_NAME[TWICE].right),
+        forget(HOME, "- The viewing of the flat is on 3 March 2021", "2021 is over"),
+        forget(PREFERENCES, "- Keep answers short", "said above"), *starmap(write, BY_NAME[TWICE].right.items()),
     ], READY], 0),
 ]  # fmt: skip
 

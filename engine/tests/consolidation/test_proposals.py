@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
 from lasting_memory.controls import controls
 from lasting_memory.files.backends import starting_memory
 from lasting_memory.files.proposals import MAX_PROPOSALS, Changed, DecidedError
@@ -18,9 +17,8 @@ from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import Slow, Text, ToolCall, system_text, tool_results
 from lasting_memory.validation import RefusedWrite
 from tests.conftest import note, status
-from tests.consolidation.conftest import ALICE, CONSOLIDATION, FILES, FOOD, READY, Hers, append, consolidate, records
+from tests.consolidation.conftest import ALICE, FOOD, MY_FOOD, READY, Hers, append, consolidate, forget, records, write
 
-MY_FOOD = "/memories/topics/food.md"
 PROFILE, NOTES = "/memories/profile.json", "/memories/notes.md"
 PREFERENCES, HOME = "/memories/preferences.md", "/memories/topics/home.md"
 TIDY, BRING = "Tidy this person's memory", "brought a text along"
@@ -48,7 +46,7 @@ async def test_of_two_who_decide_at_once_one_is_told_and_it_is_applied_once(hers
     assert sum(one == {} for one in told) >= 1
     assert {type(one) for one in told} <= {dict, DecidedError}
     accepted = await hers.text() != ""
-    assert accepted == (len(await journal.history(hers.store, FILES, FOOD)) == 1)
+    assert accepted == (len(await hers.history()) == 1)
     assert await waiting(hers) == []
 
 
@@ -59,7 +57,7 @@ async def test_a_deleted_file_goes_but_for_what_was_written_meanwhile(hers: Hers
     await hers.saved(meanwhile)
     assert await hers.decided(1, accept=True) == {}
     assert await hers.text() == left
-    assert (await journal.history(hers.store, FILES, FOOD))[0].author == CONSOLIDATION
+    assert (await hers.history())[0].author == hers.author
 
 
 async def test_what_cannot_be_merged_any_more_is_refused_and_waits(hers: Hers) -> None:
@@ -130,8 +128,8 @@ async def test_an_edited_line_is_the_person_s_own_and_the_rest_is_declined(hers:
     chosen = {MY_FOOD: {0: None, 1: "- likes leek pie"}}
     assert await hers.decided(1, accept=True, lines=chosen) == {}
     assert await hers.text() == "# Food\n\n- likes leek pie\n- hates kale\n- written meanwhile\n"
-    newest, before = (await journal.history(hers.store, FILES, FOOD))[:2]
-    assert (newest.author.kind, before.author) == ("person", CONSOLIDATION)
+    newest, before = (await hers.history())[:2]
+    assert (newest.author.kind, before.author) == ("person", hers.author)
     assert "pie" not in str(before.content)
     assert "leek soup" not in str(before.content), "what they edited was never written"
     (proposal,) = await hers.memory.proposals()
@@ -231,14 +229,6 @@ async def test_a_subagent_waits_too_another_person_does_not_and_a_pause_wins(ada
     assert "review_agent" not in await ada.control(paused=False, review_agent=False)
     await ada.called(append("- at once"))
     assert (await memory(ada))[MY_FOOD] == "- at once\n"
-
-
-def write(path: str, content: str) -> ToolCall:
-    return ToolCall("write_file", {"file_path": path, "content": content})
-
-
-def forget(path: str, line: str, because: str) -> ToolCall:
-    return ToolCall("forget_lines", {"path": path, "lines": [line], "reason": "outdated", "because": because})
 
 
 @pytest.mark.server

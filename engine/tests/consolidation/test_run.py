@@ -8,7 +8,6 @@ import pytest
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
 from lasting_memory.agent.usage import TokenBudgetError
 from lasting_memory.consolidation import records
 from lasting_memory.consolidation.run import build_consolidation_agent
@@ -21,7 +20,7 @@ from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic
 from lasting_memory.testing.stores import WrappedStore
 from lasting_memory.validation import MAX_FILE_BYTES
 from tests.conftest import BuildGraph
-from tests.consolidation.conftest import AGAIN, ALICE, FILES, READY, TASK, Runs, append, while_it_works
+from tests.consolidation.conftest import AGAIN, ALICE, FILES, MY_FOOD, READY, TASK, Runs, append, while_it_works, write
 
 
 async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_says_what_was_done(run: Runs) -> None:
@@ -40,7 +39,7 @@ async def test_the_model_is_shown_the_batch_and_the_files_about_it_and_a_record_
     numbers = record["conversations"], record["messages"], record["model_calls"]
     assert (record["run_id"], record["status"], numbers) == ("r1", "done", (1, 2, 2))
     assert min(record["input_tokens"], record["output_tokens"]) > 0
-    assert "+- dill" in record["files"]["/memories/topics/food.md"]
+    assert "+- dill" in record["files"][MY_FOOD]
     assert record["started_at"] < record["ended_at"]
 
 
@@ -53,14 +52,14 @@ async def test_nothing_is_delegated_and_a_file_may_be_changed_often_for_one_revi
     assert not any(tool["name"] == "task" for tool in run.model.requests[0]["tools"])
     assert "not delegated" in tool_results(run.model.requests[1])[-1]
     assert len((await run.text()).splitlines()) == 30
-    assert len(await journal.history(run.store, FILES, "/topics/food.md")) == 1
+    assert len(await run.history()) == 1
 
 
 async def test_what_the_guard_refuses_is_undone_and_tried_once_more_with_the_reason(run: Runs) -> None:
     await run.saved("likes fennel\nhates dill\n")
-    emptied = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "nothing\n"})
-    given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["hates dill"], "reason": "contradicted"})
-    kept = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": "likes fennel\nlikes dill since May\n"})
+    emptied = write(MY_FOOD, "nothing\n")
+    given = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["hates dill"], "reason": "contradicted"})
+    kept = write(MY_FOOD, "likes fennel\nlikes dill since May\n")
     run.model.script(AGAIN, [given], [kept], READY)
     run.model.script(TASK, [emptied], READY)
     await run("r1", t=["I like dill now"])
@@ -105,14 +104,14 @@ async def test_what_others_write_meanwhile_stays_beside_what_is_consolidated(run
     await run.saved("one\ntwo\nthree\n")
     await run.saved('{"name": "Ann", "role": "cook"}\n', "/profile.json")
     profile = {"file_path": "/memories/profile.json", "old_string": "cook", "new_string": 'cook", "units": "metric'}
-    given = ToolCall("forget_lines", {"path": "/memories/topics/food.md", "lines": ["two"], "reason": "outdated"})
+    given = ToolCall("forget_lines", {"path": MY_FOOD, "lines": ["two"], "reason": "outdated"})
 
     async def others() -> None:
         await run.saved("zero\none\ntwo\nthree\nmine\n")
         await run.saved('{"name": "Ann", "role": "baker"}\n', "/profile.json")
         await run.saved("new\n", "/new.md")
 
-    edit = ToolCall("edit_file", {"file_path": "/memories/topics/food.md", "old_string": "two\n", "new_string": ""})
+    edit = ToolCall("edit_file", {"file_path": MY_FOOD, "old_string": "two\n", "new_string": ""})
     run.model.script(
         TASK, [given], [edit, ToolCall("edit_file", profile), append("- dill", "/memories/new.md")], while_it_works(others)
     )
@@ -156,7 +155,7 @@ async def test_a_backlog_is_a_run_for_each_batch(run: Runs, due: dict[str, list[
 
 async def test_what_is_refused_twice_stays_due_alone_and_others_go_on(run: Runs) -> None:
     await run.saved("likes fennel\nhates dill\n")
-    emptied = ToolCall("write_file", {"file_path": "/memories/topics/food.md", "content": ""})
+    emptied = write(MY_FOOD, "")
 
     def say(body: dict[str, Any]) -> Any:
         if len(body["messages"]) > 3:
