@@ -21,7 +21,7 @@ from langgraph.store.base import BaseStore
 from benchmarks.pairs import Pairs, print_table
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
-from lasting_memory.testing import postgres
+from lasting_memory.testing import stores
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.stores import WrappedStore
 
@@ -44,7 +44,7 @@ def ours(store: BaseStore, user: str) -> ScopedFiles:
 async def alone(uri: str, wanted: int) -> list[Pairs]:
     """Seconds of an edit and of a read, of a person with one file and of one with a hundred."""
     measured = []
-    async with postgres.opened(uri) as store:
+    async with stores.opened(uri) as store:
         for files in (1, 100):
             edits, reads = Pairs(f"edit, {files} files"), Pairs(f"read, {files} files")
             backends = {
@@ -74,7 +74,7 @@ def contend(uri: str, writes: int, go: Any, results: Any) -> None:
 
     async def run() -> tuple[list[float], int, int]:
         seconds, refused = [], 0
-        async with postgres.opened(uri) as store:
+        async with stores.opened(uri) as store:
             calls = list[Any]()
             watched = WrappedStore(store, before=calls.append)
             files = ours(watched, "together")
@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=200, help="pairs of each case")
     parser.add_argument("--writes", type=int, default=50, help="writes of each of the 8 processes")
     wanted = parser.parse_args()
-    with postgres.embedded() as uri:
+    with stores.embedded() as uri:
         measured = asyncio.run(alone(uri, max(2, wanted.pairs)))
         contended = together(uri, wanted.writes)
     print_table(measured, "journal ms", "plain ms")

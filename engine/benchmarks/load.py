@@ -33,7 +33,7 @@ from langgraph_sdk.client import LangGraphClient
 
 from benchmarks.floods import SHAPES, flood
 from lasting_memory.dev.server import ON_POSTGRES
-from lasting_memory.testing import postgres
+from lasting_memory.testing import stores
 from lasting_memory.testing.dev_server import DevServer, run_turn
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.scripted_anthropic import (
@@ -250,7 +250,7 @@ def main() -> None:
         model = opened.enter_context(Listener(people))
         env = {
             **model.env,
-            "MEMORY_POSTGRES_URI": opened.enter_context(postgres.embedded()),
+            "MEMORY_POSTGRES_URI": opened.enter_context(stores.embedded()),
             "CONSOLIDATE_AFTER_SECONDS": "300",  # as by default: what a turn plans is a part of it
             "LOG_LEVEL": "WARNING",  # as `make dev` has it
         }

@@ -36,7 +36,7 @@ from lasting_memory import recall
 from lasting_memory.people import identity
 from lasting_memory.recall import conversation, owned_by, rank, results_text, search
 from lasting_memory.recall.index import index_conversations
-from lasting_memory.testing import postgres
+from lasting_memory.testing import stores
 from lasting_memory.testing.platform import Platform
 
 AGENTS = ("agent",)
@@ -250,8 +250,8 @@ async def main() -> None:
     print(f"{platform.machine()}, Python {platform.python_version()}, {versions}")
     print(" ".join(f"{title:>8}" for title in COLUMNS.values()))
     rows = await measure("memory", InMemoryStore(), counts)
-    with postgres.embedded() as uri:
-        async with postgres.opened(uri) as store:
+    with stores.embedded() as uri:
+        async with stores.opened(uri) as store:
             rows += await measure("postgres", store, counts)
     plot(rows, args.plot)
     growth = {}

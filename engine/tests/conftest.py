@@ -31,12 +31,13 @@ from agent import build_agent
 from lasting_memory import build_consolidation_agent
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Context
-from lasting_memory.testing import dev_server, postgres
+from lasting_memory.testing import dev_server
 from lasting_memory.testing.deployed import PROJECT, deployed, with_routes
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
 from lasting_memory.testing.platform import Platform
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall, system_text, tool_results
+from lasting_memory.testing.stores import embedded, emptied, hurry
 from tests.recall.talks import say
 
 # What builds each graph of the tests' project, by its id, and the subagents of its agent.
@@ -219,8 +220,8 @@ def free_port() -> int:
 @pytest.fixture(scope="session")
 def postgres_uri() -> Iterator[str]:
     """An embedded Postgres of this test session."""
-    with postgres.embedded() as uri:
-        postgres.hurry(uri)
+    with embedded() as uri:
+        hurry(uri)
         yield uri
 
 
@@ -230,7 +231,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
     if request.param == "memory":
         yield InMemoryStore()
         return
-    async with postgres.emptied(request.getfixturevalue("postgres_uri")) as store:
+    async with emptied(request.getfixturevalue("postgres_uri")) as store:
         yield store
 
 

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -85,22 +85,6 @@ def test_make_dev_checks_what_the_project_decides_before_it_starts(check_setting
     assert check_settings(tmp_path).startswith("graphs in langgraph.json lacks consolidation_agent")
     decided.write_text(decided.read_text().replace("offline_model=False", "consolidation=None"))
     assert check_settings(tmp_path, CONSOLIDATION_MODEL="nobody:x") == ""
-
-
-def test_an_empty_environment_gives_the_defaults_of_a_first_local_start() -> None:
-    given = {name: value for name, value in asdict(load_settings({})).items() if value}
-    assert given == {
-        "auth_org_claim": "org_id",
-        "auth_permissions_claim": "permissions",
-        "default_org": "default",
-        "dev_tokens": "local",
-        "memory_scope": "user",
-        "memory_writes": "both",
-        "shared_writes": "deny",
-        "consolidate_after_seconds": 300,
-        "consolidation_timezone": "UTC",
-        "consolidation_review": "off",
-    }
 
 
 def test_an_empty_value_counts_as_unset() -> None:

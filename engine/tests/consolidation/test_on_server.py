@@ -12,7 +12,7 @@ from lasting_memory.seeding import seed
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import Person
-from lasting_memory.testing.scripted_anthropic import Failure, ScriptedAnthropic, Slow, Text, after, tool_results
+from lasting_memory.testing.scripted_anthropic import Body, Failure, ScriptedAnthropic, Slow, Text, after, tool_results
 from tests.conftest import people, served
 from tests.consolidation.conftest import READ, READY, TASK, append, consolidation_thread, ended, go, records, soon
 
@@ -63,15 +63,16 @@ async def test_three_turns_are_one_run_on_a_thread_of_its_own(idle: DevServer, m
 
 
 async def test_a_consolidation_thread_keeps_the_checkpoint_of_its_last_run_alone(ada: Person) -> None:
-    for words in ("I like dill 1", "I like dill 2"):
+    def hers(body: Body) -> bool:  # other servers consolidate at the same time
+        return TASK in str(body) and "I like dill" in str(body)
+
+    for number in (1, 2):
         ada.model.clear()
-        # Other servers consolidate at the same time.
-        ada.model.script(lambda body, words=words: TASK in str(body) and words in str(body), [READ], READY)
-        await ada.chat(words)
+        ada.model.script(hers, [READ], READY)
+        await ada.chat(f"I like dill {number}")
         await ada.http.post("/memory/consolidate", json=None)
-        assert {*await ended(ada, int(words[-1]))} == {"success"}
-        shown = [body for body in ada.model.requests_for(TASK) if words in str(body)]
-        assert len(shown) == 2, "it goes on without the checkpoints of the runs before"
+        assert {*await ended(ada, number)} == {"success"}
+        assert sum(map(hers, ada.model.requests)) == 2, "it goes on without the checkpoints of the runs before"
     thread = await consolidation_thread(ada)
     await ada.chat("I like dill 3")
     own = await ada.thread()

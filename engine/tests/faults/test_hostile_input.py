@@ -150,42 +150,10 @@ async def test_a_text_that_is_obeyed_changes_nothing_but_the_person_s_own_memory
 
 
 one = st.sampled_from
-PARTS = [
-    "..",
-    ".",
-    "",
-    "%2e%2e",
-    "\uff0e\uff0e",
-    "..\u200b",
-    "p\u043elicies",
-    "policies",
-    "memories",
-    "skills",
-    "journal",
-    "acme:bob",
-]
-PARTS += [
-    "globex:bob",
-    "another",
-    "mine",
-    "preferences.md",
-    "compliance.md",
-    "index.md",
-    "SKILL.md",
-    "*",
-    "**",
-    "~",
-    "\x00",
-    "a" * 600,
-]
-ROOTS = ["/memories/", "/memories/", "/policies/", "/skills/", "/", "//", "", "file:///", "/memories\\"]
-PLAIN = [
-    "/policies/compliance.md",
-    "/policies/new.md",
-    "/skills/decision-memo/SKILL.md",
-    "/memories/preferences.md",
-    "/memories/profile.json",
-]
+PARTS = [".", "..", "", "%2e%2e", "\uff0e\uff0e", "..\u200b", "p\u043elicies", "policies", "memories", "skills", "*", "**"]
+PARTS += ["~", "\x00", "acme:bob", "globex:bob", "another", "mine", "preferences.md", "compliance.md", "SKILL.md"]
+ROOTS = ["/memories/", "/memories/", "/policies/", "/skills/", "/", "//", "", "file:///", "/memories\\", "a" * 600]
+PLAIN = ["/policies/compliance.md", "/policies/new.md", "/skills/decision-memo/SKILL.md", "/memories/preferences.md"]
 ODD = st.builds(
     lambda root, parts: root + "/".join(parts), one(ROOTS), st.lists(st.one_of(one(PARTS), st.text(max_size=6)), max_size=4)
 )
@@ -215,14 +183,11 @@ def calls_of(tool: dict[str, Any]) -> st.SearchStrategy[ToolCall]:
     )
 
 
-@hypothesis_settings(
-    max_examples=10,
-    phases=[Phase.generate],
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[*HealthCheck],
-)
+# Shrinking what takes seconds would take minutes.
+TRIES: Any = {"max_examples": 10, "phases": [Phase.generate], "suppress_health_check": [*HealthCheck]}
+
+
+@hypothesis_settings(**TRIES, deadline=None, derandomize=True, database=None)
 @given(data=st.data())
 async def test_whatever_an_obedient_agent_calls_reaches_nobody_else(agent: Scripted, data: st.DataObject) -> None:
     for (namespace, key), text in STARTS.items():
@@ -245,10 +210,8 @@ async def test_whatever_an_obedient_agent_calls_reaches_nobody_else(agent: Scrip
         system = plain(system_text(body))
         assert SECRET not in json.dumps(body)
         assert [system.count(f"<{end}{name}>") for name in ("policies", "memory") for end in ("", "/")] == [1] * 4
-        assert (
-            system.partition("<policies>")[2].partition("</policies>")[0].partition("## ")[2]
-            == f"/policies/compliance.md{RULE}"
-        )
+        rules = system.partition("<policies>")[2].partition("</policies>")[0]
+        assert rules.partition("## ")[2] == f"/policies/compliance.md{RULE}"
         assert "FORGED" not in system.partition("<memory>")[0]
 
 

@@ -18,8 +18,8 @@ import pytest
 from lasting_memory.dev.server import ON_POSTGRES
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.people import OPERATOR, Person
-from lasting_memory.testing.postgres import embedded_in
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Text, ToolCall
+from lasting_memory.testing.stores import embedded_in
 
 pytestmark = [pytest.mark.server, pytest.mark.postgres]
 # Seconds without Postgres, and until everything works again.

@@ -18,7 +18,7 @@ from lasting_memory import journal
 from lasting_memory.deployment import DEFAULTS
 from lasting_memory.files.backends import ScopedFiles
 from lasting_memory.people.identity import Author
-from lasting_memory.testing import postgres
+from lasting_memory.testing import stores
 from lasting_memory.testing.deployed import deployed
 
 pytestmark = pytest.mark.postgres
@@ -43,7 +43,7 @@ def write(uri: str, name: str, edits: int, told: Path) -> None:
 async def _write(uri: str, name: str, edits: int, told: Path) -> None:
     mine = random.Random(name)
     with told.open("a", buffering=1) as notes:
-        async with postgres.opened(uri) as store:
+        async with stores.opened(uri) as store:
             files = files_of(store, name)
             for number in range(edits):
                 tag = f"<{name}.{number}>"
@@ -86,7 +86,7 @@ class Hammer:
         """What was acknowledged is in the files once, and files and history are whole."""
         told = self.told()
         assert [note for note in told if note[1] != "None"] == []
-        async with postgres.opened(self.uri) as store:
+        async with stores.opened(self.uri) as store:
             history = await journal.history(store, FILES, PATH)
             item = await store.aget(FILES, PATH)
         assert item
@@ -103,7 +103,7 @@ def hammer(postgres_uri: str, tmp_path: Path) -> Iterator[Hammer]:
     hammer = Hammer(postgres_uri, tmp_path)
 
     async def begin() -> None:
-        async with postgres.emptied(postgres_uri) as store:
+        async with stores.emptied(postgres_uri) as store:
             assert not (await files_of(store, "").awrite(PATH, "<top>\n")).error
 
     asyncio.run(begin())

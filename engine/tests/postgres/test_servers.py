@@ -15,9 +15,8 @@ from lasting_memory.settings import ENGINE, project_config
 from lasting_memory.testing import dev_server
 from lasting_memory.testing.deployed import PROJECT
 from lasting_memory.testing.dev_server import DevServer
-from lasting_memory.testing.postgres import embedded_in
 from lasting_memory.testing.scripted_anthropic import ScriptedAnthropic, Slow, Text, ToolCall, after, system_text, tool_results
-from lasting_memory.testing.stores import SERVED
+from lasting_memory.testing.stores import SERVED, embedded_in
 
 pytestmark = pytest.mark.postgres
 

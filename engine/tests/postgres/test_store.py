@@ -19,7 +19,7 @@ from lasting_memory.postgres.store import Checkpointer, _open, open_store
 from lasting_memory.recall import index as segments
 from lasting_memory.recall.conversations import conversation
 from lasting_memory.settings import Settings, SettingsError
-from lasting_memory.testing import postgres
+from lasting_memory.testing import stores
 from lasting_memory.testing.deployed import deployed
 from lasting_memory.testing.dev_server import DevServer
 from lasting_memory.testing.platform import Platform
@@ -64,7 +64,7 @@ async def test_writers_with_a_connection_each_lose_nothing(postgres_uri: str, wo
     """The journal's worlds, where batches of different writers really are on their way at once, and some writers die."""
     acknowledged = 0
     for seed in range(worlds):
-        async with postgres.emptied(postgres_uri):
+        async with stores.emptied(postgres_uri):
             pass
         found = await world.throw(
             seed, lambda: AsyncPostgresStore.from_conn_string(postgres_uri), tight=seed % 2 == 1, patience=0.003
@@ -122,7 +122,7 @@ def index(uri: str, start: int) -> None:
 async def _index(uri: str, start: int) -> None:
     threads = Platform()
     many(threads, 100, start=start)
-    async with postgres.opened(uri) as store:
+    async with stores.opened(uri) as store:
         for thread in threads.kept.values():
             await segments.index_conversations(store, ALICE, [conversation(thread)])
 

@@ -25,17 +25,8 @@ from tests.recall.talks import ALICE, NOW, hits, human, say
 
 
 async def test_queries_that_match_nothing_find_nothing(store: BaseStore, threads: Platform) -> None:
-    for query in [
-        "",
-        "the of and",
-        "quantum",
-        "%_.*['\"",
-        "'; DROP TABLE store; --",
-        "(a+)+$",
-        "\x00",
-        "\ud800",
-        "{}" * 50_000,
-    ]:
+    odd = ["%_.*['\"", "'; DROP TABLE store; --", "(a+)+$", "\x00", "\ud800", "{}" * 50_000]
+    for query in ("", "the of and", "quantum", *odd):
         assert await hits(store, threads, query) == []
         assert await hits(store, Platform(), query) == []
     assert await hits(store, threads, "x" * 100_000 + " puppies") == []

