@@ -261,6 +261,7 @@ async def test_memory_is_tidied_as_a_proposal_decided_line_by_line(ada: Person) 
     path = f"/memory/proposals/{proposal['id']}"
     for body, code in (
         ({"accept": False, "lines": {MY_FOOD: [{"line": 0}]}}, 422),
+        ({"accept": True, "lines": {}}, 422),
         ({"accept": True, "lines": {MY_FOOD: [{"line": 9}]}}, 422),
         ({"accept": True, "lines": {MY_FOOD: [{"line": 0, "text": "instead"}]}}, 422),
         ({"accept": True, "lines": {MY_FOOD: [{"line": 1, "text": "- one\n- two"}]}}, 422),

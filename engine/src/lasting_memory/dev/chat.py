@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import sys
 from contextlib import ExitStack
+from io import TextIOWrapper
 from typing import Any
 from urllib.parse import quote
 
@@ -117,6 +118,8 @@ def main() -> str | None:
     parser.add_argument("--url", default=settings.dev_address(), help="the server's address (default: that of `make dev`)")
     parser.add_argument("--graph", help="with which agent (default: the deployment's first one)")
     args = parser.parse_args()
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # bytes that are no text
     with asyncio.Runner() as runner, ExitStack() as closing:
         try:
             settings.check_server(args.url)

@@ -46,7 +46,7 @@ class Line(Sent):
 class Decision(Sent):
     accept: bool
     files: Annotated[list[str], Field(min_length=1)] | None = None
-    lines: dict[str, list[Line]] | None = None
+    lines: Annotated[dict[str, list[Line]], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _lines_are_accepted(self) -> Self:
@@ -139,18 +139,19 @@ async def _waited(
 async def consolidations(caller: Caller, query: AboutQuery) -> Answer:
     """What consolidation did with your conversations.
 
-    `consolidations`, newest first: what it read and spent, its `status` (done, undone, failed) and `files` (a diff each).
+    `consolidations`, newest first: what it read and spent, its `status` (done, proposed, undone, failed), and `files`
+    (a diff each).
     """
     return {"consolidations": await consolidation.records(caller.store, caller.actor)}
 
 
 @router.get("/memory/proposals")
 async def list_proposals(caller: Caller, query: MemoryQuery) -> Answer:
-    """What consolidation would change, and waits for your decision.
+    """What consolidation, or your agent, would change, and waits for your decision.
 
-    `proposals`, oldest first: id, at, `kind` (conversations, tidy or bring), `files` (a diff each, by path), `threads` (ids of
-    the conversations they come from), and `lines`: by path the changed lines with line (their number), sign ("-" or "+"), text,
-    and the reason why one goes. Of JSON there are none.
+    `proposals`, oldest first: id, at, `kind` (conversations, tidy, bring or agent), `files` (a diff each, by path), `threads`
+    (ids of the conversations they come from), and `lines`: by path the changed lines with line (their number), sign ("-" or
+    "+"), text, and the reason why one goes. Of JSON there are none.
     """
     return {"proposals": await caller.memory.shown_proposals()}
 

@@ -127,8 +127,8 @@ async def changes(caller: Caller, query: MemoryQuery) -> Answer:
 
     `changes`: path, revision (the newest one's number), at, author, deleted, diff, and `changes`: ids of the revisions that one
     run made one after the other; `POST /memory/undo` takes them back (null: what they changed is not kept any more).
-    What was taken back since is left out, and so is what a memory starts with. `since` is when you last looked (null: never),
-    `until` is now, for `PUT /memory/seen`.
+    What was taken back since is left out (that it was is a change), and so is what a memory starts with. `since` is when you
+    last looked (null: never), `until` is now, for `PUT /memory/seen`.
     """
     until, since = datetime.now(UTC).isoformat(), await controls.seen_until(caller.store, caller.actor)
     known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
