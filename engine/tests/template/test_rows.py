@@ -154,8 +154,8 @@ ROWS: dict[str, list[Change]] = {
                 "seeds/skills/greeting/SKILL.md": GREETING,
                 "seeds/memories/preferences.md": "# Preferences\n\n- New here.\n",
             },
-            holds="(lambda s: 'rules.md' in str(s.policies(d.folder, d)) and 'greeting' in str(s.skills(d.folder, d)))"
-            "(__import__('lasting_memory.seeding').seeding)",
+            holds="(lambda seeded: 'rules.md' in seeded and 'greeting' in seeded)"
+            "(str(__import__('lasting_memory.seeding').seeding.folder_files(d, ['policies', 'skills'], ['x'])))",
         )
     ],
     "what a profile holds": [
