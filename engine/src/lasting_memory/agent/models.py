@@ -165,5 +165,5 @@ if __name__ == "__main__":  # `make dev` checks the deployment of the current di
         build_model(checked)
         if checked.consolidation:
             build_model(checked, consolidating=True)
-    except (SettingsError, ValidationError) as error:
+    except SettingsError as error:
         sys.exit(str(error))

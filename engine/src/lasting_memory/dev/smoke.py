@@ -64,8 +64,8 @@ def smoke(client: httpx.Client) -> Iterator[str]:
         yield "turn"
         rehearsed = client.post("/memory/consolidate", params={"dry_run": "true"})
         if not shared and rehearsed.status_code != httpx.codes.NOT_FOUND:  # unless consolidation was taken off
-            read = rehearsed.is_success and rehearsed.json()
-            hold(read and read["status"] != "failed" and read["conversations"], f"Consolidation: {rehearsed.text[:200]}")
+            read = rehearsed.json() if rehearsed.is_success else {}
+            hold(read.get("status") != "failed" and read.get("conversations"), f"Consolidation: {rehearsed.text[:200]}")
             yield "consolidation"
         _, messages = say(f"What did we say about {word}? Use the tool search_past_conversations.")
         results = [str(message["content"]) for message in messages if message.get("name") == "search_past_conversations"]

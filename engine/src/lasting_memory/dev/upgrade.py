@@ -122,7 +122,7 @@ def upgrade_packages(template: Path) -> None:
     if done.returncode:  # uv has said why
         raise UpgradeError("Nothing was changed: uv found no releases that fit together.")
     (template / "constraints.txt").write_text(done.stdout, "utf-8")
-    versions = dict(line.split("==") for line in done.stdout.splitlines())
+    versions = dict(line.split("==", 1) for line in done.stdout.splitlines() if "==" in line)
     for name in ("pyproject.toml", "langgraph.json"):
         (template / name).write_text(pinned((template / name).read_text("utf-8"), versions), "utf-8")
 
