@@ -2,8 +2,10 @@
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 BIN := $(CURDIR)/$(VENV)/bin
-UV := $(shell command -v uv 2>/dev/null)
-PIP := $(if $(UV),uv pip install --quiet --compile-bytecode --python $(PYTHON),$(PYTHON) -m pip install --quiet)
+# uv installs in seconds what takes pip minutes. Where the machine has none, pip puts one into the environment; where that fails, too
+# (no wheel for this machine), pip goes on. Looked up when it is used: the environment may be new.
+UV = $(shell command -v uv 2>/dev/null || command -v $(VENV)/bin/uv 2>/dev/null)
+PIP = $(if $(UV),$(UV) pip install --quiet --compile-bytecode --python $(PYTHON),$(PYTHON) -m pip install --quiet)
 # The engine is a folder, or a wheel in wheels/ that pyproject.toml pins.
 FOLDER := $(wildcard engine/pyproject.toml)
 ENGINE := $(if $(FOLDER),-e './engine[tests]',--find-links wheels 'lasting-memory[dev]')
@@ -18,7 +20,7 @@ PARALLEL := -n 6 --dist loadfile --no-loadscope-reorder
 # Every server would compile the project again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help dev dev-postgres chat smoke seed install check check-engine test test-mine proof eval screenshots audit upgrade upgrade-engine clean
+.PHONY: help dev dev-postgres chat smoke seed install check check-engine test test-fast test-mine proof eval screenshots audit upgrade upgrade-engine clean
 
 help:
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -66,6 +68,10 @@ test-mine: $(VENV)/.installed ## the tests of this fork alone
 test: check test-mine ## check, the tests of this fork, and the engine's (but the long proofs) while it is a folder
 	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest -m "not proof" $(AS_SHIPPED) $(PARALLEL))
 
+# Those that need neither a server nor Postgres nor a browser: five of six.
+test-fast: $(VENV)/.installed ## the engine's tests that take seconds, for the inner loop
+	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest -q -m "not proof and not server and not postgres and not browser" $(AS_SHIPPED) -n 3 --dist loadfile --no-loadscope-reorder)
+
 proof: check test-mine ## the same with the engine's long proofs
 	@$(if $(FOLDER),cd engine && "$(BIN)/python" -m pytest $(AS_SHIPPED) $(PARALLEL))
 
@@ -85,7 +91,7 @@ upgrade: $(VENV)/.installed ## pin the newest releases that fit together (needs 
 upgrade-engine: $(VENV)/.installed ## use another engine: FROM=<folder or wheel>; shows what changes, then runs the tests of this fork
 	@$(PYTHON) -m lasting_memory.dev.upgrade "$(FROM)"
 	@# An editable engine of the same version would count as installed, though its folder is gone.
-	@$(if $(UV),uv pip uninstall --quiet --python $(PYTHON),$(PYTHON) -m pip uninstall --quiet --yes) lasting-memory
+	@$(if $(UV),$(UV) pip uninstall --quiet --python $(PYTHON),$(PYTHON) -m pip uninstall --quiet --yes) lasting-memory
 	@rm $(VENV)/.installed
 	@$(MAKE) --no-print-directory test-mine
 
@@ -95,11 +101,12 @@ clean: ## remove the environment and everything the local server keeps
 .env:
 	cp .env.example .env
 
-$(VENV)/.installed: pyproject.toml $(FOLDER) constraints.txt
-ifneq ($(UV),)
-	test -x $(PYTHON) || uv venv --quiet $(VENV)
-else
-	test -x $(PYTHON) || python3 -m venv $(VENV)
-endif
+# Not the interpreter itself: its date is that of the machine's Python.
+$(VENV)/.created:
+	test -x $(PYTHON) || $(if $(UV),$(UV) venv --quiet $(VENV),python3 -m venv $(VENV))
+	@$(if $(UV),:,$(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt uv || echo "uv cannot be installed here; pip takes minutes.")
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml $(FOLDER) constraints.txt | $(VENV)/.created
 	$(PIP) -c constraints.txt $(ENGINE) -e '.[dev]'
 	touch $@
