@@ -5,13 +5,16 @@ which only `make dev-postgres` loads, has two more.)
 """
 
 import asyncio
+import contextvars
 import logging
+import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
-from functools import cache
-from typing import cast
+from functools import cache, partial
+from typing import ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -23,6 +26,12 @@ from langgraph_sdk.client import LangGraphClient
 from starlette.requests import Request
 
 logger = logging.getLogger("memory")
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+# The threads in which this library computes. The event loop's own also resolve names of hosts, for anybody: a slow name server
+# takes all of them. As many as the event loop's.
+_THREADS = ThreadPoolExecutor(min(32, (os.cpu_count() or 1) + 4), thread_name_prefix="lasting-memory")
 
 # Of a middleware: traces show its hooks and how long they took. Otherwise each would copy the conversation and memory again.
 SPANS_WITHOUT_PAYLOAD = TracePolicy(process_inputs=omit_payload, process_outputs=omit_payload)
@@ -99,6 +108,13 @@ def acting_as_caller(request: Request) -> AbstractAsyncContextManager[None]:
     from langgraph_api.utils import with_user  # type: ignore[import-untyped]  # noqa: PLC0415  # as above
 
     return cast("AbstractAsyncContextManager[None]", with_user(request.user, request.auth))
+
+
+async def in_thread(function: Callable[Arguments, Result], /, *args: Arguments.args, **options: Arguments.kwargs) -> Result:
+    """The result of a function that takes long, which is called in a thread of this library's own, in the current context."""
+    context = contextvars.copy_context()
+    call = partial(context.run, function, *args, **options)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS, call)
 
 
 def lock_of(*key: object) -> asyncio.Lock:

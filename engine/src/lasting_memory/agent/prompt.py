@@ -4,7 +4,6 @@ deepagents loads memory and skills once for a thread's life and keeps them in th
 middleware replaces the built-in ones by their names, ignores thread state, and reads the store once a run.
 """
 
-import asyncio
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +20,7 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, Op, SearchItem, SearchOp
 from langgraph.types import Command
 
-from lasting_memory import validation
+from lasting_memory import platform, validation
 from lasting_memory.controls import NAMES, Controls, controls_of, in_temporary_conversation, keep_out, read_controls
 from lasting_memory.deployment import PROFILE_PATH, Deployment
 from lasting_memory.files.backends import StoreOverride, build_backend, starting_files
@@ -179,7 +178,7 @@ class PromptBlocks(AgentMiddleware[Any, Any, Any]):
                 return told, Block("temporary", self._deployment.prompt("temporary_block.md"), 0)
             return told, self._memory_block(texts, wanted)
 
-        return await asyncio.to_thread(shown)  # people write many and large files
+        return await platform.in_thread(shown)  # people write many and large files
 
     def _memory_block(self, texts: dict[str, str], wanted: Controls) -> Block:
         files = [(f"/memories{key}", texts[key]) for key in self._keys if key in texts]
@@ -270,7 +269,7 @@ class FreshSkills(SkillsMiddleware[Any, Any]):
         for route in ["/skills"] if shared_only else ["/memories", "/skills"]:  # the person's own first
             items = await all_items(store, self._deployment.scope(f"{route}/").namespace(actor, assistant))
             found += [(f"{route}{item.key}", item) for item in items]
-        skills, errors = await asyncio.to_thread(_listed, found, self._deployment.limits.skills_block_bytes)
+        skills, errors = await platform.in_thread(_listed, found, self._deployment.limits.skills_block_bytes)
         return {"skills_metadata": skills, "skills_load_errors": errors}
 
     async def awrap_model_call(self, request: ModelRequest[Any], handler: Callable[[Any], Awaitable[Any]]) -> Any:

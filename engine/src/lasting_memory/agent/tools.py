@@ -1,6 +1,5 @@
 """The model's tools for memory."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import cast
@@ -119,7 +118,7 @@ async def _search(store: BaseStore, namespace: namespaces.Namespace, query: str,
     items = await store.asearch(namespace, limit=most)
     texts = {item.key: text_of(item) or "" for item in items}
     passages = [(key, part) for key, text in texts.items() for part in text.split("\n\n") if part.strip()]
-    words = dict(await asyncio.to_thread(rank, query, [f"{key} {part}" for key, part in passages]))
+    words = dict(await platform.in_thread(rank, query, [f"{key} {part}" for key, part in passages]))
     # A file's meaning counts for its best passage.
     order = sorted(range(len(passages)), key=lambda place: (words.get(place, 0.0), -place))
     best = {passages[place][0]: place for place in order}

@@ -14,6 +14,7 @@ import jwt
 from langgraph_sdk import Auth
 from starlette.exceptions import HTTPException as ServerError
 
+from lasting_memory import platform
 from lasting_memory.people.identity import Actor, IdentityError, check_person, label
 from lasting_memory.settings import Settings
 
@@ -69,7 +70,7 @@ class KeySet:
         try:
             async with asyncio.timeout(FETCH_SECONDS), httpx.AsyncClient(verify=self._tls) as client:
                 answer = (await client.get(self._url)).raise_for_status()
-            self._keys = await asyncio.to_thread(usable_keys, answer.content)
+            self._keys = await platform.in_thread(usable_keys, answer.content)
             self._fetched_at = time.monotonic()
         except Exception as error:  # noqa: BLE001  # unreachable, too slow, or not a key set
             logger.warning("The identity provider's keys could not be fetched from %s: %r", self._url, error)

@@ -23,7 +23,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore, PutOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.agent.prompt import sections
 from lasting_memory.consolidation.guard import Dated, shown_lines
 from lasting_memory.consolidation.planning import Due, Owner, Position, put_positions
@@ -113,9 +113,9 @@ class Draft:
         for key, file in self.base.items():
             await self.copy.aput(self.memory.files, key, {**file})
         prompt, kind = self.memory.deployment.prompt, "task" if self.report.kind == "conversations" else self.report.kind
-        task = (await asyncio.to_thread(prompt, f"consolidation_{kind}.md")).replace("{count}", str(len(self.shown)))
+        task = (await platform.in_thread(prompt, f"consolidation_{kind}.md")).replace("{count}", str(len(self.shown)))
         if refused:
-            task += "\n" + (await asyncio.to_thread(prompt, "consolidation_retry.md")).replace("{reason}", refused)
+            task += "\n" + (await platform.in_thread(prompt, "consolidation_retry.md")).replace("{reason}", refused)
         name, call_id = search_recent_conversations.name, f"batch-{self.report.run_id}"
         call = AIMessage("", tool_calls=[{"name": name, "args": {}, "id": call_id}])
         return [HumanMessage(task), call, ToolMessage(self.text, name=name, tool_call_id=call_id)]

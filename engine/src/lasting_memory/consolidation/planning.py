@@ -27,7 +27,7 @@ from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient, ThreadsClient
 from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.controls import RUN_METADATA, delete_idle, in_temporary_conversation, may_set, stays_out
 from lasting_memory.deployment import DEFAULT_CONSOLIDATION, Consolidation, Deployment
 from lasting_memory.people import identity, namespaces
@@ -157,7 +157,7 @@ async def find_due(deployment: Deployment, threads: ThreadsClient, store: BaseSt
     while left and (read <= rules.batch_tokens or len(due) < 2):  # noqa: PLR2004  # one more says that there is more
         known, left = {str(thread["thread_id"]): at for _, thread, at in left[:_READ_AT_ONCE]}, left[_READ_AT_ONCE:]
         found = await threads_by_id(threads, [*known], metadata, ["thread_id", "updated_at", "values"])
-        new, old = await asyncio.to_thread(_new_turns, found, known)
+        new, old = await platform.in_thread(_new_turns, found, known)
         await put_positions(store, owner.actor, old)
         due += new
         read += sum(len(turn.text) // CHARS_PER_TOKEN for item in new for turn in item.conversation.turns)

@@ -115,7 +115,7 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
             await starting_files(memory.store, memory.actor, assistant, self._deployment, write=True)
         draft.base = await memory.read()
         for each in known:
-            draft.base = await asyncio.to_thread(memory.applied, draft.base, each.changes, each.author, skip=True)
+            draft.base = await platform.in_thread(memory.applied, draft.base, each.changes, each.author, skip=True)
         taken = [*(await _taken_back(draft)).values()]
         source = [(f"/memories{key}", text) for key, text in texts(draft.base).items()]
         if kind == "bring":
@@ -128,10 +128,10 @@ class ConsolidationRun(AgentMiddleware[Any, Any, Any]):
                 raise NothingToDoError("Nothing is remembered that could be tidied.")
             draft.source = source
             shown = [(path, text) for path, text in source if not path.startswith("/memories/skills/")]
-            talk, _ = await asyncio.to_thread(sections, shown, self._rules.batch_tokens * planning.CHARS_PER_TOKEN)
+            talk, _ = await platform.in_thread(sections, shown, self._rules.batch_tokens * planning.CHARS_PER_TOKEN)
         else:
             talk = await _read_conversations(draft, min((each.at for each in taken), default=None))
-        await asyncio.to_thread(draft.show, talk, taken)
+        await platform.in_thread(draft.show, talk, taken)
         return await draft.begin()
 
     async def _take_slot(self, draft: Draft, planned: Any) -> None:
@@ -224,13 +224,13 @@ async def _read_conversations(draft: Draft, taken_since: str | None) -> str:
     """The batch as text: what is new in the oldest conversations that fit, which are then the draft's."""
     client, rules = get_client(), draft.rules
     due = await planning.find_due(draft.memory.deployment, client.threads, draft.memory.store, draft.owner)
-    draft.shown = await asyncio.to_thread(planning.batch, due, rules.batch_tokens)
+    draft.shown = await platform.in_thread(planning.batch, due, rules.batch_tokens)
     if not draft.shown:
         raise NothingToDoError("Nothing is new since the last consolidation.")
     draft.more = sum(not item.position.undone for item in due) > sum(item.whole for item in draft.shown)
     if taken_since:
         draft.said = await guard.said_since(client.runs, [item.conversation.thread_id for item in draft.shown], taken_since)
-    return "\n\n".join([await asyncio.to_thread(item.transcript, rules) for item in draft.shown])
+    return "\n\n".join([await platform.in_thread(item.transcript, rules) for item in draft.shown])
 
 
 async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
@@ -239,10 +239,10 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
     brought, unsaid, others = guard.Found(), guard.Found(), list[tuple[str, str]]()
     if changed and (taken := await _taken_back(draft)):  # also since the run began
         present = texts(await draft.memory.read())
-        brought = await asyncio.to_thread(guard.returning, changed, present, taken, draft.said, rules)
+        brought = await platform.in_thread(guard.returning, changed, present, taken, draft.said, rules)
     if draft.source:
-        unsaid = await asyncio.to_thread(guard.invented, changed, draft.source, rules)
-    changed = await asyncio.to_thread(guard.without, changed, {*brought, *unsaid})
+        unsaid = await platform.in_thread(guard.invented, changed, draft.source, rules)
+    changed = await platform.in_thread(guard.without, changed, {*brought, *unsaid})
     left_out = [
         reason.format("; ".join(f"{path}: {line[:120]}" for (path, _), line in [*found.items()][:5]))
         for reason, found in ((RETURNS, brought), (INVENTED, unsaid))
@@ -252,7 +252,7 @@ async def _judged(draft: Draft) -> tuple[list[Changed], str, str]:
         rules = replace(rules, removable_share=0)
         others = [(path, text) for path, text in draft.source if path and path not in {change.path for change in changed}]
     given_up = {} if draft.report.kind == "bring" else draft.given_up
-    problem = await asyncio.to_thread(guard.objections, changed, given_up, rules, others)
+    problem = await platform.in_thread(guard.objections, changed, given_up, rules, others)
     try:
         await draft.memory.check(changed, draft.author)
     except ValueError as error:
@@ -270,7 +270,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
         f"Left out: {left_out}" if left_out else "",
         conversations=len(draft.shown),
         messages=sum(len(item.conversation.turns) for item in draft.shown),
-        files=await asyncio.to_thread(diffs, changed),
+        files=await platform.in_thread(diffs, changed),
     )
     now = await planning.positions_of(memory.store, [(memory.actor, thread_id) for thread_id in known])
     if not problem and not report.dry_run and now != [*known.values()]:
@@ -298,7 +298,7 @@ async def _commit(draft: Draft, changed: list[Changed], problem: str, left_out: 
 async def _taken_back(draft: Draft) -> dict[guard.Key, guard.Dated]:
     declined = [each for one in await draft.memory.proposals() for each in one.declined]
     known = await journal.histories(draft.memory.store, draft.memory.files, draft.memory.deployment.limits)
-    return await asyncio.to_thread(guard.taken_back, known, declined)
+    return await platform.in_thread(guard.taken_back, known, declined)
 
 
 # --- The thread

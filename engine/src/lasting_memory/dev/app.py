@@ -110,7 +110,7 @@ def _save_conversations() -> None:
     async def flush() -> None:
         for items in [known() for known in [*_persistence._stores.values()]]:  # noqa: SLF001
             if items is not None:
-                await asyncio.to_thread(items.sync)
+                await platform.in_thread(items.sync)
 
     checkpoint.InMemorySaver.__init__ = create_one_with_files
     persistent.sync, platform.flush = sync_or_log, flush

@@ -4,7 +4,6 @@ Files are deepagents backends: in the store, and in a thread's state. Each check
 repeat the rules: they refuse earlier, with a clearer message.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -20,7 +19,7 @@ from langgraph.runtime import Runtime, get_runtime
 from langgraph.store.base import BaseStore, GetOp, Item, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from lasting_memory import journal, validation
+from lasting_memory import journal, platform, validation
 from lasting_memory.controls import PAUSED, controls, in_temporary_conversation
 from lasting_memory.deployment import Deployment
 from lasting_memory.files.proposals import Memory
@@ -369,7 +368,7 @@ async def starting_files(
     begun = [SearchOp(place, limit=1) for place in (own, namespaces.journals(own))]
     if deployment.memory.is_shared or any(await store.abatch(begun)):
         return {}
-    texts = await asyncio.to_thread(starting_memory, deployment.folder)  # the first time it reads files
+    texts = await platform.in_thread(starting_memory, deployment.folder)  # the first time it reads files
     for key, text in texts.items() if write else ():
         new, began = _new(text), journal.began(actor)
         try:

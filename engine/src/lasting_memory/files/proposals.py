@@ -5,7 +5,6 @@ A proposal is an item of its own, which also keeps what was declined of it. The 
 Others' changes since it was made stay. A newer one assumes that the older ones are accepted.
 """
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import BaseStore, PutOp
 from pydantic import TypeAdapter, ValidationError
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.deployment import Deployment
 from lasting_memory.journal import Began, Change
 from lasting_memory.people import namespaces
@@ -208,7 +207,7 @@ class Memory:
     async def check(self, changes: Sequence[Changed], author: Author) -> None:
         """Raise `ValueError` if the present files cannot take these changes."""
         before, limits = await self.read(), self.deployment.limits
-        after = await asyncio.to_thread(self.applied, before, changes, author)
+        after = await platform.in_thread(self.applied, before, changes, author)
         old, new = (sum(len(file["content"].encode()) for file in of.values()) for of in (before, after))
         if new > max(old, limits.max_bytes) or len(after) > max(len(before), limits.max_files):
             raise RefusedWrite(f"{len(after)} files of {limits.max_files}, {new:,} bytes of {limits.max_bytes:,}; shorten it.")
@@ -231,17 +230,17 @@ class Memory:
         known = list[Proposal]()
         for item in await journal.all_items(self.store, namespaces.proposals(self.actor)):
             with suppress(ValidationError):
-                known.append(await asyncio.to_thread(_PROPOSALS.validate_python, item.value))
+                known.append(await platform.in_thread(_PROPOSALS.validate_python, item.value))
         return sorted((each for each in known if each.memory == self.files[-1]), key=lambda each: each.at)
 
     async def shown_proposals(self) -> list[dict[str, Any]]:
         """The undecided ones as their person sees them, oldest first."""
-        return [await asyncio.to_thread(each.shown) for each in await self.proposals() if each.changes]
+        return [await platform.in_thread(each.shown) for each in await self.proposals() if each.changes]
 
     async def propose(self, proposal: Proposal) -> None:
         """Keep a proposal. Raises `RefusedWrite` if its person was forgotten since this began."""
         place = namespaces.proposals(self.actor)
-        value = await asyncio.to_thread(_PROPOSALS.dump_python, proposal, mode="json")
+        value = await platform.in_thread(_PROPOSALS.dump_python, proposal, mode="json")
         await self.store.aput(place, proposal.id, value, index=False)
         if await journal.is_forgotten(self.store, self.began):
             await self.store.adelete(place, proposal.id)
@@ -263,7 +262,7 @@ class Memory:
             item = await self.store.aget(self.files, key)
             present = stored_file(item) if item else None
             waiting = [each for each in proposal.changes if each.key == key]
-            file = await asyncio.to_thread(self.applied, {key: present} if present else {}, waiting, author)
+            file = await platform.in_thread(self.applied, {key: present} if present else {}, waiting, author)
             after = change(file.get(key))
             if any(file and file["encoding"] != "utf-8" for file in (present, after)):
                 raise RefusedWrite(f"{key} is not text, so a change of it cannot wait for the person.")

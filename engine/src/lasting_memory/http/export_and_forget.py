@@ -85,7 +85,7 @@ async def document(
             yield comma + entry
             comma = b",\n"
         yield b"\n]"
-    rest = await asyncio.to_thread(_json, {"deleted_files": deleted, "unreadable": unreadable})
+    rest = await platform.in_thread(_json, {"deleted_files": deleted, "unreadable": unreadable})
     yield b", " + rest[1:] + b"\n"
 
 
@@ -115,7 +115,7 @@ async def _files(
             except RefusedWrite:
                 unreadable.append({"path": path, "value": item.value, **assistant})
             else:
-                yield await asyncio.to_thread(_json, {**file, "revisions": known})
+                yield await platform.in_thread(_json, {**file, "revisions": known})
         gone = {key: known for key, known in histories.items() if known}
         deleted += [{"path": f"{ROUTE}{key}", **assistant, "revisions": _revisions(known)} for key, known in gone.items()]
 
@@ -215,7 +215,7 @@ async def import_files(caller: Caller, query: MemoryQuery, body: Document) -> An
         raise RefusedWrite(f"There are {len(body.files)} files, and {most} is the limit; import fewer.")
     stored = {item.key: item for item in await journal.all_items(caller.store, caller.namespace)}
     for file in body.files:
-        await asyncio.to_thread(before_write, caller.deployment, file.path, file.content, caller.author)
+        await platform.in_thread(before_write, caller.deployment, file.path, file.content, caller.author)
     done = list[Answer]()
     for file in body.files:
         item = stored.get(key_of(file.path))

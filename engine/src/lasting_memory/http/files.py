@@ -1,6 +1,5 @@
 """A person's files over HTTP: list, read, write, delete, history, undo."""
 
-import asyncio
 import itertools
 import re
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from langgraph.store.base import Item
 from pydantic import Field, model_validator
 from starlette.exceptions import HTTPException
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.controls import usage_of
 from lasting_memory.http import requests
 from lasting_memory.http.requests import ROUTE, Answer, Caller, FileQuery, MemoryQuery, NoBody, ReadableQuery, Sent
@@ -85,7 +84,7 @@ async def read_file(caller: Caller, query: ReadableQuery, response: Response) ->
     file = _shown(await _item(caller, query.path), query.path)
     known = await _history(caller, query.path)
     response.headers["etag"] = f'"{file["revision"]}"'
-    return {**file, "lines": await asyncio.to_thread(_lines, file["content"], known)}
+    return {**file, "lines": await platform.in_thread(_lines, file["content"], known)}
 
 
 async def _item(caller: requests.PersonRequest, path: str) -> Item:
@@ -171,7 +170,7 @@ async def read_history(caller: Caller, query: ReadableQuery) -> Answer:
     known = await _history(caller, query.path)
     if not known:
         await _item(caller, query.path)
-    revisions = await asyncio.to_thread(_with_diffs, known)
+    revisions = await platform.in_thread(_with_diffs, known)
     dropped = min(caller.deployment.limits.revisions_kept, known[0].number) - len(known) if known else 0
     return {"path": query.path, "revisions": revisions, "revisions_dropped": dropped}
 
@@ -195,7 +194,7 @@ async def undo(caller: Caller, query: MemoryQuery, body: Undo, if_match: IfMatch
     tries = _TRIES if body.changes and not if_match else 1
     while True:  # what is taken back is worked out anew where somebody else writes meanwhile
         known = await _history(caller, body.path)
-        file = await asyncio.to_thread(_undone, body, known)
+        file = await platform.in_thread(_undone, body, known)
         try:
             return await _revised(caller, body.path, file, if_match, None if body.changes is None else known)
         except HTTPException as error:

@@ -5,7 +5,6 @@ same id in capitals would be a second conversation, which survives the deletion 
 in the event loop.
 """
 
-import asyncio
 import json
 import logging
 import re
@@ -22,6 +21,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lasting_memory import platform
 from lasting_memory.auth.admission import BYTES_PER_REQUEST, Share, share_of
 from lasting_memory.deployment import Deployment
 from lasting_memory.people.identity import Actor, claim, is_operator
@@ -294,7 +294,7 @@ class _Bounded(ExitStack):
             raise HTTPException(413, f"The body has more than {limit:,} bytes; send less.")
         fields = None if self._is_memory else _History if self._path.endswith("/history") else _Fields
         if len(body) > _LARGE:
-            await asyncio.to_thread(_check_json, bytes(body), limit, fields)
+            await platform.in_thread(_check_json, bytes(body), limit, fields)
         else:
             _check_json(bytes(body), limit, fields)
         return {"type": "http.request", "body": bytes(body), "more_body": False}

@@ -2,7 +2,6 @@
 rules, past conversations; and their controls.
 """
 
-import asyncio
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -67,7 +66,7 @@ async def facts(caller: Caller, query: MemoryQuery) -> Response:
         usage = controls.usage_of(items, deployment.limits)
         return orjson.dumps({"groups": sorted(groups, key=_place), "usage": usage, "shared": of_groups})
 
-    return Response(await asyncio.to_thread(told), media_type="application/json")
+    return Response(await platform.in_thread(told), media_type="application/json")
 
 
 def _place(group: Answer) -> tuple[bool, bool, bool, str]:
@@ -132,7 +131,7 @@ async def changes(caller: Caller, query: MemoryQuery) -> Answer:
     """
     until, since = datetime.now(UTC).isoformat(), await controls.seen_until(caller.store, caller.actor)
     known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
-    found = await asyncio.to_thread(lambda: [change for path, past in known for change in _changes(path, past, since)])
+    found = await platform.in_thread(lambda: [change for path, past in known for change in _changes(path, past, since)])
     return {"since": since or None, "until": until, "changes": _newest(found)}
 
 
@@ -182,7 +181,7 @@ async def trash(caller: Caller, query: MemoryQuery) -> Answer:
     text, at, author.
     """
     known = await journal.histories(caller.store, caller.namespace, caller.deployment.limits)
-    return await asyncio.to_thread(_deleted, known)
+    return await platform.in_thread(_deleted, known)
 
 
 def _deleted(known: Sequence[tuple[str, list[Revision]]]) -> Answer:
@@ -291,7 +290,7 @@ async def search(caller: Caller, query: Annotated[Search, Query()]) -> Answer:
         found = [(match.conversation, recall.excerpts(query.q, match, _EXCERPT_CHARS)) for match in results.matches]
         return [{"thread_id": talk.thread_id, "updated_at": talk.updated_at, "turns": turns} for talk, turns in found]
 
-    return {"conversations": await asyncio.to_thread(shown), "searched": results.searched, "outstanding": results.outstanding}
+    return {"conversations": await platform.in_thread(shown), "searched": results.searched, "outstanding": results.outstanding}
 
 
 class Switches(Sent):

@@ -1,6 +1,5 @@
 """Revisions of a file: what is stored of them, how they differ, which are newest, and how several newest ones become one."""
 
-import asyncio
 import hashlib
 import json
 from collections import Counter
@@ -13,6 +12,7 @@ from deepagents.backends.protocol import FileData
 from langgraph.store.base import Item, PutOp
 from pydantic import TypeAdapter, ValidationError
 
+from lasting_memory import platform
 from lasting_memory.people import namespaces
 from lasting_memory.people.identity import Author
 from lasting_memory.people.namespaces import Namespace
@@ -137,7 +137,7 @@ class Log:
 
     async def merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
         """Revisions, the last of which has everything that is in these; none if there is one. The same whoever makes them."""
-        return [] if len(tips) == 1 else await asyncio.to_thread(self._merged, path, tips)
+        return [] if len(tips) == 1 else await platform.in_thread(self._merged, path, tips)
 
     def _merged(self, path: str, tips: Sequence[Revision]) -> list[Revision]:
         """Each change that the newest tip lacks is made once more, in order, by its own author. A merge is none."""

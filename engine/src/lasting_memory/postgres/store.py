@@ -20,6 +20,7 @@ from langgraph.store.postgres.base import PostgresIndexConfig
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from lasting_memory import platform
 from lasting_memory.settings import Settings, SettingsError, load_settings
 
 # Data folder of the embedded Postgres, in the server's working folder.
@@ -104,7 +105,7 @@ def platform_index() -> PostgresIndexConfig | None:
 async def _open(settings: Settings, build: Callable[[Connection | Pool], Opened]) -> AsyncIterator[Opened]:
     # No variable here may hold the address as text: a traceback can show variables.
     if not settings.memory_postgres_uri:
-        settings = replace(settings, memory_postgres_uri=await asyncio.to_thread(_embedded))
+        settings = replace(settings, memory_postgres_uri=await platform.in_thread(_embedded))
     try:
         await _set_up(settings, build)
     except (psycopg.Error, OSError) as error:

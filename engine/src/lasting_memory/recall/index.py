@@ -106,7 +106,7 @@ async def index_conversations(
 ) -> None:
     """Put conversations into their owner's index, in place of earlier versions. Safe to repeat."""
     kept, embedded, ops = namespaces.recall(actor, "documents"), platform.embedding_model(store), list[PutOp]()
-    for text in await asyncio.to_thread(lambda: list(map(conversations.document, talks))):
+    for text in await platform.in_thread(lambda: list(map(conversations.document, talks))):
         key, version, *_ = text.row[0].tolist()
         ops.append(PutOp(kept, f"{key:016x}", text.stored(), index=False))
         part = Part(namespaces.recall(actor, "new"), f"{key:016x}@{version}", text.row, [text.language], 1)
@@ -174,7 +174,7 @@ async def _merge(store: BaseStore, actor: identity.Actor, began: journal.Began |
     name = blake2b(" ".join(part.name for part in parts).encode(), digest_size=16).hexdigest()
     languages = {language for part in parts for language in part.languages}
     segment = Part(namespaces.recall(actor, "segments"), name, table[kept], sorted(languages), 1 + len(rows) // _BUCKET_ROWS)
-    await _write(store, actor, await asyncio.to_thread(_part_ops, actor, segment, rows), began)
+    await _write(store, actor, await platform.in_thread(_part_ops, actor, segment, rows), began)
     gone = [(part.namespace, part.name) for part in parts]
     gone += [(namespaces.recall(actor, "documents"), f"{part.name}/{n}") for part in parts for n in range(part.buckets)]
     await _write(store, actor, [PutOp(*key, None) for key in gone], began)

@@ -4,7 +4,6 @@ Candidates come from the index, are ranked exactly, and are read from their thre
 a dozen segments, the buckets of the query's words, `CANDIDATES` documents, and the threads it shows.
 """
 
-import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.store.base import BaseStore, GetOp
 from langgraph_sdk import get_client
 
-from lasting_memory import journal
+from lasting_memory import journal, platform
 from lasting_memory.deployment import DEFAULTS, Deployment
 from lasting_memory.people import identity, namespaces
 from lasting_memory.recall import lexical, ranking
@@ -97,7 +96,7 @@ async def search(
         asked = ranking.question(query, languages, today or datetime.now(UTC).date(), alternatives, period)
         try:
             rows = await read_postings(store, actor, index.parts, {hashed for word in asked.words for hashed in word})
-            keys, frequencies = await asyncio.to_thread(_matching, index.table, rows, asked, own)
+            keys, frequencies = await platform.in_thread(_matching, index.table, rows, asked, own)
             near = await similar(store, actor, query[:MAX_QUERY_CHARS]) if index.meaning else {}
             near.pop(own, None)
             where = namespaces.recall(actor, "documents")
@@ -109,7 +108,7 @@ async def search(
                 raise
             if tries == _TRIES - 2:
                 await forget(store, actor)
-    scored = await asyncio.to_thread(ranking.score, asked, documents, frequencies)
+    scored = await platform.in_thread(ranking.score, asked, documents, frequencies)
     # What only meaning finds must be clearly near.
     dense = {key: item.score or 0.0 for key, (item, clear) in near.items() if key in scored or clear}
     scores = fused({key: score for key, (score, _) in scored.items()}, dense)
@@ -256,11 +255,11 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         results = await search(
             runtime.store, threads, actor, query, most, agents=d.agents, alternatives=others, period=period, current=current
         )
-        answer = await asyncio.to_thread(results_text, query, results, others, d.limits.search_result_chars)
+        answer = await platform.in_thread(results_text, query, results, others, d.limits.search_result_chars)
         memories = d.memory.namespace(actor, identity.current_assistant(d.default_assistant))
         files = await runtime.store.asearch(memories, limit=d.limits.max_files)
         topics = {f"/memories{item.key}": str(item.value.get("content")) for item in files if item.key.startswith("/topics/")}
-        return answer + await asyncio.to_thread(topics_text, query, answer, topics)
+        return answer + await platform.in_thread(topics_text, query, answer, topics)
 
     @tool
     async def read_conversation(thread_id: str, runtime: ToolRuntime[identity.Context], around: int | None = None) -> str:
@@ -282,6 +281,6 @@ def conversation_tools(d: Deployment) -> list[BaseTool]:
         talks = await read_conversations(get_client().threads, actor, d.agents, [thread])
         if not talks:
             return f"There is no conversation {thread_id[:80]!r}."
-        return await asyncio.to_thread(page_text, talks[0], around, d.limits.search_result_chars)
+        return await platform.in_thread(page_text, talks[0], around, d.limits.search_result_chars)
 
     return [search_past_conversations, read_conversation]
